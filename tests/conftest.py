@@ -1,0 +1,75 @@
+"""Options and fixtures shared by all suites; see `support/project.py` for what a test does."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROFILES = ("session-delta",)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--profile",
+        default="session-delta",
+        choices=PROFILES,
+        help="connection method and table format that the tests run on",
+    )
+    parser.addoption(
+        "--adapter",
+        default="spark",
+        choices=("spark", "spark_backfill"),
+        help="`spark` uses the macros as a dbt package, `spark_backfill` as the adapter plugin",
+    )
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """The warm Spark session; starts the JVM at its first use."""
+    from support.lake import Lake
+
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    lake.sql("select 1")
+    yield lake
+    lake.spark.stop()
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from support.project import install_package
+
+    return install_package(tmp_path_factory.mktemp("dbt_packages"))
+
+
+_schema_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_project(request, lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
+    """A function that makes further projects, each with its own directory and schema."""
+    from support.project import Project
+
+    name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
+    plugin = request.node.get_closest_marker("plugin") is not None
+    adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
+
+    def new() -> Project:
+        return Project(
+            root=tmp_path_factory.mktemp(name),
+            lake=lake,
+            schema=f"t{next(_schema_numbers)}_{name}",
+            adapter=adapter,
+            packages=packages if adapter == "spark" else None,
+        )
+
+    return new
+
+
+@pytest.fixture
+def project(new_project):  # type: ignore[no-untyped-def]
+    """An empty dbt project with a schema of its own in the lake."""
+    return new_project()

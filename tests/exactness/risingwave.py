@@ -1,0 +1,153 @@
+"""RisingWave's own form of a backfill barrier, as a second oracle.
+
+RisingWave reads a range of the snapshot at the *previous* version, emits it as inserts, and then
+forwards the changes of the barrier marked with the *new* positions (`mark_chunk_ref_by_vnode`):
+Completed shows every change, NotStarted none, InProgress those with pk <= current_pos. An update
+of which only one half is shown becomes a plain delete or insert (`normalize_unmatched_updates`).
+It reaches the same MV as the definition at every barrier, by another road, from change events that
+carry old and new rows, so it also finds what a check of sets would not: a change shown twice, a
+delete of a row that was never shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tests.exactness.oracle import Key, MvRow, MvRows, Position, Positions, Query, Row, Rows
+
+
+class Op(Enum):
+    INSERT = "+"
+    DELETE = "-"
+    UPDATE_DELETE = "U-"
+    UPDATE_INSERT = "U+"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of the upstream that a commit changed: old row, new row, None where there is none."""
+
+    old: Row | None
+    new: Row | None
+
+
+Event = tuple[Op, Row]
+Chunk = Sequence[Event]
+KeyOf = Callable[[Row], Key]
+
+
+def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
+    """The events of one commit, in an order in which each can be applied by itself.
+
+    An update that takes over a key which the same commit frees (keys swapped by one UPDATE) is a
+    delete and an insert, all deletes first; any other update, also one that changes the key, is
+    a `U-`, `U+` pair.
+    """
+    changes = list(changes)
+    freed = {key_of(c.old) for c in changes if c.old is not None}
+    deletes: list[Event] = []
+    updates: list[Event] = []
+    inserts: list[Event] = []
+    for change in changes:
+        if change.old is None and change.new is None:
+            continue
+        if change.old is None:
+            inserts.append((Op.INSERT, change.new))
+        elif change.new is None:
+            deletes.append((Op.DELETE, change.old))
+        elif key_of(change.old) != key_of(change.new) and key_of(change.new) in freed:
+            deletes.append((Op.DELETE, change.old))
+            inserts.append((Op.INSERT, change.new))
+        else:
+            updates += [(Op.UPDATE_DELETE, change.old), (Op.UPDATE_INSERT, change.new)]
+    return deletes + updates + inserts
+
+
+def mark_chunk_ref_by_vnode(
+    chunk: Chunk, positions: Positions, vnode_of: Callable[[Key], int], key_of: KeyOf
+) -> list[bool]:
+    """Which events of the chunk are shown downstream."""
+    visible = []
+    for _, row in chunk:
+        key = key_of(row)
+        position = positions[vnode_of(key)]
+        if position.finished:
+            visible.append(True)
+        elif position.pk is None:
+            visible.append(False)
+        else:
+            visible.append(position.covers(key))
+    return visible
+
+
+def normalize_unmatched_updates(chunk: Chunk, visible: Sequence[bool]) -> list[Event]:
+    """The shown events; an update with one hidden half becomes a plain delete or insert."""
+    shown: list[Event] = []
+    number = 0
+    while number < len(chunk):
+        op, row = chunk[number]
+        if op is not Op.UPDATE_DELETE:
+            if visible[number]:
+                shown.append((op, row))
+            number += 1
+            continue
+        _, new = chunk[number + 1]
+        old_shown, new_shown = visible[number], visible[number + 1]
+        if old_shown and new_shown:
+            shown += [(Op.UPDATE_DELETE, row), (Op.UPDATE_INSERT, new)]
+        elif old_shown:
+            shown.append((Op.DELETE, row))
+        elif new_shown:
+            shown.append((Op.INSERT, new))
+        number += 2
+    return shown
+
+
+@dataclass
+class RisingWave:
+    """The MV as RisingWave's operators would keep it: backfill, filter and project, materialize."""
+
+    query: Query
+    key_of: KeyOf
+    vnode_of: Callable[[Key], int]
+    rows: dict[Key, MvRow] = field(default_factory=dict)
+
+    def barrier(
+        self, snapshot: Rows, chunks: Sequence[Chunk], old: Positions, new: Positions
+    ) -> MvRows:
+        """Reads the range between the positions from `snapshot`, then the changes since then."""
+        scanned = [
+            (Op.INSERT, row)
+            for key, row in snapshot.items()
+            if _is_in_range(key, old[self.vnode_of(key)], new[self.vnode_of(key)])
+        ]
+        self._materialize(scanned)
+        for chunk in chunks:
+            visible = mark_chunk_ref_by_vnode(chunk, new, self.vnode_of, self.key_of)
+            self._materialize(normalize_unmatched_updates(chunk, visible))
+        return Counter(self.rows.values())
+
+    def reset(self) -> None:
+        self.rows.clear()
+
+    def _materialize(self, chunk: Chunk) -> None:
+        passes = [self.query.evaluate(row) is not None for _, row in chunk]
+        for op, row in normalize_unmatched_updates(chunk, passes):
+            key = self.key_of(row)
+            shown = self.query.evaluate(row)
+            assert shown is not None
+            if op in (Op.DELETE, Op.UPDATE_DELETE):
+                if self.rows.get(key) != shown:
+                    raise ValueError(f"{op.value} of {shown}, but there is {self.rows.get(key)}")
+                del self.rows[key]
+            else:
+                if key in self.rows:
+                    raise ValueError(f"{op.value} of {shown}, but there is {self.rows[key]}")
+                self.rows[key] = shown
+
+
+def _is_in_range(key: Key, old: Position, new: Position) -> bool:
+    return new.covers(key) and not old.covers(key)

@@ -1,0 +1,303 @@
+"""A small real dbt project on the shared lake, run in this process.
+
+    project.sql("create table {schema}.flights (id int) using delta")
+    project.write({"mv": "{{ config(...) }} select id from {{ source('lake', 'flights') }}"})
+    result = project.run()
+    assert result.message("mv") == "CAUGHT UP"
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dbt.adapters.spark.session import Cursor
+from dbt.cli.main import dbtRunner
+from dbt_common.events.base_types import EventMsg
+from pyspark.sql import Row
+
+from support.lake import Lake
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+Proceed = Callable[[], None]
+Interceptor = Callable[[str, Proceed], None]
+"""Called instead of a statement's execution with its text and a function that executes it.
+
+Not calling `proceed` drops the statement, calling it twice is a client that re-submitted it, and
+raising `Crash` before or after it ends the run there.
+"""
+
+
+class Crash(Exception):
+    """The end of a dbt run in the middle of it, raised by an interceptor."""
+
+
+class RunFailed(AssertionError):
+    """A dbt invocation that was expected to succeed did not."""
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What dbt reports about one model or test."""
+
+    name: str
+    status: str
+    message: str
+    adapter_response: dict[str, Any]
+    failures: int | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One dbt invocation: what it printed, submitted and returned."""
+
+    success: bool
+    nodes: tuple[NodeResult, ...]
+    messages: tuple[str, ...]
+    """Lines that a user sees: events of level info and above."""
+    statements: tuple[str, ...]
+    """Every SQL statement sent to Spark, dbt's own included."""
+    exception: BaseException | None = None
+
+    def __getitem__(self, name: str) -> NodeResult:
+        found = [node for node in self.nodes if node.name == name]
+        if len(found) != 1:
+            raise KeyError(f"{name} ran {len(found)} times; ran: {[n.name for n in self.nodes]}")
+        return found[0]
+
+    def message(self, name: str) -> str:
+        """The text that dbt puts in brackets on the node's OK line, or its error."""
+        return self[name].message
+
+    @property
+    def error(self) -> str:
+        """The messages of every node that failed, or of the invocation itself."""
+        texts = [n.message for n in self.nodes if n.status in ("error", "fail", "runtime error")]
+        if self.exception is not None:
+            texts.append(str(self.exception))
+        return "\n".join(texts)
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.messages)
+
+
+@dataclass
+class Project:
+    """A dbt project directory with its own schema in the lake.
+
+    `adapter` is the profile's type: `spark` with this repository as a dbt package, or
+    `spark_backfill`, the plugin, without it.
+    """
+
+    root: Path
+    lake: Lake
+    schema: str
+    adapter: str = "spark"
+    packages: Path | None = None
+    """Shared `packages-install-path`, so that `dbt deps` runs once per pytest process."""
+    vars: dict[str, Any] = field(default_factory=dict)
+    last: RunResult | None = None
+
+    def __post_init__(self) -> None:
+        self._tables: tuple[str, ...] = ()
+        self.models.mkdir(parents=True, exist_ok=True)
+        self._write_yaml(self.root / "dbt_project.yml", self._project_yaml())
+        self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
+        self.sql("create schema if not exists {schema}")
+
+    @property
+    def models(self) -> Path:
+        return self.root / "models"
+
+    # -- writing the project ------------------------------------------------------------------
+
+    def write(
+        self,
+        models: Mapping[str, str],
+        *,
+        sources: Sequence[str] = (),
+        properties: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> Project:
+        """Add or replace models, given by name; the other models stay.
+
+        :param sources: tables of the project's schema, to be read as `source('lake', '<name>')`
+        :param properties: content of a properties file, e.g. `{"models": [{"name": ...}]}`
+        :param files: further files by their path in the project, e.g. `macros/x.sql`
+        """
+        for name, sql in models.items():
+            (self.models / f"{name}.sql").write_text(sql)
+        if sources:
+            self._tables = tuple(dict.fromkeys((*self._tables, *sources)))
+            lake = {
+                "name": "lake",
+                "schema": self.schema,
+                "tables": [{"name": table} for table in self._tables],
+            }
+            self._write_yaml(self.models / "_sources.yml", {"version": 2, "sources": [lake]})
+        if properties is not None:
+            self._write_yaml(self.models / "_properties.yml", {"version": 2, **properties})
+        for path, text in (files or {}).items():
+            target = self.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        return self
+
+    def remove(self, *names: str) -> None:
+        """Delete models from the project; their tables stay."""
+        for name in names:
+            (self.models / f"{name}.sql").unlink()
+
+    # -- running dbt --------------------------------------------------------------------------
+
+    def run(self, *args: str, intercept: Interceptor | None = None) -> RunResult:
+        """`dbt run`, which must succeed."""
+        return self.dbt("run", *args, intercept=intercept)
+
+    def test(self, *args: str) -> RunResult:
+        """`dbt test`, which must succeed."""
+        return self.dbt("test", *args)
+
+    def fail(self, *args: str, intercept: Interceptor | None = None) -> RunResult:
+        """`dbt run`, or the given command if `args` names one, which must fail."""
+        commands = {"run", "test", "build", "seed", "compile", "parse", "run-operation", "retry"}
+        command = args if args and args[0] in commands else ("run", *args)
+        result = self.dbt(*command, expect=False, intercept=intercept)
+        if result.success:
+            raise AssertionError(f"dbt {' '.join(command)} succeeded:\n{result.output}")
+        return result
+
+    def operation(self, macro: str, **arguments: Any) -> RunResult:
+        """`dbt run-operation`, which must succeed."""
+        return self.dbt("run-operation", macro, "--args", yaml.safe_dump(arguments))
+
+    def dbt(
+        self, *args: str, expect: bool = True, intercept: Interceptor | None = None
+    ) -> RunResult:
+        """Run one dbt command in this process.
+
+        :param expect: raise `RunFailed`, with what dbt printed, if the command does not succeed
+        :param intercept: see `Interceptor`; only for statements that dbt submits
+        """
+        messages: list[str] = []
+        statements: list[str] = []
+
+        def record(event: EventMsg) -> None:
+            if event.info.name == "SQLQuery":
+                statements.append(event.data.sql)
+            elif event.info.level in ("info", "warn", "error"):
+                messages.append(event.info.msg)
+
+        runner = dbtRunner(callbacks=[record])
+        with intercepted(intercept):
+            invoked = runner.invoke([*self._global_arguments(), *args, *self._arguments()])
+        result = RunResult(
+            success=invoked.success,
+            nodes=tuple(_node_results(invoked.result)),
+            messages=tuple(messages),
+            statements=tuple(statements),
+            exception=invoked.exception,
+        )
+        self.last = result
+        if expect and not result.success:
+            raise RunFailed(f"dbt {' '.join(args)} failed:\n{result.output}\n{result.error}")
+        return result
+
+    # -- looking at the lake ------------------------------------------------------------------
+
+    def sql(self, statement: str) -> list[Row]:
+        """Run one statement in the same Spark session; `{schema}` is the project's schema."""
+        return self.lake.sql(statement.replace("{schema}", self.schema))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a query as sorted plain tuples, nulls first."""
+        found = [tuple(row) for row in self.sql(statement)]
+        return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row])
+
+    def value(self, statement: str) -> Any:
+        """The only column of the only row of a query."""
+        [[value]] = self.sql(statement)
+        return value
+
+    def exists(self, table: str) -> bool:
+        return bool(self.lake.spark.catalog.tableExists(f"{self.schema}.{table}"))
+
+    # -- internals ----------------------------------------------------------------------------
+
+    def _global_arguments(self) -> list[str]:
+        return ["--no-send-anonymous-usage-stats", "--no-use-colors", "--log-level-file", "none"]
+
+    def _arguments(self) -> list[str]:
+        arguments = ["--project-dir", str(self.root), "--profiles-dir", str(self.root)]
+        if self.vars:
+            arguments += ["--vars", yaml.safe_dump(self.vars)]
+        return arguments
+
+    def _project_yaml(self) -> dict[str, Any]:
+        return {
+            "name": "tested",
+            "version": "1.0.0",
+            "config-version": 2,
+            "profile": "lake",
+            "packages-install-path": str(self.packages or self.root / "dbt_packages"),
+            "models": {"+file_format": "delta"},
+        }
+
+    def _profiles_yaml(self) -> dict[str, Any]:
+        target = {
+            "type": self.adapter,
+            "method": "session",
+            "host": "localhost",
+            "schema": self.schema,
+            "threads": 1,
+            "server_side_parameters": self.lake.parameters,
+        }
+        return {"lake": {"target": "test", "outputs": {"test": target}}}
+
+    @staticmethod
+    def _write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+        path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
+
+
+def install_package(directory: Path) -> Path:
+    """Make this repository a dbt package under `directory`, as `dbt deps` does for `local:`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    link = directory / "dbt_backfill"
+    if not link.exists():
+        link.symlink_to(REPOSITORY, target_is_directory=True)
+    return directory
+
+
+@contextlib.contextmanager
+def intercepted(interceptor: Interceptor | None) -> Iterator[None]:
+    """Let `interceptor` stand between dbt and Spark for every statement inside the block."""
+    if interceptor is None:
+        yield
+        return
+    execute = Cursor.execute
+
+    def intercept(cursor: Cursor, sql: str, *parameters: Any) -> None:
+        interceptor(sql, lambda: execute(cursor, sql, *parameters))
+
+    Cursor.execute = intercept  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Cursor.execute = execute  # type: ignore[method-assign]
+
+
+def _node_results(result: object) -> Iterator[NodeResult]:
+    for node in getattr(result, "results", ()):
+        yield NodeResult(
+            name=node.node.name,
+            status=str(node.status),
+            message=node.message or "",
+            adapter_response=dict(node.adapter_response or {}),
+            failures=node.failures,
+        )
