@@ -1,0 +1,231 @@
+"""Backfill a real table while it changes, one `dbt run` after another, and check every barrier.
+
+dbt runs in this process, so that one Spark serves all of it. Everything it writes is in `.lake`,
+which each start empties. Exits with 1 if a step fails or a check finds a difference, with 130 on
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nyc.flights_2013 import KEY, write_flights
+from nyc.lake import MV, UPSTREAM, Lake
+from nyc.runner import Dbt, StepError
+from nyc.screen import Screen
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+LAKE = Path(".lake")
+LOG = Path("logs/spark.log")
+COLUMNS = 80
+SUMMARY_COLUMNS = (
+    "barrier",
+    "version",
+    "backfilled",
+    "changed",
+    "deleted",
+    "rows",
+    "difference",
+    "time",
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of the upstream: a run-operation and its day."""
+
+    operation: str
+    day: str
+
+
+def replay(*days: str) -> list[Commit]:
+    return [Commit("replay_day", day) for day in days]
+
+
+def withdraw(day: str) -> list[Commit]:
+    return [Commit("withdraw_day", day)]
+
+
+# What happens to the upstream before each `dbt run`. A barrier moves current_pos by some 55 days,
+# so the rounds touch rows on both sides of it.
+WHILE_BACKFILLING = [
+    replay("2013-01-01", "2013-02-08", "2013-09-12"),
+    replay("2013-01-02", "2013-02-09", "2013-05-23"),
+    withdraw("2013-02-08") + replay("2013-03-08", "2013-07-10"),
+    withdraw("2013-05-23") + replay("2013-04-10", "2013-12-05"),
+    withdraw("2013-07-10") + replay("2013-06-28", "2013-12-10"),
+    withdraw("2013-09-12") + replay("2013-01-03", "2013-12-24"),
+    withdraw("2013-04-10") + replay("2013-11-27", "2013-12-31"),
+]
+AFTERWARDS = [
+    replay("2013-07-04", "2013-12-25"),
+    withdraw("2013-06-28") + replay("2013-10-31"),
+]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The MV after one barrier, and how it differs from a fresh select."""
+
+    rows: int
+    differences: int
+    seconds: float
+
+
+class Demo:
+    """The story, from an empty lake to the summary."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.begun = time.monotonic()
+        self.dbt = Dbt()
+        self.checks: list[Check] = []
+
+    def run(self) -> bool:
+        """Tell it; True if no check found a difference."""
+        self.prepare()
+        rounds = iter(WHILE_BACKFILLING)
+        while not self.lake.finished():
+            self.change_upstream(next(rounds, []))
+            self.run_barrier()
+        for commits in AFTERWARDS:
+            self.change_upstream(commits)
+            self.run_barrier()
+        self.run_without_changes()
+        self.test()
+        return self.summarize()
+
+    def prepare(self) -> None:
+        self.screen.heading("A lake with the published schedule of 2013")
+        with self.step("reading the flights") as step:
+            rows = write_flights(LAKE / "flights_2013.parquet")
+            step.append(f"{rows:,} flights read; {', '.join(KEY)} is a key")
+        with self.step("starting Spark; the first start downloads 130 MB of jars") as step:
+            self.dbt.invoke("deps")
+            self.dbt.reuse_manifest()
+            self.dbt.invoke("debug", "--connection")
+            self.lake = Lake()
+            step.append(f"Spark {self.lake.spark.version} started")
+        with self.step("writing the schedule") as step:
+            step.append(self.dbt.operation("load_schedule"))
+
+    def change_upstream(self, commits: list[Commit]) -> None:
+        if not commits:
+            return
+        self.screen.heading(f"{UPSTREAM} changes: {len(commits)} commits")
+        position = self.lake.position()
+        for commit in commits:
+            with self.step(f"{commit.operation} {commit.day}") as step:
+                done = self.dbt.operation(commit.operation, f"{{day: {commit.day}}}")
+                side = f" · {position.side_of(commit.day)} current_pos" if position else ""
+                step.append(done + side)
+
+    def run_barrier(self) -> None:
+        self.screen.heading("dbt run --select flights_departed")
+        begun = time.monotonic()
+        with self.step("running the barrier") as step:
+            result = self.dbt.invoke("run", "--select", "flights_departed").results[0]
+            step.extend([*self.dbt.lines, result.message])
+        seconds = time.monotonic() - begun
+        with self.step("comparing with a fresh select") as step:
+            position = self.lake.position()
+            rows = self.lake.count()
+            differences = self.lake.differences(result.node.compiled_code, position)
+            self.checks.append(Check(rows, differences, seconds))
+            step.append(f"{rows:,} rows in {MV}, up to {position.describe()}: {told(differences)}")
+
+    def run_without_changes(self) -> None:
+        self.screen.heading("dbt run, with nothing to do; then dbt test")
+        with self.step("running without changes") as step:
+            results = self.dbt.invoke("run").results
+            step.extend(f"{result.node.name}: {result.message}" for result in results)
+        query = next(r.node.compiled_code for r in results if r.node.name == "flights_departed")
+        with self.step("comparing with a fresh select") as step:
+            self.final_differences = self.lake.differences_to(query)
+            step.append(f"{MV} against {UPSTREAM} as it is now: {told(self.final_differences)}")
+
+    def test(self) -> None:
+        with self.step("running dbt test") as step:
+            results = self.dbt.invoke("test", "--select", "flights_departed+").results
+            step.append(f"dbt test: {len(results)} of {len(results)} pass")
+
+    def summarize(self) -> bool:
+        self.screen.heading("Summary")
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        for title in SUMMARY_COLUMNS:
+            table.add_column(title, justify="right")
+        for barrier, check in zip(self.lake.barriers(), self.checks, strict=True):
+            epoch, version, read, changed, deleted = barrier
+            counts = (read, changed, deleted, check.rows, check.differences)
+            table.add_row(
+                str(epoch), version, *(f"{n or 0:,}" for n in counts), f"{check.seconds:.1f} s"
+            )
+        self.screen.console.print(table)
+        differences = sum(check.differences for check in self.checks) + self.final_differences
+        self.screen.line(
+            f"{len(self.checks)} barriers, {self.checks[-1].rows:,} rows in {MV}, "
+            f"{told(differences)}, {time.monotonic() - self.begun:.0f} s in all",
+            style="bold red" if differences else "bold green",
+        )
+        return differences == 0
+
+    @contextmanager
+    def step(self, doing: str) -> Iterator[list[str]]:
+        """Show that ``doing`` is under way, then the lines that the caller has appended."""
+        begun = time.monotonic()
+        lines: list[str] = []
+        with self.screen.working(doing):
+            yield lines
+        seconds: float | None = time.monotonic() - begun
+        for line in lines:
+            self.screen.line(line, seconds=seconds)
+            seconds = None
+
+
+def told(differences: int) -> str:
+    return f"{differences:,} {'row' if differences == 1 else 'rows'} of difference"
+
+
+def take_over_output() -> Console:
+    """A console on the real output; what Spark and Ivy print goes to ``LOG`` instead."""
+    LOG.parent.mkdir(exist_ok=True)
+    sys.stdout.flush()
+    terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    with LOG.open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    width = min(COLUMNS, Console(file=terminal).width)
+    return Console(file=terminal, width=width, highlight=False)
+
+
+def main() -> int:
+    os.chdir(HERE)
+    os.environ.pop("NYC_FLIGHTS_LAKE", None)
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        print("No Java found. Install Java 17, or set JAVA_HOME.", file=sys.stderr)
+        return 1
+    shutil.rmtree(LAKE, ignore_errors=True)
+    console = take_over_output()
+    try:
+        return 0 if Demo(Screen(console)).run() else 1
+    except KeyboardInterrupt:
+        console.print("\nStopped. The next start begins again with an empty lake.")
+        return 130
+    except StepError as error:
+        console.print(f"\n{error}", style="red", markup=False)
+        console.print(f"More is in example_project/{LOG} and example_project/logs/dbt.log.")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

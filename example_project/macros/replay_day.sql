@@ -1,0 +1,48 @@
+{#-
+    dbt run-operation replay_day --args '{day: 2013-01-01}'
+
+    One day happens, in one commit of `flights`: departures and arrivals are entered, cancelled
+    flights are deleted, and flights that were not in the schedule are inserted.
+-#}
+{% macro replay_day(day) %}
+    {% set day_literal = nyc_flights.get_day_literal(day) %}
+    {% set counts = run_query(nyc_flights.get_replay_day_sql(day_literal)).rows[0] %}
+    {% do log(
+        day ~ ': ' ~ '{:,}'.format(counts['num_updated_rows']) ~ ' departed, '
+        ~ counts['num_deleted_rows'] ~ ' cancelled, '
+        ~ counts['num_inserted_rows'] ~ ' added late', info=true
+    ) %}
+{% endmacro %}
+
+
+{% macro get_replay_day_sql(day_literal) -%}
+merge into {{ source('nyc', 'flights') }} as scheduled
+using (
+    select * from {{ source('nyc', 'flights_actual') }} where flight_date = {{ day_literal }}
+) as actual
+on
+    scheduled.flight_date = {{ day_literal }}
+    and scheduled.time_hour = actual.time_hour
+    and scheduled.carrier = actual.carrier
+    and scheduled.flight = actual.flight
+when matched and actual.dep_time is null then delete
+when matched then update set
+    tailnum = actual.tailnum,
+    dep_time = actual.dep_time,
+    dep_delay = actual.dep_delay,
+    arr_time = actual.arr_time,
+    arr_delay = actual.arr_delay,
+    air_time = actual.air_time
+when not matched and actual.dep_time is not null then insert *
+{%- endmacro %}
+
+
+{#- The day as a date literal. Raises an error if it is not a day of 2013: all of them have flights. -#}
+{% macro get_day_literal(day) -%}
+    {%- if not modules.re.fullmatch('2013-[0-9]{2}-[0-9]{2}', day | string) -%}
+        {%- do exceptions.raise_compiler_error(
+            "'" ~ day ~ "' is not a day of 2013. Write it as 2013-01-01."
+        ) -%}
+    {%- endif -%}
+    date '{{ day }}'
+{%- endmacro %}
