@@ -1,9 +1,9 @@
 """A small real dbt project on the shared lake, run in this process.
 
-    project.sql("create table {schema}.flights (id int) using delta")
-    project.write({"mv": "{{ config(...) }} select id from {{ source('lake', 'flights') }}"})
-    result = project.run()
-    assert result.message("mv") == "CAUGHT UP"
+project.sql("create table {schema}.flights (id int) using delta")
+project.write({"mv": "{{ config(...) }} select id from {{ source('lake', 'flights') }}"})
+result = project.run()
+assert result.message("mv") == "CAUGHT UP"
 """
 
 from __future__ import annotations

@@ -1,0 +1,25 @@
+"""The configs that a `backfilled_mv` model takes, as dbt's typed adapter configs."""
+
+from dataclasses import dataclass
+
+from dbt.adapters.spark.impl import SparkConfig
+
+
+@dataclass
+class SparkBackfillConfig(SparkConfig):
+    """Names and types only: the macros under `macros/config` hold the rules and the messages.
+
+    `unique_key`, `tags`, `grants`, hooks, `persist_docs` and `contract` are dbt's own configs and
+    stand in its classes.
+    """
+
+    file_format: str = "delta"
+    tblproperties: dict[str, str] | None = None
+    upstream_key: list[str] | None = None
+    backfill_mode: str = "arrangement"
+    backfill_rate_limit: int | None = None
+    barriers_per_run: int | str = 1
+    vnode_count: int = 256
+    backfill_vnodes: list[int] | None = None
+    check_key: bool = True
+    on_query_change: str = "fail"

@@ -1,0 +1,63 @@
+"""dbt-spark's connections under our adapter type, with errors a user can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
+
+from dbt.adapters.spark_backfill.errors import (
+    SparkStatementError,
+    get_error_text,
+    get_shown_text,
+)
+
+if TYPE_CHECKING:
+    import agate
+
+logger = AdapterLogger("SparkBackfill")
+
+
+@dataclass
+class SparkBackfillCredentials(SparkCredentials):
+    """The profile of `type: spark_backfill`: every field of `type: spark`, and no other."""
+
+    @property
+    def type(self) -> str:
+        return "spark_backfill"
+
+
+class SparkBackfillConnectionManager(SparkConnectionManager):
+    TYPE = "spark_backfill"
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """Turn whatever a statement raised into a `SparkStatementError`."""
+        try:
+            yield
+        except SparkStatementError:
+            raise
+        except Exception as error:
+            logger.debug(f"Error while running:\n{sql}")
+            logger.debug(get_error_text(error))
+            raise SparkStatementError(get_shown_text(error)) from error
+
+    def execute(
+        self,
+        sql: str,
+        auto_begin: bool = False,
+        fetch: bool = False,
+        limit: int | None = None,
+    ) -> tuple[AdapterResponse, agate.Table]:
+        """As dbt's, but errors while rows are fetched are handled like those before.
+
+        A `session` query only runs when its rows are fetched, which dbt does outside of
+        `exception_handler`; the user would see "Unhandled error" and a Java stack.
+        """
+        with self.exception_handler(sql):
+            return super().execute(sql, auto_begin=auto_begin, fetch=fetch, limit=limit)

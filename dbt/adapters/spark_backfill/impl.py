@@ -1,0 +1,44 @@
+"""The adapter class: what the macros may call, and nothing that exactness depends on."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_backfill.config import SparkBackfillConfig
+from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
+from dbt.adapters.spark_backfill.response import BarrierResponse
+
+# agate hands integers to Jinja as Decimal, which run_results.json would turn into strings.
+_TO_JSON = {"int": int, "float": float, "str": str}
+
+
+class SparkBackfillAdapter(SparkAdapter):
+    ConnectionManager = SparkBackfillConnectionManager
+    AdapterSpecificConfigs = SparkBackfillConfig
+
+    @available
+    def barrier_response(self, message: str, **values: Any) -> BarrierResponse:
+        """The result to hand to `store_result('main', response=...)`.
+
+        :param message: what dbt shows in brackets on the model's OK line
+        :param values: fields of `BarrierResponse`; numbers may be int, float, Decimal or text
+        :raises DbtRuntimeError: for a field that does not exist
+        """
+        types = {field.name: str(field.type) for field in fields(BarrierResponse)}
+        if unknown := sorted(values.keys() - types.keys()):
+            raise DbtRuntimeError(f"barrier_response() has no field {', '.join(unknown)}")
+        typed = {
+            name: _TO_JSON[_base_type(types[name])](value)
+            for name, value in values.items()
+            if value is not None
+        }
+        return BarrierResponse(_message=message, **{"code": "BARRIER", **typed})
+
+
+def _base_type(annotation: str) -> str:
+    return annotation.split("|")[0].strip()
