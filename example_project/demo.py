@@ -95,7 +95,7 @@ class Demo:
         """Tell it; True if no check found a difference."""
         self.prepare()
         rounds = iter(WHILE_BACKFILLING)
-        while not self.lake.finished():
+        while not self.lake.position().finished:
             self.change_upstream(next(rounds, []))
             self.run_barrier()
         for commits in AFTERWARDS:
@@ -127,8 +127,7 @@ class Demo:
         for commit in commits:
             with self.step(f"{commit.operation} {commit.day}") as step:
                 done = self.dbt.operation(commit.operation, f"{{day: {commit.day}}}")
-                side = f" · {position.side_of(commit.day)} current_pos" if position else ""
-                step.append(done + side)
+                step.append(f"{done} · {position.side_of(commit.day)} current_pos")
 
     def run_barrier(self) -> None:
         self.screen.heading("dbt run --select flights_departed")

@@ -45,10 +45,10 @@ class Lake:
     def __init__(self) -> None:
         self.spark = SparkSession.builder.getOrCreate()
 
-    def position(self) -> Position | None:
-        """The recorded position, or None before the first barrier."""
+    def position(self) -> Position:
+        """The recorded position; before the first `dbt run`, the beginning."""
         if not self.spark.catalog.tableExists(f"{MV}__progress"):
-            return None
+            return Position("", (None, None, None), False)
         rows = self.spark.sql(
             f"select distinct upstream_version, backfill_finished, {UPSTREAM_KEY} "
             f"from {MV}__progress"
@@ -57,10 +57,6 @@ class Lake:
             raise StepError(f"the vnodes disagree: {len(rows)} positions in {MV}__progress")
         version, finished, *values = rows[0]
         return Position(version, tuple(values), finished)
-
-    def finished(self) -> bool:
-        position = self.position()
-        return position is not None and position.finished
 
     def count(self) -> int:
         return int(self.spark.table(MV).count())

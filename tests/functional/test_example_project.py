@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 from dbt.cli.main import dbtRunner
+
 from support.project import REPOSITORY, Project
 
 EXAMPLE = REPOSITORY / "example_project"
@@ -128,9 +129,12 @@ def test_a_replayed_day_is_one_commit_that_updates_deletes_and_inserts(example: 
         f"select time_hour, carrier, flight, dep_time, arr_delay from {{schema}}.flights_actual "
         f"where flight_date = date '{day}' and dep_time is not null"
     )
-    assert example.value(
-        f"select count(dep_time) from {{schema}}.flights where flight_date = date '{other}'"
-    ) == 0
+    assert (
+        example.value(
+            f"select count(dep_time) from {{schema}}.flights where flight_date = date '{other}'"
+        )
+        == 0
+    )
 
 
 def test_a_withdrawn_day_is_one_commit_that_updates_and_deletes(example: Project) -> None:
