@@ -1,0 +1,204 @@
+"""Call the package's macros without dbt and without Spark.
+
+    macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
+    macros.stub("run_json", lambda step, sql: [{"version": 7}])
+    macros.statements            # what `statement()` and `run_query()` were given
+    with pytest.raises(CompilationError, match="unique_key is missing"):
+        macros.call("read_config")
+
+The Jinja environment is dbt's own, so that `return`, `{% test %}` and `{% materialization %}`
+behave as in a run, and a macro that calls another one without `dbt_backfill.` fails here as there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import jinja2
+import yaml
+from dbt.adapters.spark.relation import SparkRelation
+from dbt.context.base import get_context_modules
+from dbt_common.clients.jinja import get_environment
+from dbt_common.exceptions import CompilationError
+from dbt_common.exceptions.macros import MacroReturn
+
+MACROS = Path(__file__).resolve().parents[2] / "macros"
+PREFIX = "dbt_macro__"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One `statement()` block or `run_query()` call."""
+
+    name: str
+    sql: str
+
+
+class Config(dict[str, Any]):
+    """The model's `config`: a dict whose `get` and `require` take dbt's arguments."""
+
+    def get(self, name: str, default: Any = None, validator: Any = None) -> Any:
+        return super().get(name, default)
+
+    def require(self, name: str, validator: Any = None) -> Any:
+        return self[name]
+
+    def meta_get(self, name: str, default: Any = None, validator: Any = None) -> Any:
+        return (self.get("meta") or {}).get(name, default)
+
+    def persist_relation_docs(self) -> bool:
+        return bool((self.get("persist_docs") or {}).get("relation"))
+
+    def persist_column_docs(self) -> bool:
+        return bool((self.get("persist_docs") or {}).get("columns"))
+
+
+@dataclass
+class Macros:
+    """All macros under `directory` in one namespace, `dbt_backfill`, with a mocked dbt around them.
+
+    `context` may be changed by a test before it calls a macro. `results` are what the next
+    statements return, as rows, in order; a statement without a result returns no rows.
+    """
+
+    directory: Path = MACROS
+    config: Config = field(default_factory=Config)
+    results: list[Sequence[Sequence[Any]]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    prefixes: tuple[str, ...] = ("spark__", "default__")
+
+    def __post_init__(self) -> None:
+        self._stubs: dict[str, Callable[..., Any]] = {}
+        self._loaded: dict[str, Any] = {}
+        self.relation = SparkRelation.create(schema="lake", identifier="mv", type="table")
+        self.context: dict[str, Any] = self._default_context()
+        self._environment = get_environment()
+        self._environment.undefined = jinja2.StrictUndefined
+        self._templates = {
+            name: template
+            for path in sorted(self.directory.rglob("*.sql"))
+            for template in [self._environment.from_string(path.read_text())]
+            for name in self._names(template)
+        }
+
+    def names(self) -> list[str]:
+        return sorted(self._templates)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """What the macro returns; for a macro without `return`, its rendered text."""
+        if name in self._stubs:
+            return self._stubs[name](*args, **kwargs)
+        if name not in self._templates:
+            raise CompilationError(f"dbt_backfill has no macro {name}")
+        context = {**self.context, "config": self.config, "dbt_backfill": _Namespace(self)}
+        module = self._templates[name].make_module(vars=context)
+        try:
+            return getattr(module, PREFIX + name)(*args, **kwargs)
+        except MacroReturn as returned:
+            return returned.value
+
+    def stub(self, name: str, replacement: Callable[..., Any]) -> None:
+        """Let `replacement` answer instead of the macro `name`."""
+        if name not in self._templates:
+            raise KeyError(f"dbt_backfill has no macro {name}")
+        self._stubs[name] = replacement
+
+    def _names(self, template: jinja2.Template) -> Iterable[str]:
+        names = [n for n in vars(template.make_module()) if n.startswith(PREFIX)]
+        return [name.removeprefix(PREFIX) for name in names]
+
+    # -- the dbt around them ------------------------------------------------------------------
+
+    def _default_context(self) -> dict[str, Any]:
+        return {
+            "return": _return,
+            "exceptions": SimpleNamespace(
+                raise_compiler_error=_raise_compiler_error, warn=self.logged.append
+            ),
+            "adapter": SimpleNamespace(
+                dispatch=self._dispatch,
+                type=lambda: "spark",
+                quote=lambda name: f"`{name}`",
+            ),
+            "api": SimpleNamespace(Relation=SparkRelation),
+            "statement": self._statement,
+            "load_result": self._loaded.get,
+            "run_query": lambda sql: self._run("run_query", sql).table,
+            "log": self._log,
+            "print": self._log,
+            "model": {"name": "mv", "config": self.config, "raw_code": "", "compiled_code": ""},
+            "this": self.relation,
+            "target": {"type": "spark", "schema": "lake", "name": "test"},
+            "execute": True,
+            "invocation_id": "00000000-0000-0000-0000-000000000000",
+            "modules": get_context_modules(),
+            "tojson": lambda value, default=None, sort_keys=False: json.dumps(
+                value, sort_keys=sort_keys
+            ),
+            "fromjson": lambda text, default=None: json.loads(text),
+            "toyaml": lambda value, default=None: yaml.safe_dump(value),
+            "fromyaml": lambda text, default=None: yaml.safe_load(text),
+            "local_md5": _local_md5,
+            "set": lambda value, default=None: set(value),
+            "zip": lambda *values, default=None: list(zip(*values, strict=False)),
+            "var": lambda name, default=None: default,
+            "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False),
+        }
+
+    def _dispatch(self, name: str, macro_namespace: str | None = None) -> Callable[..., Any]:
+        for prefix in self.prefixes:
+            if prefix + name in self._templates or prefix + name in self._stubs:
+                return lambda *args, **kwargs: self.call(prefix + name, *args, **kwargs)
+        raise CompilationError(f"adapter.dispatch finds no implementation of {name}")
+
+    def _log(self, message: str, info: bool = False) -> str:
+        self.logged.append(message)
+        return ""
+
+    def _statement(self, name: str | None = None, *, caller: Callable[[], str], **_: object) -> str:
+        self._run(name or "", caller())
+        return ""
+
+    def _run(self, name: str, sql: str) -> SimpleNamespace:
+        self.statements.append(Statement(name, sql))
+        rows = self.results.pop(0) if self.results else []
+        self._loaded[name] = SimpleNamespace(table=_Table(rows), data=rows, response="OK")
+        return self._loaded[name]
+
+
+class _Table(list[Sequence[Any]]):
+    """Enough of an agate table: its rows."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[Any]]:
+        return self
+
+
+class _Namespace:
+    """`dbt_backfill.x` in a macro. An item, since dbt's sandbox hides attributes such as `_x`."""
+
+    def __init__(self, macros: Macros) -> None:
+        self._macros = macros
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._macros.call(name, *args, **kwargs)
+
+
+def _return(value: Any = None) -> NoReturn:
+    raise MacroReturn(value)
+
+
+def _raise_compiler_error(message: str, node: object = None) -> NoReturn:
+    raise CompilationError(message)
+
+
+def _local_md5(text: str) -> str:
+    from dbt_common.utils import md5
+
+    return str(md5(text))

@@ -1,0 +1,70 @@
+"""What the adapter plugin adds to dbt-spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+from dbt.adapters.spark.impl import SparkConfig
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_backfill import Plugin, SparkBackfillAdapter
+from dbt.adapters.spark_backfill.config import SparkBackfillConfig
+from dbt.include.spark_backfill import PACKAGE_PATH
+from support.macros import Macros
+
+
+def barrier_response(message: str, **values: Any) -> Any:
+    return SparkBackfillAdapter.barrier_response(None, message, **values)  # type: ignore[arg-type]
+
+
+def test_a_response_is_json_with_numbers_as_numbers() -> None:
+    response = barrier_response(
+        "BARRIER 3 (40.0 %)",
+        kind="advance",
+        epoch=Decimal(3),
+        progress=Decimal("0.4"),
+        rows_backfilled="50000",
+        rows_deleted=None,
+        upstream_version=17,
+    )
+
+    assert str(response) == "BARRIER 3 (40.0 %)"
+    assert json.loads(json.dumps(response.to_dict(omit_none=True))) == {
+        "_message": "BARRIER 3 (40.0 %)",
+        "code": "BARRIER",
+        "kind": "advance",
+        "epoch": 3,
+        "progress": 0.4,
+        "rows_backfilled": 50000,
+        "upstream_version": "17",
+    }
+
+
+def test_a_response_has_no_other_fields() -> None:
+    with pytest.raises(DbtRuntimeError, match="no field rows_backfiled"):
+        barrier_response("", rows_backfiled=1)
+
+
+def test_the_bundled_macros_are_not_internal_to_dbt() -> None:
+    """If the two names were equal, dbt would not resolve `dbt_backfill.x()` any more."""
+    project = yaml.safe_load((PACKAGE_PATH / "dbt_project.yml").read_text())
+
+    assert project["name"] == "dbt_backfill"
+    assert Plugin.project_name != project["name"]
+
+
+def test_every_option_of_the_macros_has_a_typed_config(macros: Macros) -> None:
+    macros.config.update(unique_key="id")
+    options = macros.call("read_config")
+    own = {f.name: f.default for f in fields(SparkBackfillConfig)}
+
+    assert set(options) - {"unique_key"} <= set(own)
+    assert {f.name for f in fields(SparkConfig)} <= set(own)
+    assert {name: own[name] for name in set(options) - {"unique_key"}} == {
+        name: value for name, value in options.items() if name != "unique_key"
+    }

@@ -1,0 +1,94 @@
+"""The renderer that all unit tests use must behave as dbt does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros, Statement
+
+
+@pytest.fixture
+def load(tmp_path: Path):  # type: ignore[no-untyped-def]
+    """A function that makes a `Macros` from one file's text per argument."""
+
+    def load(*files: str) -> Macros:
+        for number, text in enumerate(files):
+            (tmp_path / f"{number}.sql").write_text(text)
+        return Macros(tmp_path)
+
+    return load
+
+
+def test_a_macro_calls_one_of_another_file(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro outer(x) %}{{ return([dbt_backfill._inner(x), 'b']) }}{% endmacro %}",
+        "{% macro _inner(x) %}{{ x }}1{% endmacro %}",
+    )
+
+    assert macros.call("outer", "a") == ["a1", "b"]
+
+
+def test_an_unqualified_call_fails_as_in_an_installed_package(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load("{% macro f() %}1{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}")
+
+    with pytest.raises(jinja2.UndefinedError, match="'f' is undefined"):
+        macros.call("g")
+
+
+def test_dispatch_prefers_the_adapter_to_the_default(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro f() %}{{ return(adapter.dispatch('f', 'dbt_backfill')()) }}{% endmacro %}",
+        "{% macro default__f() %}default{% endmacro %}{% macro spark__f() %}spark{% endmacro %}",
+    )
+
+    assert macros.call("f") == "spark"
+
+
+def test_statements_are_recorded_and_answered(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro f() %}{% call statement('s', fetch_result=true) %}select 1{% endcall %}"
+        "{% set second = run_query('select 2') %}"
+        "{{ return(load_result('s').table[0][0] + second.rows[0][0]) }}{% endmacro %}"
+    )
+    macros.results = [[[40]], [[2]]]
+
+    assert macros.call("f") == 42
+    assert macros.statements == [Statement("s", "select 1"), Statement("run_query", "select 2")]
+
+
+def test_a_refusal_raises(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load("{% macro f() %}{% do exceptions.raise_compiler_error('no') %}{% endmacro %}")
+
+    with pytest.raises(CompilationError, match="no"):
+        macros.call("f")
+
+
+def test_a_stub_answers_instead_of_a_macro(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro f() %}1{% endmacro %}{% macro g() %}{{ dbt_backfill.f() }}{% endmacro %}"
+    )
+    macros.stub("f", lambda: 2)
+
+    assert macros.call("g") == "2"
+    with pytest.raises(KeyError, match="no macro h"):
+        macros.stub("h", lambda: 2)
+
+
+def test_a_materialization_is_a_macro(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% materialization mv, adapter='spark' %}{{ return({'relations': [this]}) }}"
+        "{% endmaterialization %}"
+    )
+
+    assert macros.call("materialization_mv_spark") == {"relations": [macros.relation]}
+
+
+def test_a_misspelt_variable_fails(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load("{% macro f(keys) %}{{ kyes }}{% endmacro %}")
+
+    with pytest.raises(jinja2.UndefinedError, match="kyes"):
+        macros.call("f", [])
