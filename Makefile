@@ -1,0 +1,52 @@
+# Needs Python 3.11, Java 17 and make; everything else goes into .venv, and Spark fetches its jars.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# Slow suites last, so that a broken macro shows within seconds.
+SUITES := tests/unit tests/functional tests/exactness
+
+.PHONY: help demo test test-fast lint format clean
+
+help:
+	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
+	@echo 'make test       what CI runs: lint and all tests'
+	@echo 'make test-fast  lint and the tests that need no Spark'
+	@echo 'make lint       ruff, ruff format, mypy'
+	@echo 'make format     let ruff repair what it can'
+	@echo 'make clean      remove .venv and what dbt and Spark left behind'
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'Installing into $(VENV) ...'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev,demo]'
+	@touch $@
+
+.PHONY: java
+java:
+	@test -n "$$JAVA_HOME" || command -v java > /dev/null || \
+		{ echo 'No java found: install Java 17, or set JAVA_HOME to it.' >&2; exit 1; }
+
+demo: $(INSTALLED) java
+	$(BIN)/python example_project/demo.py
+
+test: lint java
+	$(BIN)/python -m pytest $(SUITES)
+
+test-fast: lint
+	$(BIN)/python -m pytest tests/unit
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache dist
+	rm -rf target logs dbt_packages spark-warehouse metastore_db derby.log
