@@ -1,0 +1,59 @@
+{#-
+    What a run knows before it asks anything of Spark, as a dict that all steps are given: {
+      'mv', 'progress', 'barriers': relations,
+      'options': the configuration,
+      'upstream': {'relation', 'kind'},
+      'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
+      'key', 'query_columns', 'time_zone': of the query, known once it was explained or read from the last plan,
+      'explained': whether this run has explained it,
+      'committed': the plan of the committed epoch
+    }
+-#}
+{% macro get_backfill(mv, sql) %}
+    {%- set backfill = dbt_backfill.get_relations(mv) -%}
+    {%- set options = dbt_backfill.read_config() -%}
+    {%- set upstream = dbt_backfill.get_upstream() -%}
+    {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
+    {%- do backfill.update({
+        'options': options,
+        'upstream': upstream,
+        'sql': sql,
+        'query': query,
+        'query_hash': dbt_backfill.query_hash(query),
+        'key': none,
+        'query_columns': none,
+        'time_zone': none,
+        'explained': false,
+        'committed': none,
+    }) -%}
+    {{ return(backfill) }}
+{% endmacro %}
+
+
+{#- Explain the model's query, refuse what cannot be followed, and note its key, columns and time zone. -#}
+{% macro explain_backfill(backfill) %}
+    {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
+    {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key) -%}
+    {%- do dbt_backfill.check_query(explained, backfill.sql, backfill.upstream.relation) -%}
+    {%- set time_zone = modules.re.search('Some\\(([A-Za-z_]+(?:/[\\w+-]+)*|[+-]\\d\\d:\\d\\d)\\)', explained.analyzed | join('\n')) -%}
+    {%- do backfill.update({
+        'explained': true,
+        'key': dbt_backfill.key_lineage(explained, backfill.options.unique_key, backfill.options.upstream_key),
+        'query_columns': explained.columns,
+        'time_zone': time_zone.group(1) if time_zone else none,
+    }) -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do get_assert_columns_equivalent(backfill.sql) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Under `--empty` and `--sample` dbt renders the upstream as a filtered subquery. Its plain name is put back:
+    nothing is read in such a run, but the query that it creates the tables for is the real one.
+-#}
+{% macro get_unsampled_sql(sql) %}
+    {{ return(modules.re.sub(
+        '\\(\\s*select \\* from ([^\\s()]+) where (?:false limit 0|[^()]*)\\)(?:\\s+(?:as )?_dbt_\\w+)?', '\\1', sql
+    )) }}
+{% endmacro %}

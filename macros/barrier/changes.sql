@@ -1,0 +1,122 @@
+{#-
+    The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
+    vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
+
+    The view belongs to the session and its name carries epoch, plan and invocation, so that a stalled run
+    cannot swap it under another. Returns {'name', 'count', 'unclear': why the feed does not give one last state per key, 'low', 'high': the
+    least and the greatest key as literals}.
+-#}
+{% macro stage_changes(backfill, state, plan, keys) %}
+    {%- set name = dbt_backfill.identifier(
+        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation_id | replace('-', '')] | join('__')
+    ) -%}
+    {%- set events = dbt_backfill.get_upstream_changes(backfill.upstream, state.upstream_version, plan.upstream_version) -%}
+    {%- set sql -%}
+        begin
+            create or replace temporary view {{ name }} as
+            {{ dbt_backfill.get_last_states_sql(
+                dbt_backfill.get_prefix_scan_sql('(' ~ events ~ ')', state, backfill, keys, with_null_keys=true), keys
+            ) }};
+            cache table {{ name }};
+            {{ dbt_backfill.get_stage_summary_sql(name, keys) }};
+        end
+    {%- endset -%}
+    {%- set staged = dbt_backfill.run_json('stage the changes', sql)[0] -%}
+    {%- do staged.update({'name': name}) -%}
+    {{ return(staged) }}
+{% endmacro %}
+
+
+{#-
+    One row per key: its last event's columns, `__bf_deleted`, and `__bf_unclear` where the feed does not give
+    one last state.
+
+    The latest version wins; within one version an insert or after-image beats a delete or before-image of the
+    same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
+    Inserts minus deletes must come to the presence of one row; if not, a key stood twice in the upstream.
+-#}
+{% macro get_last_states_sql(events, keys) -%}
+    select
+        last.* except (__bf_version, __bf_is_upsert),
+        not last.__bf_is_upsert as __bf_deleted,
+        balance not in (if(last.__bf_is_upsert, 1, -1), 0) as __bf_unclear
+    from (
+        select
+            max_by(struct(*), struct(__bf_version, __bf_is_upsert)) as last,
+            sum(if(__bf_is_upsert, 1, -1)) as balance
+        from ({{ events }})
+        group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+    )
+{%- endmacro %}
+
+
+{% macro get_stage_summary_sql(stage, keys) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
+    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    select to_json(named_struct(
+        'count', count,
+        'null_keys', null_keys,
+        'unclear_keys', unclear_keys,
+        'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
+        'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+    ))
+    from (
+        select
+            count_if(not {{ null_key }}) as count,
+            count_if({{ null_key }} and not __bf_deleted) as null_keys,
+            count_if(__bf_unclear) as unclear_keys,
+            min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
+            max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
+        from {{ stage }}
+    )
+{%- endmacro %}
+
+
+{#- Why the staged changes cannot be merged; none if they can. -#}
+{% macro find_unclear_changes(staged) %}
+    {%- if staged.null_keys or staged.unclear_keys -%}
+        {{ return('the feed has ' ~ (staged.null_keys + staged.unclear_keys) ~ ' keys that are null or stood twice in the upstream') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Step 3 of a barrier: one MERGE of the staged changes. A key whose row Q no longer returns is deleted. Returns
+    {'changed', 'deleted'}: rows written, where the table format tells.
+-#}
+{% macro run_changes(backfill, plan, staged) %}
+    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set bounds = dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(keys, 'mv.'), '>=', staged.low)
+        ~ ' and ' ~ dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(keys, 'mv.'), '<=', staged.high) -%}
+    {%- set scan = 'select * except (__bf_deleted, __bf_unclear) from ' ~ staged.name ~ ' where not __bf_deleted' -%}
+    {%- set present = 'changes.' ~ dbt_backfill.mv_columns(keys)[0] ~ ' is not null' -%}
+    {%- set sql -%}
+        merge into {{ backfill.mv.render() }} as mv
+        using (
+            select query.*, {% for key in keys %}stage.{{ dbt_backfill.identifier(key.upstream) }} as __bf_key_{{ loop.index }}{{ ', ' if not loop.last }}{% endfor %}
+            from {{ staged.name }} as stage
+            left join (
+                {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            ) as query
+            on {% for key in keys %}query.{{ dbt_backfill.identifier(key.name) }} = stage.{{ dbt_backfill.identifier(key.upstream) }}{{ ' and ' if not loop.last }}{% endfor %}
+            where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+                and {{ dbt_backfill.get_fence(backfill, plan) }}
+        ) as changes
+        on {% for key in keys %}mv.{{ dbt_backfill.identifier(key.name) }} = changes.__bf_key_{{ loop.index }} and {% endfor %}{{ bounds }}
+        when matched and {{ present }} then update set *
+        when matched then delete
+        when not matched and {{ present }} then insert *
+    {%- endset -%}
+    {%- set result = dbt_backfill.run_table('merge the changes of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.get_merge_counts(result)) }}
+{% endmacro %}
+
+
+{#- The counts that Delta returns from a MERGE; Iceberg returns nothing. -#}
+{% macro get_merge_counts(result) %}
+    {%- if not result or 'num_deleted_rows' not in result.column_names -%} {{ return({}) }} {%- endif -%}
+    {{ return({
+        'changed': (result[0]['num_updated_rows'] + result[0]['num_inserted_rows']) | int,
+        'deleted': result[0]['num_deleted_rows'] | int,
+    }) }}
+{% endmacro %}

@@ -1,0 +1,71 @@
+{#-
+    What the next barrier is to do, after an observation: a plan of the kind `reset`, `reanchor` or `advance`,
+    or none if there is nothing to do. Everything that may be refused is refused here, before the plan is
+    inserted.
+
+    Arguments:
+      observed (dict): the upstream, as read_upstream returned it.
+      rebuild (string or none): why the MV is to be rebuilt.
+-#}
+{% macro choose_plan(backfill, state, observed, rebuild) %}
+    {%- if rebuild -%}
+        {%- do dbt_backfill.explain_backfill(backfill) -%}
+        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild)) }}
+    {%- endif -%}
+    {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
+    {%- set known = state.get('upstream_version') is not none -%}
+    {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
+    {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
+    {%- set moves = not state.finished and backfill.options.backfill_rate_limit != 0 -%}
+    {%- if not gap and not moves and (not started or (version | string) == state.upstream_version) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do dbt_backfill.explain_backfill(backfill) -%}
+    {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
+    {%- if changed_query -%} {{ return(dbt_backfill.new_plan(backfill, state, 'reset', changed_query)) }} {%- endif -%}
+    {%- if gap -%} {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }} {%- endif -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
+    {%- if started and known and plan.upstream_version != state.upstream_version -%}
+        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, backfill.key) -%}
+        {%- set unclear = dbt_backfill.find_unclear_changes(staged) -%}
+        {%- if unclear -%} {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, unclear, started)) }} {%- endif -%}
+        {%- do backfill.update({'staged': staged}) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.add_range_to_plan(backfill, state, plan) -%}
+    {{ return(plan) }}
+{% endmacro %}
+
+
+{#- Why the changes since the committed version cannot be read as a feed; none if they can. -#}
+{% macro _find_gap(backfill, state, observed) %}
+    {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, state.committed)) }}
+{% endmacro %}
+
+
+{#-
+    The version that the barrier reads: the newest, or, in the mode `snapshot` until every vnode has finished,
+    the one at which the backfill began.
+-#}
+{% macro _choose_version(backfill, state, observed, gap) %}
+    {%- if backfill.options.backfill_mode == 'snapshot' and not state.finished and not gap
+            and state.get('upstream_version') is not none -%}
+        {{ return(state.upstream_version | int) }}
+    {%- endif -%}
+    {{ return(observed.version) }}
+{% endmacro %}
+
+
+{#- The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied. -#}
+{% macro choose_reanchor(backfill, state, observed, reason, started) %}
+    {%- if not started -%}
+        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
+    {%- endif -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
+    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
+    {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true) -%}
+    {%- set checked = dbt_backfill.check_keys(backfill, plan, read, scan) -%}
+    {%- do plan.update({'upstream_row_count': checked.upstream_row_count}) -%}
+    {{ return(plan) }}
+{% endmacro %}

@@ -1,0 +1,101 @@
+{#-
+    Step 5 of a barrier: the progress moves to the plan's epoch by one MERGE that is guarded by the epoch before
+    it. The plan's row is then completed with what is known by now. Returns the committed state.
+
+    Arguments:
+      counts (dict): 'changed', 'deleted': rows of the MV that the barrier's changes wrote.
+      stage (string or none): the view of staged changes, dropped with it.
+-#}
+{% macro commit_barrier(backfill, plan, counts={}, stage=none) %}
+    {%- set sql -%}
+        begin
+            {{ dbt_backfill.get_commit_sql(backfill, plan) }};
+            merge into {{ backfill.barriers.render() }} as barriers
+            using (select {{ plan.epoch }} as epoch) as committed
+            on barriers.epoch = committed.epoch and barriers.epoch = {{ plan.epoch }}
+                and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
+            when matched and barriers.committed_at is null then update set
+                committed_at = current_timestamp(),
+                changed_row_count = {{ dbt_backfill.integer_literal(counts.get('changed')) }},
+                deleted_row_count = {{ dbt_backfill.integer_literal(counts.get('deleted')) }};
+            {%- if stage %}
+            drop view if exists {{ stage }};
+            {%- endif %}
+            {{ dbt_backfill.get_state_sql(backfill) }};
+        end
+    {%- endset -%}
+    {%- set state = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0] -%}
+    {%- if state.epoch < plan.epoch or state.epoch == plan.epoch and state.committed.plan_id != plan.plan_id -%}
+        {%- do dbt_backfill.refuse(
+            'another run went on while this one executed the barrier ' ~ plan.epoch,
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {{ return(state) }}
+{% endmacro %}
+
+
+{% macro get_commit_sql(backfill, plan) -%}
+    {%- if plan.kind == 'reset' and not dbt_backfill._has_shape_of(backfill.committed, plan) -%}
+        {{ dbt_backfill.get_replace_progress_sql(backfill, plan) }}
+    {%- else -%}
+    merge into {{ backfill.progress.render() }} as progress
+    using (
+        select epoch, upstream_version, vnode_row_counts
+        from {{ backfill.barriers.render() }}
+        where epoch = {{ plan.epoch }} and plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }} and kind = '{{ plan.kind }}'
+    ) as plan
+    on progress.epoch = plan.epoch - 1
+    when matched then update set
+        {%- for column, value in dbt_backfill._committed_columns(plan).items() %}
+        {{ column }} = {{ value }},
+        {%- endfor %}
+        epoch = plan.epoch
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The columns of the progress table that a barrier of the plan's kind sets. -#}
+{% macro _committed_columns(plan) %}
+    {%- if plan.kind == 'abandon' -%} {{ return({'dirty': 'true'}) }} {%- endif -%}
+    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set positions = dbt_backfill.position_columns(keys) -%}
+    {%- set columns = {'upstream_version': 'plan.upstream_version', 'dirty': 'false'} -%}
+    {%- if plan.kind == 'reset' -%}
+        {%- do columns.update({'backfill_finished': 'false', 'row_count': 'cast(0 as bigint)'}) -%}
+        {%- for key in keys -%}
+            {%- do columns.update({positions[loop.index0]: 'cast(null as ' ~ key.type ~ ')'}) -%}
+        {%- endfor -%}
+    {%- elif plan.kind == 'advance' and (plan.last_range or plan.get('range_row_count') is not none) -%}
+        {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
+        {%- do columns.update({
+            'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
+            'row_count': 'progress.row_count + coalesce(plan.vnode_row_counts[progress.vnode], 0)',
+        }) -%}
+        {%- for column in positions if not plan.last_range -%}
+            {%- do columns.update({column: 'if(' ~ moves ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')'}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- Whether two plans make progress tables with the same columns and vnodes. -#}
+{% macro _has_shape_of(left, right) %}
+    {{ return([left.upstream_key, left.key_types, left.vnode_count] == [right.upstream_key, right.key_types, right.vnode_count]) }}
+{% endmacro %}
+
+
+{#-
+    Statement that replaces the progress table by one for another key or vnode_count, all NotStarted, if the
+    epoch before the plan's is committed.
+-#}
+{% macro get_replace_progress_sql(backfill, plan) -%}
+    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    create or replace table {{ backfill.progress.render() }}
+    {{ dbt_backfill.table_clauses(backfill.progress, dbt_backfill.state_table_properties(keys)) }}
+    as
+    select *
+    from ({{ dbt_backfill.get_not_started_sql(keys, plan.vnode_count, plan.epoch, dbt_backfill.string_literal(plan.backfill_id)) }})
+    where {{ dbt_backfill.get_fence(backfill, plan) }}
+{%- endmacro %}

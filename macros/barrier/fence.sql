@@ -1,0 +1,27 @@
+{#-
+    A SQL expression that is true as long as the plan is the one to execute, and raises an error once another
+    run has committed its epoch or given it up. It stands in the source of every statement that writes the MV.
+
+    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source, so
+    a write that passes the fence either sees no later commit or conflicts with it.
+-#}
+{% macro get_fence(backfill, plan) -%}
+    (
+        select case
+            when progress.epoch = {{ plan.epoch - 1 }} and planned.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
+                and planned.kind = {{ dbt_backfill.string_literal(plan.kind) }}
+            then true
+            else raise_error(concat(
+                'backfilled_mv {{ backfill.mv.identifier }}: another run went on while this one executed the barrier {{ plan.epoch }} (',
+                planned.kind, ' of invocation ', planned.invocation_id, ', planned at ', planned.planned_at,
+                '; committed epoch ', progress.epoch, '). Nothing was written by this run; run again to continue.'
+            ))
+        end
+        from (select min(epoch) as epoch from {{ backfill.progress.render() }}) as progress
+        cross join (
+            select max(plan_id) as plan_id, max(kind) as kind, max(invocation_id) as invocation_id, max(planned_at) as planned_at
+            from {{ backfill.barriers.render() }}
+            where epoch = {{ plan.epoch }}
+        ) as planned
+    )
+{%- endmacro %}

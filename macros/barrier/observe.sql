@@ -1,0 +1,96 @@
+{#-
+    Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Creates what is missing
+    where an earlier run died while it created the tables, and refuses every other combination by its name.
+    Returns the state.
+-#}
+{% macro observe_state(backfill) %}
+    {%- set existing = dbt_backfill.get_existing_relations({
+        'mv': backfill.mv, 'progress': backfill.progress, 'barriers': backfill.barriers,
+    }) -%}
+    {%- if existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
+        {%- if existing.progress is not none -%}
+            {%- set state = dbt_backfill.read_state(backfill) -%}
+            {%- if state.epoch > 0 or state.get('planned') -%} {%- do dbt_backfill._refuse_missing_mv(backfill) -%} {%- endif -%}
+        {%- endif -%}
+        {%- do dbt_backfill.create_backfill(backfill) -%}
+    {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
+        {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
+    {%- else -%}
+        {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv) -%}
+    {%- endif -%}
+    {%- set state = dbt_backfill.read_state(backfill) -%}
+    {%- do dbt_backfill._check_state(backfill, state) -%}
+    {%- do backfill.update({'committed': state.committed}) -%}
+    {{ return(state) }}
+{% endmacro %}
+
+
+{#- Create the three tables of an MV that has none. -#}
+{% macro create_backfill(backfill) %}
+    {%- do dbt_backfill.explain_backfill(backfill) -%}
+    {%- do dbt_backfill.read_upstream(backfill.upstream, none) -%}
+    {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
+    {%- set backfill_id = dbt_backfill.create_state(backfill, plan, dbt_backfill.get_query_columns(backfill.sql)) -%}
+    {%- do backfill.update({'mv_id': backfill_id, 'created': true}) -%}
+    {%- do persist_constraints(backfill.mv, model) -%}
+{% endmacro %}
+
+
+{% macro _refuse_missing_mv(backfill) %}
+    {%- do dbt_backfill.refuse(
+        backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ', '
+            ~ backfill.barriers.render() ~ ')',
+        'Restore the MV, or drop the two state tables to build it anew'
+    ) -%}
+{% endmacro %}
+
+
+{% macro _refuse_missing_state(backfill, existing) %}
+    {%- if existing.progress is none and existing.barriers is none
+            and (not existing.mv.is_delta or 'dbt_backfill.id' not in dbt_backfill.read_delta_detail(backfill.mv).properties) -%}
+        {%- do dbt_backfill._refuse_foreign_mv(backfill) -%}
+    {%- endif -%}
+    {%- set missing = [] -%}
+    {%- for name in ['progress', 'barriers'] if existing[name] is none -%}
+        {%- do missing.append(backfill[name].render()) -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.refuse(
+        'its state is missing: ' ~ missing | join(' and ') ~ (' do' if missing | length > 1 else ' does') ~ ' not exist',
+        'Restore what is missing, or drop what is left of ' ~ backfill.mv.render() ~ ', '
+            ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' to build it anew'
+    ) -%}
+{% endmacro %}
+
+
+{% macro _refuse_foreign_mv(backfill) %}
+    {%- do dbt_backfill.refuse(
+        backfill.mv.render() ~ ' exists, and was not made by this materialization',
+        'Drop or rename it, or give the model another alias'
+    ) -%}
+{% endmacro %}
+
+
+{% macro _check_mv_is_ours(backfill, existing) %}
+    {%- if existing.is_view or not existing.is_delta -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- set properties = dbt_backfill.read_delta_detail(backfill.mv).properties -%}
+    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- do backfill.update({'mv_id': properties['dbt_backfill.id'], 'docs': properties.get('dbt_backfill.docs')}) -%}
+{% endmacro %}
+
+
+{% macro _check_state(backfill, state) %}
+    {%- if not state.get('committed') or [state.backfill_id, state.committed.backfill_id] != [backfill.mv_id, backfill.mv_id] -%}
+        {%- do dbt_backfill.refuse(
+            'its state tables ' ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' belong to another MV',
+            'Restore the ones that were made with ' ~ backfill.mv.render() ~ ', or drop all three to build it anew'
+        ) -%}
+    {%- elif state.rows != state.committed.vnode_count or state.epoch != state.last_epoch -%}
+        {%- do dbt_backfill.refuse(
+            backfill.progress.render() ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ state.committed.vnode_count
+                ~ ' vnodes, of the epochs ' ~ state.epoch ~ ' to ' ~ state.last_epoch,
+            'Restore an earlier version of it, or drop it with ' ~ backfill.mv.render() ~ ' and '
+                ~ backfill.barriers.render() ~ ' to build the MV anew'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,60 @@
+{#-
+    Step 2 of a barrier: the plan of the next epoch. Inserted only if there is none; if there is one, because an
+    earlier run died or another is alive, it is adopted word for word. Returns the plan that now stands.
+
+    Two runs cannot both insert: Delta checks an insert-only MERGE for conflicts.
+-#}
+{% macro insert_plan(backfill, plan) %}
+    {%- set sql -%}
+        begin
+            merge into {{ backfill.barriers.render() }} as barriers
+            using (
+                {{ dbt_backfill.get_plan_row_sql(plan) }}
+            ) as plan
+            on barriers.epoch = plan.epoch and barriers.epoch = {{ plan.epoch }}
+            when not matched then insert *;
+            select to_json(struct(*)) from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }};
+        end
+    {%- endset -%}
+    {{ return(dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql)[0]) }}
+{% endmacro %}
+
+
+{#- What all plans of a run have in common, for the epoch after `state.epoch`. -#}
+{% macro new_plan(backfill, state, kind, reason=none) %}
+    {{ return({
+        'epoch': state.epoch + 1,
+        'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
+        'backfill_id': state.backfill_id,
+        'kind': kind,
+        'reason': reason,
+        'upstream': backfill.upstream.relation.render(),
+        'query': backfill.query,
+        'query_hash': backfill.query_hash,
+        'query_columns': backfill.query_columns,
+        'time_zone': backfill.time_zone,
+        'key': backfill.key,
+        'vnode_count': backfill.options.vnode_count,
+        'backfill_mode': backfill.options.backfill_mode,
+        'backfill_rate_limit': backfill.options.backfill_rate_limit,
+    }) }}
+{% endmacro %}
+
+
+{#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
+{% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
+    {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
+    {%- set at = upstream.log | selectattr('version', 'equalto', version) | list | first -%}
+    {%- do plan.update({
+        'upstream_id': upstream.id,
+        'upstream_version': version | string,
+        'upstream_committed_at': at.committed_at if at else none,
+        'upstream_row_count': state.committed.get('upstream_row_count'),
+        'range_low': state.get('position'),
+        'range_high': state.get('position'),
+        'last_range': false,
+        'next_bounds': state.committed.next_bounds,
+        'bounds_complete': state.committed.bounds_complete,
+    }) -%}
+    {{ return(plan) }}
+{% endmacro %}

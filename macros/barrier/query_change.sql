@@ -1,0 +1,48 @@
+{#-
+    Whether the model still means what the last plan was made for. Returns why the MV has to be rebuilt, where
+    `on_query_change` says `rebuild`, or none. Without the rebuild a change is refused: rows merged before and
+    after it would come from different queries.
+
+    dbt's `on_configuration_change` is not used for this: its default is `apply`, also where the user said
+    nothing, which would rebuild silently.
+-#}
+{% macro find_query_change(backfill, state) %}
+    {%- set planned = state.get('planned') -%}
+    {%- set last = planned if planned and planned.kind == 'reset' else state.committed -%}
+    {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
+    {%- if reason and backfill.options.on_query_change == 'fail' -%}
+        {%- do dbt_backfill.refuse(
+            reason ~ ' since its last barrier',
+            "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
+        ) -%}
+    {%- endif -%}
+    {{ return(reason) }}
+{% endmacro %}
+
+
+{% macro _query_difference(backfill, state, last) %}
+    {%- if last.query_hash != backfill.query_hash or last.upstream != backfill.upstream.relation.render() -%}
+        {{ return('its query changed') }}
+    {%- elif last.unique_key != backfill.options.unique_key -%}
+        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to ' ~ backfill.options.unique_key | join(', ')) }}
+    {%- elif last.vnode_count != backfill.options.vnode_count -%}
+        {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
+    {%- elif last.get('time_zone') and last.time_zone != state.time_zone -%}
+        {{ return("the session's time zone, on which its query depends, changed from " ~ last.time_zone ~ ' to ' ~ state.time_zone) }}
+    {%- elif not backfill.explained -%}
+        {%- do backfill.update({
+            'key': dbt_backfill.get_plan_keys(last),
+            'query_columns': last.query_columns,
+            'time_zone': last.get('time_zone'),
+        }) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- for column in backfill.key if column.type != last.key_types[loop.index0] -%}
+        {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key_types[loop.index0] ~ ' to ' ~ column.type) }}
+    {%- endfor -%}
+    {%- if backfill.key | map(attribute='upstream') | list != last.upstream_key -%}
+        {{ return('the columns of the upstream that unique_key carries changed') }}
+    {%- elif backfill.query_columns != last.query_columns -%}
+        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ backfill.query_columns ~ ')') }}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,67 @@
+{#- One line per barrier in dbt's output. -#}
+{% macro report_barrier(backfill, barrier) %}
+    {%- set plan, state, counts = barrier.plan, barrier.state, barrier.counts -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(state)] -%}
+    {%- if plan.kind == 'reset' -%}
+        {%- do parts.append('emptied: ' ~ plan.reason) -%}
+    {%- elif plan.kind == 'abandon' -%}
+        {%- do parts.append('plan given up: ' ~ plan.reason) -%}
+    {%- else -%}
+        {%- if not state.finished or plan.get('range_row_count') is not none -%}
+            {%- do parts.append('{:,} of {:,} rows'.format(state.row_count, plan.get('upstream_row_count') or 0)) -%}
+            {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
+        {%- endif -%}
+        {%- if plan.kind == 'reanchor' -%} {%- do parts.append('re-anchored: ' ~ plan.reason) -%} {%- endif -%}
+        {%- if counts -%} {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%} {%- endif -%}
+        {%- do parts.append('version ' ~ plan.upstream_version) -%}
+    {%- endif -%}
+    {%- do log(model['name'] ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- The share of the upstream's rows that was backfilled, such as `40.0 %`; 100.0 % only once it has finished. -#}
+{% macro get_progress_text(state) %}
+    {{ return('{:.1f} %'.format(dbt_backfill.get_progress(state) * 100)) }}
+{% endmacro %}
+
+
+{#- The same as a number from 0 to 1. Rows deleted upstream since they were read can take it to 1 early. -#}
+{% macro get_progress(state) %}
+    {%- if state.finished -%} {{ return(1.0) }} {%- endif -%}
+    {%- set total = state.committed.get('upstream_row_count') or 0 -%}
+    {%- if not total -%} {{ return(0.0) }} {%- endif -%}
+    {{ return([state.row_count / total, 0.999] | min) }}
+{% endmacro %}
+
+
+{#- What dbt prints as the model's result. `plan` is the last barrier's, none if there was nothing left to do. -#}
+{% macro get_result_message(backfill, state, plan) %}
+    {%- set progress = dbt_backfill.get_progress_text(state) -%}
+    {%- if plan is not none -%}
+        {{ return('BARRIER ' ~ plan.epoch ~ ' (' ~ progress ~ ')') }}
+    {%- elif state.finished -%}
+        {{ return('CAUGHT UP') }}
+    {%- endif -%}
+    {{ return('PAUSED (' ~ progress ~ ')') }}
+{% endmacro %}
+
+
+{#- Report the run as dbt's result of the model; with the adapter, as fields in run_results.json too. -#}
+{% macro store_result_of_run(result) %}
+    {%- if adapter.type() == 'spark_backfill' -%}
+        {%- do store_result('main', response=adapter.barrier_response(
+            message=result.message,
+            epoch=result.state.epoch,
+            kind=result.plan.kind if result.plan else none,
+            barriers=result.barriers,
+            progress=dbt_backfill.get_progress(result.state),
+            backfill_finished=result.state.finished,
+            rows_backfilled=result.rows_backfilled,
+            rows_changed=result.changed,
+            rows_deleted=result.deleted,
+            upstream_version=result.state.get('upstream_version')
+        )) -%}
+    {%- else -%}
+        {%- do store_raw_result('main', message=result.message, code='BARRIER', rows_affected=(result.rows_backfilled + result.changed + result.deleted) | string) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,104 @@
+{#-
+    Barriers until the run's number of them is reached or there is nothing left to do. Returns what to report:
+    {'message', 'state', 'rows_backfilled', 'changed', 'deleted', 'barriers'}.
+
+    A reset and an abandoned plan do not count: after a full refresh the same run goes on to backfill.
+-#}
+{% macro run_barriers(backfill, rebuild) %}
+    {%- set run = namespace(
+        state=dbt_backfill.observe_state(backfill), rebuild=none if backfill.get('created') else rebuild,
+        barriers=0, done=false, plan=none, rows=0, changed=0, deleted=0
+    ) -%}
+    {%- if not run.rebuild -%} {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) -%} {%- endif -%}
+    {%- for _ in range(100000) if not run.done -%}
+        {%- if run.barriers == backfill.options.barriers_per_run -%}
+            {%- set run.done = true -%}
+        {%- else -%}
+            {%- set barrier = dbt_backfill.run_barrier(backfill, run.state, run.rebuild) -%}
+            {%- if barrier is none -%}
+                {%- set run.done = true -%}
+                {%- set run.plan = none -%}
+            {%- else -%}
+                {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
+                {%- set run.state, run.plan = barrier.state, barrier.plan -%}
+                {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
+                {%- set run.barriers = run.barriers + (0 if run.plan.kind in ['reset', 'abandon'] else 1) -%}
+                {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%}
+                {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
+                {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({
+        'message': dbt_backfill.get_result_message(backfill, run.state, run.plan),
+        'state': run.state, 'plan': run.plan, 'barriers': run.barriers,
+        'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
+    }) }}
+{% endmacro %}
+
+
+{#- One barrier: {'plan', 'state', 'counts'}, or none if there is nothing to do. -#}
+{% macro run_barrier(backfill, state, rebuild) %}
+    {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
+    {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
+    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
+    {%- set plan = state.get('planned') -%}
+    {%- if plan -%}
+        {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
+    {%- else -%}
+        {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
+        {%- if mine is none -%} {{ return(none) }} {%- endif -%}
+        {%- set plan = dbt_backfill.insert_plan(backfill, mine) -%}
+        {%- if plan.plan_id != mine.plan_id -%} {%- do backfill.update({'staged': none}) -%} {%- endif -%}
+    {%- endif -%}
+    {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
+    {%- set stage = backfill.staged.name if backfill.staged else none -%}
+    {{ return({
+        'plan': plan,
+        'counts': counts,
+        'state': dbt_backfill.commit_barrier(backfill, plan, counts, stage),
+    }) }}
+{% endmacro %}
+
+
+{#-
+    The plan that an earlier run left: executed word for word, unless its version can no longer be read or the
+    MV is to be rebuilt anyway; then it is abandoned.
+-#}
+{% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
+    {%- set readable = plan.get('upstream_version') is none or dbt_backfill.is_upstream_readable(
+        backfill.upstream, observed, plan.upstream_version, plan.upstream_id) -%}
+    {%- if plan.kind == 'abandon' or (readable and (not rebuild or plan.kind == 'reset')) -%}
+        {{ return(plan) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.abandon_plan(backfill, plan, rebuild or 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read')) }}
+{% endmacro %}
+
+
+{#- Steps 3 and 4: what a plan does to the MV. Every step is a pure function of the plan and of the state. -#}
+{% macro execute_plan(backfill, state, plan) %}
+    {%- set counts = {} -%}
+    {%- if plan.kind == 'reset' -%}
+        {%- do dbt_backfill.run_reset(backfill, plan) -%}
+        {%- do backfill.update({'created': true}) -%}
+    {%- elif plan.kind == 'reanchor' -%}
+        {%- set counts = dbt_backfill.run_reanchor(backfill, state, plan) -%}
+    {%- elif plan.kind == 'advance' -%}
+        {%- if not backfill.staged and dbt_backfill._has_changes(state, plan) -%}
+            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan, dbt_backfill.get_plan_keys(plan))}) -%}
+        {%- endif -%}
+        {%- if backfill.staged and backfill.staged.count -%}
+            {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
+        {%- endif -%}
+        {%- if plan.get('range_row_count') -%}
+            {%- do dbt_backfill.run_range(backfill, plan) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(counts) }}
+{% endmacro %}
+
+
+{% macro _has_changes(state, plan) %}
+    {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
+    {{ return(started and state.get('upstream_version') is not none and plan.upstream_version != state.upstream_version) }}
+{% endmacro %}

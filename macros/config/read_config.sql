@@ -1,0 +1,60 @@
+{#-
+    The model's configuration, checked. Returns a dict with one entry per option of the README's table.
+
+    A misspelt option would be ignored by dbt and change nothing, so unknown names that look like ours
+    are refused as well as values of the wrong type.
+-#}
+{% macro read_config() %}
+    {%- set known = [
+        'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count', 'backfill_vnodes',
+    ] -%}
+    {%- for name in model.config.keys() -%}
+        {%- if modules.re.match('(backfil|barrier|vnode)', name) and name not in known -%}
+            {%- do dbt_backfill.refuse(
+                "there is no option '" ~ name ~ "'",
+                'The options of this kind are ' ~ known | join(', ')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set options = {
+        'unique_key': dbt_backfill._read_columns('unique_key', required=true),
+        'upstream_key': dbt_backfill._read_columns('upstream_key'),
+        'backfill_rate_limit': dbt_backfill._read_integer('backfill_rate_limit', 0),
+        'barriers_per_run': dbt_backfill._read_barriers_per_run(),
+        'backfill_mode': dbt_backfill._read_choice(
+            'backfill_mode', ['arrangement', 'no_shuffle', 'snapshot']
+        ),
+        'vnode_count': dbt_backfill._read_integer('vnode_count', 1, 32768, default=256),
+        'backfill_vnodes': dbt_backfill._read_vnodes(),
+        'check_key': dbt_backfill._read_boolean('check_key', true),
+        'on_query_change': dbt_backfill._read_choice('on_query_change', ['fail', 'rebuild']),
+        'file_format': dbt_backfill._read_choice('file_format', ['delta']),
+    } -%}
+    {%- do dbt_backfill._check_options_agree(options) -%}
+    {{ return(options) }}
+{% endmacro %}
+
+
+{% macro _check_options_agree(options) %}
+    {%- if options.upstream_key and options.upstream_key | length != options.unique_key | length -%}
+        {%- do dbt_backfill.refuse(
+            'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key '
+                ~ options.unique_key | length,
+            'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'
+        ) -%}
+    {%- endif -%}
+    {%- if options.backfill_vnodes is not none and options.backfill_mode != 'arrangement' -%}
+        {%- do dbt_backfill.refuse(
+            "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
+            "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"
+        ) -%}
+    {%- endif -%}
+    {%- for vnode in options.backfill_vnodes or [] -%}
+        {%- if vnode >= options.vnode_count -%}
+            {%- do dbt_backfill.refuse(
+                'backfill_vnodes names vnode ' ~ vnode ~ ', and vnode_count is ' ~ options.vnode_count,
+                'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1)
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}

@@ -1,0 +1,87 @@
+{#- One option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
+{% macro _read_option(name) %}
+    {{ return(config.get(name, (config.get('meta') or {}).get(name))) }}
+{% endmacro %}
+
+
+{% macro _refuse_option(name, value, expected) %}
+    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
+{% endmacro %}
+
+
+{% macro _read_integer(name, least, most=none, default=none) %}
+    {%- set value = dbt_backfill._read_option(name) -%}
+    {%- if value is none -%} {{ return(default) }} {%- endif -%}
+    {%- if value is not integer or value < least or (most is not none and value > most) -%}
+        {%- do dbt_backfill._refuse_option(
+            name, value,
+            'a whole number of ' ~ least ~ (' to ' ~ most if most is not none else ' or more')
+                ~ (', or leave it out' if default is none else '')
+        ) -%}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}
+
+
+{% macro _read_boolean(name, default) %}
+    {%- set value = dbt_backfill._read_option(name) -%}
+    {%- if value is none -%} {{ return(default) }} {%- endif -%}
+    {%- if value is not boolean -%}
+        {%- do dbt_backfill._refuse_option(name, value, 'true or false') -%}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}
+
+
+{#- One of `choices`, of which the first is the default. -#}
+{% macro _read_choice(name, choices) %}
+    {%- set value = dbt_backfill._read_option(name) -%}
+    {%- if value is none -%} {{ return(choices[0]) }} {%- endif -%}
+    {%- if value not in choices -%}
+        {%- do dbt_backfill._refuse_option(name, value, choices | join(' or ')) -%}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}
+
+
+{#- A column or a list of columns, always as a list; none if the option is not given. -#}
+{% macro _read_columns(name, required=false) %}
+    {%- set value = dbt_backfill._read_option(name) -%}
+    {%- if value is string and value -%} {%- set value = [value] -%} {%- endif -%}
+    {%- if not value and required -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is missing',
+            "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']"
+        ) -%}
+    {%- elif value is none -%}
+        {{ return(none) }}
+    {%- elif value is string or value is mapping or value is not iterable or not value
+            or value | reject('string') | list or value | unique | list | length != value | length -%}
+        {%- do dbt_backfill._refuse_option(name, value, 'a column or a list of different columns') -%}
+    {%- endif -%}
+    {{ return(value | list) }}
+{% endmacro %}
+
+
+{#- The number of barriers of one run; none for `all`. -#}
+{% macro _read_barriers_per_run() %}
+    {%- set value = dbt_backfill._read_option('barriers_per_run') -%}
+    {%- if value is none -%} {{ return(1) }} {%- endif -%}
+    {%- if value == 'all' -%} {{ return(none) }} {%- endif -%}
+    {%- if value is not integer or value < 1 -%}
+        {%- do dbt_backfill._refuse_option('barriers_per_run', value, "a whole number of 1 or more, or 'all'") -%}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}
+
+
+{#- The vnodes whose ranges are read, ascending; none for all of them. -#}
+{% macro _read_vnodes() %}
+    {%- set value = dbt_backfill._read_option('backfill_vnodes') -%}
+    {%- if value is none -%} {{ return(none) }} {%- endif -%}
+    {%- if value is string or value is mapping or value is not iterable or not value
+            or value | reject('integer') | list or value | select('lt', 0) | list -%}
+        {%- do dbt_backfill._refuse_option('backfill_vnodes', value, 'a list of vnode numbers, or leave it out') -%}
+    {%- endif -%}
+    {{ return(value | unique | sort) }}
+{% endmacro %}

@@ -1,0 +1,16 @@
+{#-
+    Stop the model with one sentence that names it, what is wrong, and what to change.
+
+    Every refusal of this package goes through here, so that users can rely on its form:
+    `backfilled_mv <model>: <fact>. <change>.`
+
+    Arguments:
+      fact (string): what was found, without the final full stop.
+      change (string): what the user can do about it, without the final full stop.
+      mv (string): the model's name, where it is not the model that is running.
+-#}
+{% macro refuse(fact, change, mv=none) %}
+    {%- do exceptions.raise_compiler_error(
+        'backfilled_mv ' ~ (mv or model['name']) ~ ': ' ~ fact ~ '. ' ~ change ~ '.'
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,30 @@
+{#-
+    A materialized view that is filled from a large, changing table in slices and kept exact all the while:
+
+        at every commit of the MV,  MV = Q(upstream @ S where pk <= current_pos), per vnode
+
+    with Q the model's query and S one version of the upstream. Each run is one barrier: observe, plan, merge
+    the changes, merge the next range, commit the progress. docs/barrier.md draws it.
+-#}
+{% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
+    {%- set reads_nothing = flags.EMPTY or flags.SAMPLE -%}
+    {%- set existing_relation = load_relation(this) -%}
+    {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql) if reads_nothing else sql) -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- if reads_nothing -%}
+        {%- do dbt_backfill.observe_state(backfill) -%}
+        {%- do store_raw_result('main', message='NO-OP (' ~ ('--empty' if flags.EMPTY else '--sample') ~ ')', code='NO-OP', rows_affected='0') -%}
+    {%- else -%}
+        {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
+        {%- do dbt_backfill.store_result_of_run(dbt_backfill.run_barriers(backfill, rebuild)) -%}
+    {%- endif -%}
+
+    {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
+    {%- do dbt_backfill.apply_docs(backfill) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [this]}) }}
+{% endmaterialization %}

@@ -1,0 +1,43 @@
+{#-
+    The upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the keys that remain:
+    {'bounds': a list of keys as literals' texts, ascending, 'complete': whether they reach the end}.
+
+    The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound:
+    any orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very
+    end is left out, because the last range is open above.
+
+    Arguments:
+      scan (string): a select of the keys above the position.
+      total (string): a SQL expression of the upstream's number of rows.
+      done (int): snapshot rows read so far.
+-#}
+{% macro get_bounds_sql(scan, total, done, keys, rate_limit) -%}
+    {%- set most = 256 -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
+    with share as (
+        select greatest(1, remaining) as remaining, least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / greatest(1, remaining)) as sampled
+        from (select {{ total }} - {{ done }} as remaining)
+    ),
+    sample as (
+        select *
+        from ({{ scan }})
+        where rand() < (select sampled from share)
+    ),
+    ranked as (
+        select
+            {{ columns }},
+            row_number() over (order by {{ columns }}) as rank,
+            count(*) over () as size,
+            (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as step
+        from sample
+    )
+    select to_json(named_struct(
+        'bounds', coalesce(transform(array_sort(collect_list(struct(rank, bound))), bound -> bound.bound), array()),
+        'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true)
+    ))
+    from (
+        select rank, size, step, {{ dbt_backfill.literals_expression(keys) }} as bound
+        from ranked
+        where rank % step = 0 and rank < size and rank <= step * {{ most }}
+    )
+{%- endmacro %}

@@ -1,0 +1,105 @@
+{#-
+    Refuse a query that is not row-wise over one read of the upstream, or whose rows do not depend on the
+    upstream's row alone: merged slice by slice it would not give what the whole query gives.
+
+    The analyzed plan is read, not the optimized one, in which `now()` is already a literal and an unused
+    window is gone; the optimized one tells a filter that is always false.
+-#}
+{% macro check_query(explained, query, upstream) %}
+    {%- set reads = namespace(count=0) -%}
+    {%- for line in explained.analyzed -%}
+        {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
+        {%- if operator in ['Relation', 'RelationV2', 'DataSourceV2Relation', 'HiveTableRelation'] -%}
+            {%- set reads.count = reads.count + 1 -%}
+        {%- elif operator and operator not in dbt_backfill._row_wise_operators() -%}
+            {%- do dbt_backfill.refuse(
+                'its query has ' ~ dbt_backfill._operator_words(operator) ~ ', so it is not a row-wise query',
+                'Keep filters and expressions over the rows of the upstream here, and put the rest into a model downstream of this one'
+            ) -%}
+        {%- endif -%}
+        {%- if modules.re.search('(scalar-subquery|exists|list|lateral-subquery)#\\d+', line) -%}
+            {%- do dbt_backfill.refuse(
+                'its query has a subquery, so a row of it depends on more than one row',
+                'Keep filters and expressions over the rows of the upstream here, and put the rest into a model downstream of this one'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if reads.count != 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its query reads ' ~ reads.count ~ ' tables',
+            'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill._check_functions(explained.analyzed | join('\n'), query) -%}
+    {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
+        {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- The operator of a line of a plan; empty on a line that goes on with a string literal of the line before. -#}
+{% macro _plan_operator(line, first) %}
+    {%- set match = modules.re.match("[\\s:]*(?:[+:]- )" ~ ('?' if first else '') ~ "'?(\\w+)", line) -%}
+    {{ return(match.group(1) if match else '') }}
+{% endmacro %}
+
+
+{% macro _row_wise_operators() %}
+    {{ return([
+        'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'Sort',
+        'ResolvedHint',
+    ]) }}
+{% endmacro %}
+
+
+{% macro _operator_words(operator) %}
+    {{ return({
+        'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)',
+        'Window': 'a window function',
+        'Distinct': 'a DISTINCT',
+        'Deduplicate': 'a DISTINCT',
+        'GlobalLimit': 'a LIMIT',
+        'LocalLimit': 'a LIMIT',
+        'Offset': 'an OFFSET',
+        'Join': 'a join',
+        'LateralJoin': 'a lateral join',
+        'Union': 'a set operation (UNION)',
+        'Intersect': 'a set operation (INTERSECT)',
+        'Except': 'a set operation (EXCEPT)',
+        'Generate': 'a generator (explode, inline, stack or LATERAL VIEW)',
+        'Expand': 'grouping sets or an UNPIVOT',
+        'Pivot': 'a PIVOT',
+        'Sample': 'a TABLESAMPLE',
+        'View': 'a view',
+    }.get(operator, 'the operator ' ~ operator)) }}
+{% endmacro %}
+
+
+{#-
+    A name that Spark prints as a function also stands there for a string literal of that text; so a name
+    that the query has in strings only is let pass.
+-#}
+{% macro _check_functions(analyzed, query) %}
+    {%- set functions = [
+        'rand', 'randn', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id',
+        'spark_partition_id', 'input_file_name', 'input_file_block_start', 'input_file_block_length',
+        'now', 'current_timestamp', 'current_date', 'current_time', 'localtimestamp', 'current_timezone',
+        'current_user', 'session_user', 'user', 'current_database', 'current_catalog', 'current_schema',
+        'version', 'reflect', 'java_method', 'try_reflect', '_metadata',
+    ] -%}
+    {%- set strings, code = [], [] -%}
+    {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
+        {%- do (strings if token.kind == 'string' else code).append(token.text | lower) -%}
+    {%- endfor -%}
+    {%- for name in functions -%}
+        {%- set call = '(?<![\\w.#])' ~ name ~ ('(?=\\(|#)' if name == '_metadata' else '\\(') -%}
+        {%- if modules.re.search(call, analyzed)
+                and (name in code | join(' ') or name not in strings | join(' ')) -%}
+            {%- do dbt_backfill.refuse(
+                'its query uses ' ~ name ~ ('' if name == '_metadata' else '()')
+                    ~ ', which gives another value when the same row is read again',
+                'Take the value from a column of the upstream, or add it in a model downstream of this one'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}

@@ -1,0 +1,72 @@
+{#-
+    What Spark makes of the model's query, read off one EXPLAIN EXTENDED: {
+      'columns': the names and types of the query's columns, as Spark prints them,
+      'key_types': the types of unique_key,
+      'analyzed', 'optimized': the lines of the two plans,
+    }
+
+    The key columns are selected once more in front of the query's own, so that they are the first entries of
+    the optimized plan's topmost projection.
+
+    Raises: the query does not run, or lacks a column of unique_key.
+-#}
+{% macro explain_query(query, unique_key) %}
+    {%- set plan = dbt_backfill._explain(query, unique_key) -%}
+    {%- if ' more fields' in plan -%}
+        {#- Spark shortens lists of more than 25 columns; what is cut off could hold anything. -#}
+        {%- do dbt_backfill.run_table('show whole plans', 'set spark.sql.debug.maxToStringFields = 100000') -%}
+        {%- set plan = dbt_backfill._explain(query, unique_key) -%}
+    {%- endif -%}
+    {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
+    {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
+    {%- if not optimized -%}
+        {%- do dbt_backfill._refuse_broken_query(analyzed[0] if analyzed else plan, unique_key) -%}
+    {%- endif -%}
+    {%- set schema = namespace(rest=analyzed[0], key_types=[]) -%}
+    {%- for column in unique_key -%}
+        {%- set rest = schema.rest[(column | length) + 2:] -%}
+        {%- set type = modules.re.match('(decimal\\(\\d+,\\d+\\)|[^,<(]+([<(].*[>)])?)', rest).group() -%}
+        {%- do schema.key_types.append(type) -%}
+        {%- set schema.rest = rest[(type | length) + 2:] -%}
+    {%- endfor -%}
+    {{ return({
+        'columns': schema.rest,
+        'key_types': schema.key_types,
+        'analyzed': analyzed[1:],
+        'optimized': optimized,
+    }) }}
+{% endmacro %}
+
+
+{% macro _explain(query, unique_key) %}
+    {%- set sql -%}
+        explain extended
+        select {{ dbt_backfill.identifiers(unique_key) }}, __bf_query.*
+        from (
+            {{ query | trim | trim(';') }}
+        ) as __bf_query
+    {%- endset -%}
+    {{ return(dbt_backfill.run_table('check the query', sql)[0][0]) }}
+{% endmacro %}
+
+
+{#- The lines of one section of EXPLAIN EXTENDED's output. -#}
+{% macro _plan_section(plan, name) %}
+    {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}
+    {%- if header not in plan -%} {{ return([]) }} {%- endif -%}
+    {{ return(plan.split(header)[1].split('\n\n== ')[0].split('\n')) }}
+{% endmacro %}
+
+
+{% macro _refuse_broken_query(error, unique_key) %}
+    {%- for column in unique_key if 'UNRESOLVED_COLUMN' in error and '`' ~ column ~ '`' in error -%}
+        {%- do dbt_backfill.refuse(
+            "its query does not return the column '" ~ column ~ "' of unique_key",
+            'Select the primary key of the upstream, and name its columns in unique_key'
+        ) -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.refuse(
+        'Spark cannot run its query: ' ~ (error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')),
+        'Correct the query'
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,53 @@
+{#-
+    The primary key as a list of {'name': the MV's column, 'upstream': the upstream's, 'type': of both},
+    in the order of unique_key.
+
+    The upstream's column is read off the topmost projection of the optimized plan, in which unchanged
+    columns stand as `column#1` or `column#1 AS name#2`, or taken from upstream_key.
+
+    Raises: a column of unique_key is an expression, is another column than upstream_key says, or has a type
+    that positions cannot be made of.
+-#}
+{% macro key_lineage(explained, unique_key, upstream_key) %}
+    {%- set keys = [] -%}
+    {%- set projection = namespace(rest=explained.optimized[0] | replace('Project [', '', 1)) -%}
+    {%- for column in unique_key -%}
+        {%- set match = modules.re.match(
+            '(?P<upstream>.+?)#(?P<id>\\d+)L?(?: AS ' ~ modules.re.escape(column) ~ '#\\d+L?)?(?:, |\\]$)', projection.rest
+        ) -%}
+        {%- if not match or not dbt_backfill._relation_has(explained.optimized, match.group('upstream'), match.group('id')) -%}
+            {%- do dbt_backfill.refuse(
+                "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
+                'Select the primary key of the upstream unchanged (another name is fine)'
+            ) -%}
+        {%- endif -%}
+        {%- set projection.rest = projection.rest[match.end():] -%}
+        {%- set type = explained.key_types[loop.index0] -%}
+        {%- if upstream_key and upstream_key[loop.index0] != match.group('upstream') -%}
+            {%- do dbt_backfill.refuse(
+                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0]
+                    ~ "', and the query takes it from '" ~ match.group('upstream') ~ "'",
+                'Correct upstream_key, or leave it out'
+            ) -%}
+        {%- endif -%}
+        {%- if not dbt_backfill.is_key_type(type) -%}
+            {%- do dbt_backfill.refuse(
+                "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', of which no positions can be made',
+                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
+            ) -%}
+        {%- endif -%}
+        {%- do keys.append({'name': column, 'upstream': match.group('upstream'), 'type': type}) -%}
+    {%- endfor -%}
+    {{ return(keys) }}
+{% endmacro %}
+
+
+{#- Whether the relation that a plan scans has the attribute `name#id`. -#}
+{% macro _relation_has(plan, name, id) %}
+    {%- for line in plan if 'Relation' in dbt_backfill._plan_operator(line, loop.first) -%}
+        {%- if modules.re.search('[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]', line) -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}

@@ -1,0 +1,19 @@
+{#-
+    What a query means, as an md5 of its text without comments and with one space for any white space.
+
+    A change of it means that rows merged before and after come from different queries; a change of layout
+    or of a comment does not.
+-#}
+{% macro query_hash(query) %}
+    {%- set pieces = [] -%}
+    {%- for token in dbt_backfill.tokens(query) -%}
+        {%- if token.kind == 'comment' -%}
+            {%- do pieces.append(' ') -%}
+        {%- elif token.kind == 'code' -%}
+            {%- do pieces.append(modules.re.sub('\\s+', ' ', token.text)) -%}
+        {%- else -%}
+            {%- do pieces.append(token.text) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(local_md5(pieces | join | trim)) }}
+{% endmacro %}

@@ -1,0 +1,35 @@
+{#-
+    The query's text as a list of `{'kind', 'text'}`: `string`, `comment`, `quoted` (an identifier in
+    backticks), `upstream` (the relation of that name) or `code`, in order; joined they are the text again.
+
+    What is looked for in a query is looked for in the right kind only: the name of a table also stands in
+    strings and comments, and inside the names of other tables.
+
+    Arguments:
+      query (string): Spark SQL.
+      upstream (relation or none): the relation whose name is a token of its own.
+-#}
+{% macro tokens(query, upstream=none) %}
+    {%- set kinds = [
+        "(?P<string>'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\")",
+        '(?P<comment>--[^\\n]*|/\\*.*?\\*/)',
+    ] -%}
+    {%- if upstream is not none -%}
+        {%- do kinds.append(
+            '(?P<upstream>(?<![\\w`.])(?:`?spark_catalog`?\\s*\\.\\s*)?`?' ~ modules.re.escape(upstream.schema)
+                ~ '`?\\s*\\.\\s*`?' ~ modules.re.escape(upstream.identifier) ~ '(?![\\w])`?)'
+        ) -%}
+    {%- endif -%}
+    {%- do kinds.append('(?P<quoted>`(?:[^`]|``)*`)') -%}
+    {%- set found = [] -%}
+    {%- set at = namespace(end=0) -%}
+    {%- for match in modules.re.finditer('(?is)' ~ kinds | join('|'), query) -%}
+        {%- if match.start() > at.end -%}
+            {%- do found.append({'kind': 'code', 'text': query[at.end:match.start()]}) -%}
+        {%- endif -%}
+        {%- do found.append({'kind': match.lastgroup, 'text': match.group()}) -%}
+        {%- set at.end = match.end() -%}
+    {%- endfor -%}
+    {%- do found.append({'kind': 'code', 'text': query[at.end:]}) -%}
+    {{ return(found) }}
+{% endmacro %}

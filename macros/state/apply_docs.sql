@@ -1,0 +1,20 @@
+{#-
+    persist_docs, only where the descriptions changed: each comment is a commit of the MV, and a run that has
+    nothing to do writes nothing. A hash of what was applied stands in the table property `dbt_backfill.docs`.
+-#}
+{% macro apply_docs(backfill) %}
+    {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%} {{ return(none) }} {%- endif -%}
+    {%- set described = [model.description if config.persist_relation_docs()] -%}
+    {%- for name, column in model.columns.items() if config.persist_column_docs() -%}
+        {%- do described.append([name, column.description]) -%}
+    {%- endfor -%}
+    {%- set docs = local_md5(tojson(described)) -%}
+    {%- if backfill.get('docs') == docs and not backfill.get('created') -%} {{ return(none) }} {%- endif -%}
+    {%- if config.persist_relation_docs() -%}
+        {%- do dbt_backfill.run_table('comment on the MV', 'comment on table ' ~ backfill.mv.render() ~ ' is '
+            ~ dbt_backfill.string_literal(model.description)) -%}
+    {%- endif -%}
+    {%- do persist_docs(backfill.mv, model, for_relation=false) -%}
+    {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ backfill.mv.render()
+        ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
+{% endmacro %}

@@ -1,0 +1,64 @@
+{#-
+    Statement that creates the MV, empty, if there is none.
+
+    Arguments:
+      columns (list of {'name', 'type'}): of the model's query.
+-#}
+{% macro get_create_mv_sql(mv, columns, backfill_id) -%}
+    create table if not exists {{ mv.render() }} (
+        {%- for column in columns %}
+        {{ dbt_backfill.identifier(column.name) }} {{ column.type }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+    {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
+{%- endmacro %}
+
+
+{#-
+    Statement that replaces the MV by an empty one, unless it is fenced.
+
+    DELETE and TRUNCATE would not stop a MERGE that is past its fence: its rows would come back. Replacing the
+    table does, because it changes the table's metadata. The select returns nothing, but Spark finds that out
+    only by evaluating the fence in it.
+-#}
+{% macro get_replace_mv_sql(mv, columns, backfill_id, fence) -%}
+    create or replace table {{ mv.render() }}
+    {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
+    as
+    select
+        {%- for column in columns %}
+        cast(null as {{ column.type }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (select {{ fence }} as fenced)
+    where not fenced
+{%- endmacro %}
+
+
+{% macro mv_clauses(mv, columns, backfill_id) -%}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(columns | map(attribute='name') | list, backfill_id)) }}
+    {{ options_clause() }}
+    {{ partition_cols(label='partitioned by') }}
+    {{ dbt_backfill.cluster_clause() }}
+    {{ comment_clause() }}
+{%- endmacro %}
+
+
+{#- dbt-spark's buckets, or liquid clustering where `clustered_by` stands without `buckets`. -#}
+{% macro cluster_clause() -%}
+    {%- set columns = config.get('clustered_by') -%}
+    {%- if columns and config.get('buckets') -%}
+        {{ clustered_cols(label='clustered by') }}
+    {%- elif columns -%}
+        cluster by ({{ ([columns] if columns is string else columns) | join(', ') }})
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The columns of a query, as a list of {'name', 'type'}. -#}
+{% macro get_query_columns(query) %}
+    {%- set columns = [] -%}
+    {%- for row in dbt_backfill.run_table('describe the query', 'describe query\n' ~ query | trim | trim(';')) -%}
+        {%- do columns.append({'name': row[0], 'type': row[1]}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}

@@ -1,0 +1,89 @@
+{#-
+    A plan as the columns of `<mv>__barriers`, in order: name -> [type, SQL value].
+
+    A plan holds everything that executing it needs, so that a later run can adopt it word for word: every
+    step is a pure function of the plan and of the position that it starts from.
+
+    Arguments:
+      plan (dict): epoch, plan_id, backfill_id, kind, upstream, upstream_id, upstream_version,
+        upstream_committed_at, upstream_row_count, range_low, range_high (lists of literals' texts; none as low:
+        from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
+        vnode_row_counts (dict vnode -> snapshot rows), range_row_count, next_bounds (lists of literals' texts
+        of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
+        time_zone (where the query depends on it), key, vnode_count, backfill_mode, backfill_rate_limit, reason.
+        What is absent is null.
+-#}
+{% macro plan_columns(plan) %}
+    {%- set text, integer, texts = dbt_backfill.string_literal, dbt_backfill.integer_literal, dbt_backfill.string_array_literal -%}
+    {%- set bounds = [] -%}
+    {%- for bound in plan.get('next_bounds') or [] -%}
+        {%- do bounds.append(texts(bound)) -%}
+    {%- endfor -%}
+    {%- set vnodes, counts = [], [] -%}
+    {%- for vnode, count in (plan.get('vnode_row_counts') or {}).items() -%}
+        {%- do vnodes.append(vnode) -%}
+        {%- do counts.append(count) -%}
+    {%- endfor -%}
+    {{ return({
+        'epoch': ['bigint', integer(plan.epoch)],
+        'plan_id': ['string', text(plan.plan_id)],
+        'backfill_id': ['string', text(plan.backfill_id)],
+        'kind': ['string', text(plan.kind)],
+        'reason': ['string', text(plan.get('reason'))],
+        'upstream': ['string', text(plan.upstream)],
+        'upstream_id': ['string', text(plan.get('upstream_id'))],
+        'upstream_version': ['string', text(plan.get('upstream_version'))],
+        'upstream_committed_at': ['string', text(plan.get('upstream_committed_at'))],
+        'upstream_row_count': ['bigint', integer(plan.get('upstream_row_count'))],
+        'range_low': ['array<string>', texts(plan.get('range_low'))],
+        'range_high': ['array<string>', texts(plan.get('range_high'))],
+        'last_range': ['boolean', 'true' if plan.get('last_range') else 'false'],
+        'vnodes': ['array<int>', 'cast(array(' ~ plan.vnodes | join(', ') ~ ') as array<int>)'
+            if plan.get('vnodes') is not none and plan.get('vnodes') is defined else 'cast(null as array<int>)'],
+        'vnode_row_counts': ['map<int, bigint>', 'cast(map_from_arrays(array(' ~ vnodes | join(', ') ~ '), array('
+            ~ counts | join(', ') ~ ')) as map<int, bigint>)'],
+        'range_row_count': ['bigint', integer(plan.get('range_row_count'))],
+        'next_bounds': ['array<array<string>>', 'cast(array(' ~ bounds | join(', ') ~ ') as array<array<string>>)'],
+        'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
+        'query': ['string', text(plan.query)],
+        'query_hash': ['string', text(plan.query_hash)],
+        'query_columns': ['string', text(plan.query_columns)],
+        'time_zone': ['string', text(plan.get('time_zone'))],
+        'unique_key': ['array<string>', texts(plan.key | map(attribute='name') | list)],
+        'upstream_key': ['array<string>', texts(plan.key | map(attribute='upstream') | list)],
+        'key_types': ['array<string>', texts(plan.key | map(attribute='type') | list)],
+        'vnode_count': ['int', plan.vnode_count],
+        'backfill_mode': ['string', text(plan.get('backfill_mode'))],
+        'backfill_rate_limit': ['bigint', integer(plan.get('backfill_rate_limit'))],
+        'invocation_id': ['string', text(invocation_id)],
+        'planned_at': ['timestamp', 'current_timestamp()'],
+        'committed_at': ['timestamp', 'cast(null as timestamp)'],
+        'changed_row_count': ['bigint', integer(none)],
+        'deleted_row_count': ['bigint', integer(none)],
+    }) }}
+{% endmacro %}
+
+
+{#- A plan as a select of one row. -#}
+{% macro get_plan_row_sql(plan) -%}
+    {%- set columns = [] -%}
+    {%- for name, column in dbt_backfill.plan_columns(plan).items() -%}
+        {%- do columns.append('cast(' ~ column[1] ~ ' as ' ~ column[0] ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    select
+        {{ columns | join(',\n        ') }}
+{%- endmacro %}
+
+
+{#- The key of a plan that was read back, as a list of {'name', 'upstream', 'type'}. -#}
+{% macro get_plan_keys(plan) %}
+    {%- set keys = [] -%}
+    {%- for column in plan.unique_key -%}
+        {%- do keys.append({
+            'name': column,
+            'upstream': plan.upstream_key[loop.index0],
+            'type': plan.key_types[loop.index0],
+        }) -%}
+    {%- endfor -%}
+    {{ return(keys) }}
+{% endmacro %}

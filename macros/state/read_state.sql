@@ -1,0 +1,46 @@
+{#-
+    What is committed and what is planned, in one statement: {
+      'epoch', 'backfill_id', 'row_count', 'upstream_version', 'dirty', 'finished': of the progress table,
+      'rows', 'vnode_rows': its rows, and how many the committed plan gives it,
+      'uniform': whether all vnodes have one position,
+      'committed': the plan of that epoch,
+      'planned': the plan of the next epoch, absent if there is none,
+      'position': the literals of the one position, absent if NotStarted or not uniform,
+      'time_zone': the session's
+    }
+-#}
+{% macro read_state(relations) %}
+    {{ return(dbt_backfill.run_json('observe the state', dbt_backfill.get_state_sql(relations))[0]) }}
+{% endmacro %}
+
+
+{% macro get_state_sql(relations) -%}
+    select to_json(struct(
+        progress.*,
+        committed.plan as committed,
+        planned.plan as planned,
+        if(progress.uniform, committed.plan.range_high, null) as position,
+        current_timezone() as time_zone
+    ))
+    from (
+        select
+            min(epoch) as epoch,
+            max(epoch) as last_epoch,
+            min(backfill_id) as backfill_id,
+            cast(sum(row_count) as bigint) as row_count,
+            max(upstream_version) as upstream_version,
+            bool_or(dirty) as dirty,
+            bool_and(backfill_finished) as finished,
+            bool_or(backfill_finished) as any_finished,
+            count(*) as rows,
+            count(distinct position) = 1 as uniform
+        from (
+            select *, struct(* except (vnode, row_count)) as position
+            from {{ relations.progress.render() }}
+        )
+    ) as progress
+    left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as committed
+        on committed.epoch = progress.epoch
+    left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as planned
+        on planned.epoch = progress.epoch + 1
+{%- endmacro %}

@@ -1,0 +1,38 @@
+{#- `name` as a quoted Spark identifier; a backtick in it is doubled. -#}
+{% macro identifier(name) -%}
+    {{ return('`' ~ name | replace('`', '``') ~ '`') }}
+{%- endmacro %}
+
+
+{#- `names` as quoted identifiers, comma separated, each with `prefix` in front (such as `t.`). -#}
+{% macro identifiers(names, prefix='') -%}
+    {%- set quoted = [] -%}
+    {%- for name in names -%}
+        {%- do quoted.append(prefix ~ dbt_backfill.identifier(name)) -%}
+    {%- endfor -%}
+    {{ return(quoted | join(', ')) }}
+{%- endmacro %}
+
+
+{#- `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
+{% macro string_literal(text) -%}
+    {%- if text is none -%} {{ return('cast(null as string)') }} {%- endif -%}
+    {{ return("'" ~ text | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') ~ "'") }}
+{%- endmacro %}
+
+
+{#- `texts` as an array of strings; `null` for none. -#}
+{% macro string_array_literal(texts) -%}
+    {%- if texts is none -%} {{ return('cast(null as array<string>)') }} {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for text in texts -%}
+        {%- do literals.append(dbt_backfill.string_literal(text)) -%}
+    {%- endfor -%}
+    {{ return('cast(array(' ~ literals | join(', ') ~ ') as array<string>)') }}
+{%- endmacro %}
+
+
+{#- A whole number or none as a bigint literal. -#}
+{% macro integer_literal(number) -%}
+    {{ return('cast(' ~ ('null' if number is none else number) ~ ' as bigint)') }}
+{%- endmacro %}

@@ -1,0 +1,83 @@
+{#-
+    The upstream's current version and its log since the version of `since`, newest first: {
+      'version', 'committed_at': of the current version, as text,
+      'id': the table's id where it was asked for, else none,
+      'properties': likewise,
+      'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
+      'complete': whether the log reaches back to `since`
+    }
+
+    The id is asked for (one more statement) unless the log has the version of `since` with the time at which
+    it was committed: a table of the same name that was created anew has other times.
+
+    Arguments:
+      since (dict or none): the plan of the committed epoch.
+-#}
+{% macro delta_read_upstream(relation, since) %}
+    {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
+    {%- set known = since is not none and since.get('upstream_version') is not none -%}
+    {%- if known and (log | last).version > since.upstream_version | int and log[0].version >= since.upstream_version | int -%}
+        {%- set log = dbt_backfill._read_delta_log(relation, log[0].version - since.upstream_version | int + 10) -%}
+    {%- endif -%}
+    {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first if known else none -%}
+    {%- set same_table = start and start.committed_at == since.upstream_committed_at -%}
+    {%- set upstream = {
+        'version': log[0].version,
+        'committed_at': log[0].committed_at,
+        'id': since.upstream_id if same_table else none,
+        'log': log,
+        'complete': start is not none and start is defined,
+    } -%}
+    {%- if not same_table -%}
+        {%- set detail = dbt_backfill.read_delta_detail(relation) -%}
+        {%- do upstream.update({'id': detail.id, 'properties': detail.properties}) -%}
+        {%- do dbt_backfill._check_delta_feed(relation, upstream) -%}
+    {%- endif -%}
+    {{ return(upstream) }}
+{% endmacro %}
+
+
+{% macro _read_delta_log(relation, limit) %}
+    {%- set log = [] -%}
+    {%- set sql = 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
+    {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
+        {%- do log.append({
+            'version': row['version'] | int,
+            'committed_at': dbt_backfill._timestamp_text(row['timestamp']),
+            'operation': row['operation'] | upper,
+            'parameters': row['operationParameters'] or '',
+        }) -%}
+    {%- endfor -%}
+    {{ return(log) }}
+{% endmacro %}
+
+
+{#- A timestamp as text, the same over every connection: some give text without trailing zeros. -#}
+{% macro _timestamp_text(value) %}
+    {%- set text = value | string | replace('T', ' ') -%}
+    {{ return(text.rstrip('0').rstrip('.') if '.' in text else text) }}
+{% endmacro %}
+
+
+{#- `describe detail` of a Delta table: {'id', 'properties'}. -#}
+{% macro read_delta_detail(relation) %}
+    {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
+    {%- set properties = row['properties'] -%}
+    {{ return({
+        'id': row['id'],
+        'properties': fromjson(properties) if properties is string else (properties or {}),
+    }) }}
+{% endmacro %}
+
+
+{#- The feed gives only the changes committed while it was on. -#}
+{% macro _check_delta_feed(relation, upstream) %}
+    {%- if upstream.properties.get('delta.enableChangeDataFeed', 'false') | lower != 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
+                ~ upstream.version ~ ' on',
+            'Run: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
+                ~ 'it counts from the version ' ~ (upstream.version + 1) ~ ' that this statement makes'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
