@@ -53,10 +53,11 @@ def new_project(request, lake, packages, tmp_path_factory):  # type: ignore[no-u
     from support.project import Project
 
     name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
-    plugin = request.node.get_closest_marker("plugin") is not None
-    adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
+    chosen = request.config.getoption("--adapter")
+    if request.node.get_closest_marker("plugin"):
+        chosen = "spark_backfill"
 
-    def new() -> Project:
+    def new(adapter: str = chosen) -> Project:
         return Project(
             root=tmp_path_factory.mktemp(name),
             lake=lake,

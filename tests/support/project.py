@@ -103,13 +103,13 @@ class Project:
     """Shared `packages-install-path`, so that `dbt deps` runs once per pytest process."""
     vars: dict[str, Any] = field(default_factory=dict)
     last: RunResult | None = None
+    _has_schema: bool = False
 
     def __post_init__(self) -> None:
         self._tables: tuple[str, ...] = ()
         self.models.mkdir(parents=True, exist_ok=True)
         self._write_yaml(self.root / "dbt_project.yml", self._project_yaml())
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
-        self.sql("create schema if not exists {schema}")
 
     @property
     def models(self) -> Path:
@@ -213,6 +213,9 @@ class Project:
 
     def sql(self, statement: str) -> list[Row]:
         """Run one statement in the same Spark session; `{schema}` is the project's schema."""
+        if not self._has_schema:
+            self.lake.sql(f"create schema if not exists {self.schema}")
+            self._has_schema = True
         return self.lake.sql(statement.replace("{schema}", self.schema))
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

@@ -1,0 +1,176 @@
+"""One copy of the macros, two ways in: as a dbt package, and as an installed adapter plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.lake import Lake
+from support.project import REPOSITORY, Project, install_package
+
+MV = """
+{{ config(materialized='backfilled_mv', unique_key='id', backfill_rate_limit=2) }}
+select id, upper(name) as name from {{ source('lake', 'people') }} where name <> 'nobody'
+"""
+TESTS = {"models": [{"name": "mv", "data_tests": ["backfill_complete", "backfill_consistent"]}]}
+
+
+def backfill(project: Project) -> dict[str, Any]:
+    """Backfill a table of five rows to its end while it changes; what a user sees of it."""
+    project.sql(
+        "create table {schema}.people (id int, name string) using delta"
+        " tblproperties (delta.enableChangeDataFeed = true)"
+    )
+    project.sql(
+        "insert into {schema}.people"
+        " values (1, 'ann'), (2, 'bob'), (3, 'cid'), (4, 'nobody'), (5, 'eve')"
+    )
+    project.write({"mv": MV}, sources=["people"])
+    runs = [project.run()["mv"]]
+    project.sql("update {schema}.people set name = 'zoe' where id = 2")
+    project.sql("delete from {schema}.people where id = 1")
+    while runs[-1].message != "CAUGHT UP" and len(runs) < 9:
+        runs.append(project.run()["mv"])
+    return {
+        "rows": project.rows("select * from {schema}.mv"),
+        "messages": [run.message for run in runs],
+        "responses": [run.adapter_response for run in runs],
+    }
+
+
+EXPECTED_ROWS = [(2, "ZOE"), (3, "CID"), (5, "EVE")]
+
+
+def test_the_adapter_plugin_needs_no_package(new_project) -> None:  # type: ignore[no-untyped-def]
+    project = new_project("spark_backfill")
+
+    seen = backfill(project)
+
+    assert not (project.root / "dbt_packages").exists()
+    assert seen["rows"] == EXPECTED_ROWS
+    assert seen["messages"][0].startswith("BARRIER 1 (")
+    assert seen["messages"][-1] == "CAUGHT UP"
+
+
+def test_the_adapter_plugin_reports_barriers_as_data(new_project) -> None:  # type: ignore[no-untyped-def]
+    first, second, *_, last = backfill(new_project("spark_backfill"))["responses"]
+
+    assert first["code"] == "BARRIER"
+    assert first["kind"] == "advance"
+    assert (first["epoch"], first["rows_backfilled"]) == (1, 2)
+    assert first["upstream_version"] == "1"
+    assert 0 < first["progress"] < 1
+    assert (second["epoch"], second["rows_deleted"]) == (2, 1)
+    assert last["progress"] == 1
+
+
+def test_plugin_and_package_together_are_refused_by_dbt(new_project) -> None:  # type: ignore[no-untyped-def]
+    project = new_project("spark_backfill")
+    install_package(project.root / "dbt_packages")
+
+    refused = project.fail("parse")
+
+    assert 'more than one package with the name "dbt_backfill"' in refused.error
+
+
+def test_the_package_works_where_the_plugin_is_not_installed(tmp_path: Path) -> None:
+    seen = in_new_process(f"{__name__}:run_as_package", tmp_path, DBT_PACKAGE_HUB_URL="http://-")
+
+    assert [tuple(row) for row in seen["rows"]] == EXPECTED_ROWS
+    assert seen["messages"][0].startswith("BARRIER 1 (")
+    assert seen["messages"][-1] == "CAUGHT UP"
+
+
+def run_as_package(directory: Path) -> dict[str, Any]:
+    # None in sys.modules makes every import of the plugin fail, as if it were not installed.
+    sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
+    sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
+    project = Project(directory / "project", Lake(directory / "lake"), "people")
+    project.write({}, files={"packages.yml": f"packages:\n  - local: {REPOSITORY}\n"})
+    project.dbt("deps")
+    return backfill(project)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel, built from the source distribution: what PyPI would have."""
+    directory = tmp_path_factory.mktemp("dist")
+    hatchling("sdist", directory, cwd=REPOSITORY)
+    [source] = directory.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(directory, filter="data")
+    hatchling("wheel", directory, cwd=directory / source.name.removesuffix(".tar.gz"))
+    [wheel] = directory.glob("*.whl")
+    return wheel
+
+
+def test_a_wheel_holds_every_macro(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        bundled = {name for name in archive.namelist() if "/macros/" in name}
+
+    macros = (REPOSITORY / "macros").rglob("*.sql")
+    expected = {path.relative_to(REPOSITORY).as_posix() for path in macros}
+    assert expected
+    assert bundled == {f"dbt/include/spark_backfill/{path}" for path in expected}
+
+
+def test_an_installed_wheel_parses_a_model(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site-packages"
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--target", str(target), str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True)
+
+    seen = in_new_process(f"{__name__}:parse_with_wheel", tmp_path, PYTHONPATH=str(target))
+
+    assert Path(seen["package_path"]) == target / "dbt/include/spark_backfill"
+    assert Path(seen["macros_from"]) == target / "dbt/include/spark_backfill"
+
+
+def parse_with_wheel(directory: Path) -> dict[str, Any]:
+    from dbt.adapters.factory import FACTORY
+
+    from dbt.include.spark_backfill import PACKAGE_PATH
+
+    project = Project(directory / "project", Lake(directory / "lake"), "people", "spark_backfill")
+    project.write({"mv": MV}, sources=["people"], properties=TESTS)
+    project.dbt("parse")
+    [macros_from] = [path for name, path in FACTORY.packages.items() if "backfill" in name]
+    return {"package_path": str(PACKAGE_PATH), "macros_from": str(macros_from)}
+
+
+def hatchling(target: str, directory: Path, cwd: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(directory)]
+    subprocess.run(build, cwd=cwd, check=True, capture_output=True)
+
+
+def in_new_process(function: str, directory: Path, **environment: str) -> dict[str, Any]:
+    """Call `module:function(directory)` in a Python of its own; what it returns, through JSON."""
+    module, name = function.split(":")
+    answer = directory / "answer.json"
+    program = (
+        "import importlib.util, json, pathlib, sys\n"
+        f"spec = importlib.util.spec_from_file_location({module!r}, {__file__!r})\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        f"answer = module.{name}(pathlib.Path({str(directory)!r}))\n"
+        f"pathlib.Path({str(answer)!r}).write_text(json.dumps(answer))\n"
+    )
+    tests = str(REPOSITORY / "tests")
+    path = os.pathsep.join(p for p in (environment.pop("PYTHONPATH", ""), tests) if p)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        env={**os.environ, **environment, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    result: dict[str, Any] = json.loads(answer.read_text())
+    return result
