@@ -16,8 +16,8 @@
                 and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
             when matched and barriers.committed_at is null then update set
                 committed_at = current_timestamp(),
-                changed_row_count = {{ dbt_backfill.integer_literal(counts.get('changed')) }},
-                deleted_row_count = {{ dbt_backfill.integer_literal(counts.get('deleted')) }};
+                changed_row_count = {{ counts.get('changed') or 0 }},
+                deleted_row_count = {{ counts.get('deleted') or 0 }};
             {%- if stage %}
             drop view if exists {{ stage }};
             {%- endif %}

@@ -28,7 +28,7 @@
 {#- Create the three tables of an MV that has none. -#}
 {% macro create_backfill(backfill) %}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
-    {%- do dbt_backfill.read_upstream(backfill.upstream, none) -%}
+    {%- do backfill.update({'observed': dbt_backfill.read_upstream(backfill.upstream, none)}) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
     {%- set backfill_id = dbt_backfill.create_state(backfill, plan, dbt_backfill.get_query_columns(backfill.sql)) -%}

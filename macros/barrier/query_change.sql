@@ -37,8 +37,10 @@
         }) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- for column in backfill.key if column.type != last.key_types[loop.index0] -%}
-        {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key_types[loop.index0] ~ ' to ' ~ column.type) }}
+    {%- for column in backfill.key -%}
+        {%- if column.type != last.key_types[loop.index0] -%}
+            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key_types[loop.index0] ~ ' to ' ~ column.type) }}
+        {%- endif -%}
     {%- endfor -%}
     {%- if backfill.key | map(attribute='upstream') | list != last.upstream_key -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}

@@ -41,7 +41,7 @@
 {% macro run_barrier(backfill, state, rebuild) %}
     {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
-    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
+    {%- set observed = backfill.pop('observed', none) or dbt_backfill.read_upstream(backfill.upstream, since) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}

@@ -44,8 +44,8 @@
 
 {#- Whether the relation that a plan scans has the attribute `name#id`. -#}
 {% macro _relation_has(plan, name, id) %}
-    {%- for line in plan if 'Relation' in dbt_backfill._plan_operator(line, loop.first) -%}
-        {%- if modules.re.search('[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]', line) -%}
+    {%- for line in plan -%}
+        {%- if 'Relation' in dbt_backfill._plan_operator(line, loop.first) and modules.re.search('[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]', line) -%}
             {{ return(true) }}
         {%- endif -%}
     {%- endfor -%}

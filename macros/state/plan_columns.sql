@@ -14,7 +14,7 @@
         What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
-    {%- set text, integer, texts = dbt_backfill.string_literal, dbt_backfill.integer_literal, dbt_backfill.string_array_literal -%}
+    {%- set text, texts = dbt_backfill.string_literal, dbt_backfill.string_array_literal -%}
     {%- set bounds = [] -%}
     {%- for bound in plan.get('next_bounds') or [] -%}
         {%- do bounds.append(texts(bound)) -%}
@@ -25,7 +25,7 @@
         {%- do counts.append(count) -%}
     {%- endfor -%}
     {{ return({
-        'epoch': ['bigint', integer(plan.epoch)],
+        'epoch': ['bigint', plan.epoch],
         'plan_id': ['string', text(plan.plan_id)],
         'backfill_id': ['string', text(plan.backfill_id)],
         'kind': ['string', text(plan.kind)],
@@ -34,16 +34,15 @@
         'upstream_id': ['string', text(plan.get('upstream_id'))],
         'upstream_version': ['string', text(plan.get('upstream_version'))],
         'upstream_committed_at': ['string', text(plan.get('upstream_committed_at'))],
-        'upstream_row_count': ['bigint', integer(plan.get('upstream_row_count'))],
+        'upstream_row_count': ['bigint', plan.get('upstream_row_count')],
         'range_low': ['array<string>', texts(plan.get('range_low'))],
         'range_high': ['array<string>', texts(plan.get('range_high'))],
         'last_range': ['boolean', 'true' if plan.get('last_range') else 'false'],
-        'vnodes': ['array<int>', 'cast(array(' ~ plan.vnodes | join(', ') ~ ') as array<int>)'
-            if plan.get('vnodes') is not none and plan.get('vnodes') is defined else 'cast(null as array<int>)'],
-        'vnode_row_counts': ['map<int, bigint>', 'cast(map_from_arrays(array(' ~ vnodes | join(', ') ~ '), array('
-            ~ counts | join(', ') ~ ')) as map<int, bigint>)'],
-        'range_row_count': ['bigint', integer(plan.get('range_row_count'))],
-        'next_bounds': ['array<array<string>>', 'cast(array(' ~ bounds | join(', ') ~ ') as array<array<string>>)'],
+        'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
+        'vnode_row_counts': ['map<int, bigint>', 'map_from_arrays(array(' ~ vnodes | join(', ') ~ '), array('
+            ~ counts | join(', ') ~ '))'],
+        'range_row_count': ['bigint', plan.get('range_row_count')],
+        'next_bounds': ['array<array<string>>', 'array(' ~ bounds | join(', ') ~ ')'],
         'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
         'query': ['string', text(plan.query)],
         'query_hash': ['string', text(plan.query_hash)],
@@ -54,12 +53,12 @@
         'key_types': ['array<string>', texts(plan.key | map(attribute='type') | list)],
         'vnode_count': ['int', plan.vnode_count],
         'backfill_mode': ['string', text(plan.get('backfill_mode'))],
-        'backfill_rate_limit': ['bigint', integer(plan.get('backfill_rate_limit'))],
+        'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
         'invocation_id': ['string', text(invocation_id)],
         'planned_at': ['timestamp', 'current_timestamp()'],
-        'committed_at': ['timestamp', 'cast(null as timestamp)'],
-        'changed_row_count': ['bigint', integer(none)],
-        'deleted_row_count': ['bigint', integer(none)],
+        'committed_at': ['timestamp', 'null'],
+        'changed_row_count': ['bigint', 'null'],
+        'deleted_row_count': ['bigint', 'null'],
     }) }}
 {% endmacro %}
 
@@ -68,7 +67,7 @@
 {% macro get_plan_row_sql(plan) -%}
     {%- set columns = [] -%}
     {%- for name, column in dbt_backfill.plan_columns(plan).items() -%}
-        {%- do columns.append('cast(' ~ column[1] ~ ' as ' ~ column[0] ~ ') as ' ~ name) -%}
+        {%- do columns.append('cast(' ~ (column[1] if column[1] is not none else 'null') ~ ' as ' ~ column[0] ~ ') as ' ~ name) -%}
     {%- endfor -%}
     select
         {{ columns | join(',\n        ') }}

@@ -16,23 +16,17 @@
 
 {#- `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
 {% macro string_literal(text) -%}
-    {%- if text is none -%} {{ return('cast(null as string)') }} {%- endif -%}
+    {%- if text is none -%} {{ return('null') }} {%- endif -%}
     {{ return("'" ~ text | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') ~ "'") }}
 {%- endmacro %}
 
 
 {#- `texts` as an array of strings; `null` for none. -#}
 {% macro string_array_literal(texts) -%}
-    {%- if texts is none -%} {{ return('cast(null as array<string>)') }} {%- endif -%}
+    {%- if texts is none -%} {{ return('null') }} {%- endif -%}
     {%- set literals = [] -%}
     {%- for text in texts -%}
         {%- do literals.append(dbt_backfill.string_literal(text)) -%}
     {%- endfor -%}
-    {{ return('cast(array(' ~ literals | join(', ') ~ ') as array<string>)') }}
-{%- endmacro %}
-
-
-{#- A whole number or none as a bigint literal. -#}
-{% macro integer_literal(number) -%}
-    {{ return('cast(' ~ ('null' if number is none else number) ~ ' as bigint)') }}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
 {%- endmacro %}

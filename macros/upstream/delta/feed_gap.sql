@@ -13,12 +13,13 @@
     {%- elif not upstream.complete -%}
         {{ return('the log of the upstream no longer reaches back to version ' ~ since) }}
     {%- endif -%}
+    {%- if upstream.version == since -%} {{ return(none) }} {%- endif -%}
     {%- for entry in upstream.log if entry.version > since -%}
-        {%- if modules.re.search('REPLACE|CLONE|CREATE TABLE', entry.operation) -%}
+        {%- if modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE', entry.operation) -%}
             {{ return('the upstream was replaced in version ' ~ entry.version) }}
         {%- elif 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
-        {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
+        {%- elif modules.re.search('(CHANGE|RENAME|DROP) COLUMN', entry.operation) -%}
             {{ return('columns of the upstream were changed in version ' ~ entry.version) }}
         {%- endif -%}
     {%- endfor -%}
