@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nyc.flights_2013 import KEY, write_flights
-from nyc.lake import MV, UPSTREAM, Lake
+from nyc.lake import UPSTREAM, Comparison, Lake
 from nyc.runner import Dbt, StepError
 from nyc.screen import Screen
 from rich import box
@@ -60,26 +60,17 @@ def withdraw(day: str) -> list[Commit]:
 # so the rounds touch rows on both sides of it.
 WHILE_BACKFILLING = [
     replay("2013-01-01", "2013-02-08", "2013-09-12"),
-    replay("2013-01-02", "2013-02-09", "2013-05-23"),
-    withdraw("2013-02-08") + replay("2013-03-08", "2013-07-10"),
-    withdraw("2013-05-23") + replay("2013-04-10", "2013-12-05"),
+    replay("2013-01-02", "2013-05-23"),
+    withdraw("2013-01-01") + replay("2013-03-08", "2013-07-10"),
+    withdraw("2013-05-23") + replay("2013-12-05"),
     withdraw("2013-07-10") + replay("2013-06-28", "2013-12-10"),
-    withdraw("2013-09-12") + replay("2013-01-03", "2013-12-24"),
-    withdraw("2013-04-10") + replay("2013-11-27", "2013-12-31"),
+    withdraw("2013-09-12") + replay("2013-12-24"),
+    replay("2013-04-10", "2013-12-31"),
 ]
 AFTERWARDS = [
-    replay("2013-07-04", "2013-12-25"),
-    withdraw("2013-06-28") + replay("2013-10-31"),
+    withdraw("2013-04-10") + replay("2013-07-04"),
+    replay("2013-02-09", "2013-12-25"),
 ]
-
-
-@dataclass(frozen=True)
-class Check:
-    """The MV after one barrier, and how it differs from a fresh select."""
-
-    rows: int
-    differences: int
-    seconds: float
 
 
 class Demo:
@@ -89,7 +80,8 @@ class Demo:
         self.screen = screen
         self.begun = time.monotonic()
         self.dbt = Dbt()
-        self.checks: list[Check] = []
+        self.comparisons: list[Comparison] = []
+        self.barrier_seconds: list[float] = []
 
     def run(self) -> bool:
         """Tell it; True if no check found a difference."""
@@ -122,26 +114,24 @@ class Demo:
     def change_upstream(self, commits: list[Commit]) -> None:
         if not commits:
             return
-        self.screen.heading(f"{UPSTREAM} changes: {len(commits)} commits")
         position = self.lake.position()
+        self.screen.heading(f"{UPSTREAM} changes; {position}")
         for commit in commits:
             with self.step(f"{commit.operation} {commit.day}") as step:
                 done = self.dbt.operation(commit.operation, f"{{day: {commit.day}}}")
-                step.append(f"{done} · {position.side_of(commit.day)} current_pos")
+                step.append(" · ".join(filter(None, [done, position.side_of(commit.day)])))
 
     def run_barrier(self) -> None:
         self.screen.heading("dbt run --select flights_departed")
         begun = time.monotonic()
         with self.step("running the barrier") as step:
             result = self.dbt.invoke("run", "--select", "flights_departed").results[0]
-            step.extend([*self.dbt.lines, result.message])
-        seconds = time.monotonic() - begun
+            step.append(" ".join(self.dbt.lines))
+        self.barrier_seconds.append(time.monotonic() - begun)
         with self.step("comparing with a fresh select") as step:
-            position = self.lake.position()
-            rows = self.lake.count()
-            differences = self.lake.differences(result.node.compiled_code, position)
-            self.checks.append(Check(rows, differences, seconds))
-            step.append(f"{rows:,} rows in {MV}, up to {position.describe()}: {told(differences)}")
+            query = result.node.compiled_code
+            self.comparisons.append(self.lake.compare_at(self.lake.position(), query))
+            step.append(f"compared with a fresh select: {self.comparisons[-1]}")
 
     def run_without_changes(self) -> None:
         self.screen.heading("dbt run, with nothing to do; then dbt test")
@@ -149,9 +139,9 @@ class Demo:
             results = self.dbt.invoke("run").results
             step.extend(f"{result.node.name}: {result.message}" for result in results)
         query = next(r.node.compiled_code for r in results if r.node.name == "flights_departed")
-        with self.step("comparing with a fresh select") as step:
-            self.final_differences = self.lake.differences_to(query)
-            step.append(f"{MV} against {UPSTREAM} as it is now: {told(self.final_differences)}")
+        with self.step(f"comparing with {UPSTREAM} as it is now") as step:
+            self.comparisons.append(self.lake.compare(query))
+            step.append(f"compared with {UPSTREAM} as it is now: {self.comparisons[-1]}")
 
     def test(self) -> None:
         with self.step("running dbt test") as step:
@@ -160,20 +150,19 @@ class Demo:
 
     def summarize(self) -> bool:
         self.screen.heading("Summary")
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
         for title in SUMMARY_COLUMNS:
-            table.add_column(title, justify="right")
-        for barrier, check in zip(self.lake.barriers(), self.checks, strict=True):
-            epoch, version, read, changed, deleted = barrier
-            counts = (read, changed, deleted, check.rows, check.differences)
-            table.add_row(
-                str(epoch), version, *(f"{n or 0:,}" for n in counts), f"{check.seconds:.1f} s"
-            )
+            table.add_column(title, justify="right", no_wrap=True)
+        barriers = zip(self.lake.barriers(), self.comparisons, self.barrier_seconds, strict=False)
+        for (epoch, version, *counts), comparison, seconds in barriers:
+            counts += [comparison.rows, comparison.differences]
+            table.add_row(str(epoch), version, *(f"{n or 0:,}" for n in counts), f"{seconds:.1f} s")
         self.screen.console.print(table)
-        differences = sum(check.differences for check in self.checks) + self.final_differences
+        self.screen.console.print()
+        differences = sum(comparison.differences for comparison in self.comparisons)
         self.screen.line(
-            f"{len(self.checks)} barriers, {self.checks[-1].rows:,} rows in {MV}, "
-            f"{told(differences)}, {time.monotonic() - self.begun:.0f} s in all",
+            f"{len(self.barrier_seconds)} barriers, {self.comparisons[-1].rows:,} rows, "
+            f"{differences:,} rows of difference, {time.monotonic() - self.begun:.0f} s in all",
             style="bold red" if differences else "bold green",
         )
         return differences == 0
@@ -189,10 +178,6 @@ class Demo:
         for line in lines:
             self.screen.line(line, seconds=seconds)
             seconds = None
-
-
-def told(differences: int) -> str:
-    return f"{differences:,} {'row' if differences == 1 else 'rows'} of difference"
 
 
 def take_over_output() -> Console:

@@ -17,6 +17,17 @@ UPSTREAM_KEY = ", ".join(KEY)
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """What a comparison found; ``differences`` are rows too many and too few, duplicates counted."""
+
+    rows: int
+    differences: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, {self.differences:,} rows of difference"
+
+
+@dataclass(frozen=True)
 class Position:
     """What ``flights_departed__progress`` records: the same on every vnode in this demo."""
 
@@ -24,18 +35,21 @@ class Position:
     values: tuple[Any, ...]
     finished: bool
 
-    def describe(self) -> str:
+    def __str__(self) -> str:
         if self.finished:
-            return "the end"
-        hour, carrier, flight = self.values
-        return f"{hour:%Y-%m-%d %H:%M}, {carrier} {flight}"
-
-    def side_of(self, day: str) -> str:
-        """Where a local day of departures lies: its hours in UTC are 09:00 to 05:00 next day."""
-        if self.finished:
-            return "below"
+            return "all of it has been read"
         if self.values[0] is None:
-            return "above"
+            return "nothing has been read yet"
+        hour, carrier, flight = self.values
+        return f"current_pos is {hour:%Y-%m-%d %H:%M}, {carrier}, {flight}"
+
+    def side_of(self, day: str) -> str | None:
+        """Whether a local day, 09:00 to 05:00 next day in UTC, is ``below`` or ``above`` it.
+
+        None where the question makes no sense: at the beginning and at the end.
+        """
+        if self.finished or self.values[0] is None:
+            return None
         return "below" if f"{self.values[0]:%Y-%m-%d %H}" >= f"{day} 09" else "above"
 
 
@@ -58,25 +72,36 @@ class Lake:
         version, finished, *values = rows[0]
         return Position(version, tuple(values), finished)
 
-    def count(self) -> int:
-        return int(self.spark.table(MV).count())
+    def compare_at(self, position: Position, query: str) -> Comparison:
+        """Compare ``MV`` with ``query`` on the upstream's recorded version, up to the position.
 
-    def differences(self, query: str, position: Position) -> int:
-        """Rows that ``MV`` has too many or too few, duplicates counted.
-
-        ``query`` is the model's compiled SQL. It is run afresh on the upstream's recorded version,
-        as far as the recorded position.
+        ``query`` is the model's compiled SQL.
         """
         self.spark.sql(
             f"select upstream.* from {UPSTREAM} version as of {position.upstream_version} upstream "
             f"cross join (select distinct backfill_finished, {UPSTREAM_KEY} from {MV}__progress) p "
             f"where p.backfill_finished or {key_tuple('upstream')} <= {key_tuple('p')}"
         ).createOrReplaceTempView("flights_at_barrier")
-        return self.differences_to(re.sub(rf"\b{UPSTREAM}\b", "flights_at_barrier", query))
+        return self.compare(re.sub(rf"\b{UPSTREAM}\b", "flights_at_barrier", query))
 
-    def differences_to(self, query: str) -> int:
-        fresh, stored = self.spark.sql(query), self.spark.table(MV)
-        return fresh.exceptAll(stored).count() + stored.exceptAll(fresh).count()
+    def compare(self, query: str) -> Comparison:
+        """Compare the rows of ``MV`` with those of ``query``, in one pass over both."""
+        columns = ", ".join(self.spark.table(MV).columns)
+        [row] = self.spark.sql(
+            f"""
+            with counted as (
+                select {columns}, sum(stored) as stored, sum(fresh) as fresh
+                from (
+                    select {columns}, 1 as stored, 0 as fresh from {MV}
+                    union all
+                    select {columns}, 0, 1 from ({query})
+                )
+                group by {columns}
+            )
+            select coalesce(sum(stored), 0), coalesce(sum(abs(stored - fresh)), 0) from counted
+            """
+        ).collect()
+        return Comparison(*row)
 
     def barriers(self) -> list[Any]:
         return self.spark.sql(
