@@ -295,10 +295,15 @@ def intercepted(interceptor: Interceptor | None) -> Iterator[None]:
         Cursor.execute = execute  # type: ignore[method-assign]
 
 
+def _name(result: Any) -> str:
+    node = getattr(result, "node", None)  # a run-operation's result has only its id
+    return str(node.name if node is not None else result.unique_id.rpartition(".")[2])
+
+
 def _node_results(result: object) -> Iterator[NodeResult]:
     for node in getattr(result, "results", ()):
         yield NodeResult(
-            name=node.node.name,
+            name=_name(node),
             status=str(node.status),
             message=node.message or "",
             adapter_response=dict(node.adapter_response or {}),

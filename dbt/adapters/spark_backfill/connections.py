@@ -7,14 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.contracts.connection import AdapterResponse, Connection
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
+from dbt.adapters.spark.connections import (
+    SparkConnectionManager,
+    SparkConnectionMethod,
+    SparkCredentials,
+)
 
 from dbt.adapters.spark_backfill.errors import (
     SparkStatementError,
     get_error_text,
     get_shown_text,
+    silence_error_log,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +39,12 @@ class SparkBackfillCredentials(SparkCredentials):
 
 class SparkBackfillConnectionManager(SparkConnectionManager):
     TYPE = "spark_backfill"
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        if connection.credentials.method == SparkConnectionMethod.SESSION:
+            silence_error_log()
+        return super().open(connection)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 Spark's own text is several screens of Java stack and query plan; it goes to dbt's debug log.
 """
 
+import logging
 import re
 
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
@@ -14,7 +15,11 @@ OWN_ERROR = re.compile(
 
 ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] ?\S.*")
 ANALYSIS_ERROR = re.compile(r"\b(?:AnalysisException|ParseException)\b")
-JAVA_STACK = re.compile(r"\n+(?:JVM stacktrace:|\tat |\s*at [\w.$]+\()")
+JAVA_STACK = re.compile(r"\n+(?:JVM stacktrace:|\s*at [\w.$/]+\()")
+QUERY_PLAN = re.compile(r";\n(?=['!]*[A-Z+:])")
+CALLED_FROM_PYTHON = re.compile(r"\AAn error occurred while calling \S+\s*:\s*")
+CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+JAVA_PACKAGE = re.compile(r"\A(?:[a-z][\w$]*\.)+(?=[A-Z])")
 
 
 class SparkStatementError(DbtDatabaseError):
@@ -44,15 +49,40 @@ def is_analysis_error(error: BaseException, text: str) -> bool:
 def get_shown_text(error: BaseException) -> str:
     """The part of an error's text that a user needs.
 
-    Ours: the raised text alone. A statement that Spark refused: everything above the Java stack,
-    since the lines below the first one point into the query. Anything else: the line with the
-    error class, such as `[DIVIDE_BY_ZERO] Division by zero`.
+    Ours: the raised text alone. A statement that Spark refused: everything above the query plan
+    and the Java stack, since the lines below the first one may point into the query. Anything
+    else: the line with the error class, such as `[DIVIDE_BY_ZERO] Division by zero`, and the
+    innermost cause if that says something else.
     """
     text = get_error_text(error)
     if own := OWN_ERROR.search(text):
         return own.group(1)
     if is_analysis_error(error, text):
-        return JAVA_STACK.split(text, maxsplit=1)[0].strip()
-    if described := ERROR_CLASS.search(text):
-        return described.group(0).strip()
-    return text.strip().split("\n", maxsplit=1)[0]
+        shown = JAVA_STACK.split(text, maxsplit=1)[0]
+        return QUERY_PLAN.split(shown, maxsplit=1)[0].strip()
+    described = ERROR_CLASS.search(text)
+    causes = CAUSE.findall(text)
+    cause = _without_java_class(causes[-1]) if causes else None
+    if described is None:
+        return cause or _without_java_class(CALLED_FROM_PYTHON.sub("", text.strip()))
+    shown = described.group(0).strip()
+    return shown if cause is None or cause in shown else f"{shown}\nCaused by {cause}"
+
+
+def _without_java_class(text: str) -> str:
+    """The first line, without Java's class names in front of an error class."""
+    line = text.split("\n", maxsplit=1)[0].strip()
+    if described := ERROR_CLASS.search(line):
+        return described.group(0)
+    return JAVA_PACKAGE.sub("", line)
+
+
+def silence_error_log() -> None:
+    """Stop pyspark from printing each error of an in-process session as JSON, with its stack.
+
+    dbt shows the same error, in its own place and once.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import AdapterTrackingRelationInfo
+from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
 from dbt.adapters.spark_backfill.response import BarrierResponse
@@ -20,6 +23,19 @@ _TO_JSON = {"int": int, "float": float, "str": str}
 class SparkBackfillAdapter(SparkAdapter):
     ConnectionManager = SparkBackfillConnectionManager
     AdapterSpecificConfigs = SparkBackfillConfig
+
+    @classmethod
+    def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
+        """What dbt's usage statistics say of a run.
+
+        dbt derives the module's name from the class's, finds no `dbt.adapters.sparkbackfill`, and
+        fails the model after it has run.
+        """
+        return replace(
+            SparkAdapter.get_adapter_run_info(config),
+            adapter_name=cls.type(),
+            adapter_version=version,
+        )
 
     @available
     def barrier_response(self, message: str, **values: Any) -> BarrierResponse:

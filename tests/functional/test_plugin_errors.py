@@ -1,0 +1,63 @@
+"""With the adapter plugin, a failed statement is shown in a line or two, never as a Java stack."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.project import Project
+
+pytestmark = pytest.mark.plugin
+
+OWN = "backfilled_mv mv: another run has committed epoch 3. Run dbt again."
+RAISE = "(select if(count(*) < 9, raise_error('{text}'), true) from {{schema}}.people)"
+PARSE = "java_method('java.lang.Integer', 'parseInt', 'x')"
+
+
+@pytest.fixture
+def people(project: Project) -> Project:
+    project.sql("create table {schema}.people (id int) using delta")
+    project.sql("insert into {schema}.people values (1), (2)")
+    return project
+
+
+def written(people: Project, query: str) -> str:
+    """The message of a `table` model of this query, which fails."""
+    config = "{{ config(materialized='table') }}"
+    people.write({"mv": f"{config} {query.format(schema=people.schema)}"})
+    result = people.fail()
+    assert "at org.apache" not in result.output + result.error
+    return result.message("mv")
+
+
+def fetched(people: Project, query: str) -> str:
+    """What dbt prints of this query's failure when a macro fetches its rows."""
+    query = query.format(schema=people.schema)
+    macro = f'{{% macro look() %}}{{% do run_query("{query}") %}}{{% endmacro %}}'
+    people.write({}, files={"macros/look.sql": macro})
+    result = people.fail("run-operation", "look")
+    assert "at org.apache" not in result.output + result.error
+    return result.output
+
+
+@pytest.mark.parametrize("message", [written, fetched])
+def test_our_own_error_is_shown_alone(people: Project, message) -> None:  # type: ignore[no-untyped-def]
+    shown = message(people, f"select id from {{schema}}.people where {RAISE.format(text=OWN)}")
+
+    assert f"Database Error\n  {OWN}" in shown or f"(models/mv.sql)\n  {OWN}\n" in shown
+
+
+@pytest.mark.parametrize("message", [written, fetched])
+def test_another_error_is_shown_with_its_cause(people: Project, message) -> None:  # type: ignore[no-untyped-def]
+    shown = message(people, f"select {PARSE} as x from {{schema}}.people")
+
+    assert 'NumberFormatException: For input string: "x"' in shown
+    assert "An error occurred while calling" not in shown
+
+
+@pytest.mark.parametrize("message", [written, fetched])
+def test_a_refused_query_is_shown_without_its_plan(people: Project, message) -> None:  # type: ignore[no-untyped-def]
+    shown = message(people, "select absent from {schema}.people")
+
+    assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION]" in shown
+    assert "line " in shown
+    assert "Relation" not in shown
