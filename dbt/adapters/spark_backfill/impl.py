@@ -17,7 +17,7 @@ from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManag
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
 # agate hands integers to Jinja as Decimal, which run_results.json would turn into strings.
-_TO_JSON = {"int": int, "float": float, "str": str}
+_TO_JSON = {"bool": bool, "int": int, "float": float, "str": str}
 
 
 class SparkBackfillAdapter(SparkAdapter):

@@ -11,7 +11,7 @@ class BarrierResponse(AdapterResponse):
 
     The counts of rows are sums over all barriers of the run; `epoch`, `kind`, `progress` and
     `upstream_version` are those of its last barrier. A field that is None is left out of
-    `run_results.json`.
+    `run_results.json`. `rows_affected`, which dbt knows, is the sum of the three counts of rows.
     """
 
     kind: str | None = None
@@ -21,6 +21,7 @@ class BarrierResponse(AdapterResponse):
     """How many barriers this run committed; 0 if it had nothing to do."""
     progress: float | None = None
     """Backfilled part of the upstream's rows, from 0.0 to 1.0."""
+    backfill_finished: bool | None = None
     row_count: int | None = None
     """Snapshot rows read since the backfill began."""
     upstream_row_count: int | None = None
@@ -28,3 +29,8 @@ class BarrierResponse(AdapterResponse):
     rows_backfilled: int | None = None
     rows_changed: int | None = None
     rows_deleted: int | None = None
+
+    def __post_init__(self) -> None:
+        counts = (self.rows_backfilled, self.rows_changed, self.rows_deleted)
+        if self.rows_affected is None and counts != (None, None, None):
+            self.rows_affected = sum(count or 0 for count in counts)

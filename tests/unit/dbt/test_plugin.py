@@ -28,7 +28,9 @@ def test_a_response_is_json_with_numbers_as_numbers() -> None:
         kind="advance",
         epoch=Decimal(3),
         progress=Decimal("0.4"),
+        backfill_finished=False,
         rows_backfilled="50000",
+        rows_changed=Decimal(7),
         rows_deleted=None,
         upstream_version=17,
     )
@@ -37,10 +39,13 @@ def test_a_response_is_json_with_numbers_as_numbers() -> None:
     assert json.loads(json.dumps(response.to_dict(omit_none=True))) == {
         "_message": "BARRIER 3 (40.0 %)",
         "code": "BARRIER",
+        "rows_affected": 50007,
         "kind": "advance",
         "epoch": 3,
         "progress": 0.4,
+        "backfill_finished": False,
         "rows_backfilled": 50000,
+        "rows_changed": 7,
         "upstream_version": "17",
     }
 
