@@ -47,17 +47,13 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _schema_numbers = itertools.count(1)
 
 
-@pytest.fixture
-def new_project(request, lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
-    """A function that makes further projects, each with its own directory and schema."""
+@pytest.fixture(scope="session")
+def make_project(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
+    """A function that makes a project, with a directory and a schema of its own."""
     from support.project import Project
 
-    name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
-    chosen = request.config.getoption("--adapter")
-    if request.node.get_closest_marker("plugin"):
-        chosen = "spark_backfill"
-
-    def new(adapter: str = chosen) -> Project:
+    def make(name: str, adapter: str) -> Project:
+        name = re.sub(r"\W+", "_", name).strip("_").lower()[:40]
         return Project(
             root=tmp_path_factory.mktemp(name),
             lake=lake,
@@ -66,7 +62,15 @@ def new_project(request, lake, packages, tmp_path_factory):  # type: ignore[no-u
             packages=packages if adapter == "spark" else None,
         )
 
-    return new
+    return make
+
+
+@pytest.fixture
+def new_project(request, make_project):  # type: ignore[no-untyped-def]
+    """A function that makes further projects of the test that asks for it."""
+    plugin = request.node.get_closest_marker("plugin") is not None
+    adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
+    return lambda: make_project(request.node.name, adapter)
 
 
 @pytest.fixture

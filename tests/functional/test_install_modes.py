@@ -49,10 +49,14 @@ def backfill(project: Project) -> dict[str, Any]:
 EXPECTED_ROWS = [(2, "ZOE"), (3, "CID"), (5, "EVE")]
 
 
-def test_the_adapter_plugin_needs_no_package(new_project) -> None:  # type: ignore[no-untyped-def]
-    project = new_project("spark_backfill")
+@pytest.fixture(scope="module")
+def plugin(make_project) -> tuple[Project, dict[str, Any]]:  # type: ignore[no-untyped-def]
+    project = make_project("plugin", "spark_backfill")
+    return project, backfill(project)
 
-    seen = backfill(project)
+
+def test_the_adapter_plugin_needs_no_package(plugin) -> None:  # type: ignore[no-untyped-def]
+    project, seen = plugin
 
     assert not (project.root / "dbt_packages").exists()
     assert seen["rows"] == EXPECTED_ROWS
@@ -60,8 +64,9 @@ def test_the_adapter_plugin_needs_no_package(new_project) -> None:  # type: igno
     assert seen["messages"][-1] == "CAUGHT UP"
 
 
-def test_the_adapter_plugin_reports_barriers_as_data(new_project) -> None:  # type: ignore[no-untyped-def]
-    first, second, *_, last = backfill(new_project("spark_backfill"))["responses"]
+def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: ignore[no-untyped-def]
+    _, seen = plugin
+    first, second, *_, last = seen["responses"]
 
     assert first["code"] == "BARRIER"
     assert first["kind"] == "advance"
@@ -69,12 +74,12 @@ def test_the_adapter_plugin_reports_barriers_as_data(new_project) -> None:  # ty
     assert first["upstream_version"] == "1"
     assert 0 < first["progress"] < 1
     assert (second["epoch"], second["rows_deleted"]) == (2, 1)
-    assert last["progress"] == 1
+    assert (last["progress"], last["backfill_finished"], last["barriers"]) == (1, True, 0)
 
 
-def test_plugin_and_package_together_are_refused_by_dbt(new_project) -> None:  # type: ignore[no-untyped-def]
-    project = new_project("spark_backfill")
-    install_package(project.root / "dbt_packages")
+def test_plugin_and_package_together_are_refused_by_dbt(tmp_path: Path) -> None:
+    project = Project(tmp_path, Lake(tmp_path / "lake"), "people", "spark_backfill")
+    install_package(tmp_path / "dbt_packages")
 
     refused = project.fail("parse")
 

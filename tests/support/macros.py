@@ -12,6 +12,7 @@ behave as in a run, and a macro that calls another one without `dbt_backfill.` f
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 
 import jinja2
 import yaml
+from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.relation import SparkRelation
 from dbt.context.base import get_context_modules
 from dbt_common.clients.jinja import get_environment
@@ -76,7 +78,9 @@ class Macros:
     def __post_init__(self) -> None:
         self._stubs: dict[str, Callable[..., Any]] = {}
         self._loaded: dict[str, Any] = {}
-        self.relation = SparkRelation.create(schema="lake", identifier="mv", type="table")
+        self.relation = SparkRelation.create(
+            schema="lake", identifier="mv", type=RelationType.Table
+        )
         self.context: dict[str, Any] = self._default_context()
         self._environment = get_environment()
         self._environment.undefined = jinja2.StrictUndefined
@@ -168,8 +172,9 @@ class Macros:
     def _run(self, name: str, sql: str) -> SimpleNamespace:
         self.statements.append(Statement(name, sql))
         rows = self.results.pop(0) if self.results else []
-        self._loaded[name] = SimpleNamespace(table=_Table(rows), data=rows, response="OK")
-        return self._loaded[name]
+        result = SimpleNamespace(table=_Table(rows), data=rows, response="OK")
+        self._loaded[name] = result
+        return result
 
 
 class _Table(list[Sequence[Any]]):
@@ -199,6 +204,4 @@ def _raise_compiler_error(message: str, node: object = None) -> NoReturn:
 
 
 def _local_md5(text: str) -> str:
-    from dbt_common.utils import md5
-
-    return str(md5(text))
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

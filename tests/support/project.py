@@ -189,10 +189,11 @@ class Project:
         statements: list[str] = []
 
         def record(event: EventMsg) -> None:
-            if event.info.name == "SQLQuery":
+            info: Any = event.info
+            if info.name == "SQLQuery":
                 statements.append(event.data.sql)
-            elif event.info.level in ("info", "warn", "error"):
-                messages.append(event.info.msg)
+            elif info.level in ("info", "warn", "error"):
+                messages.append(info.msg)
 
         runner = dbtRunner(callbacks=[record])
         with intercepted(intercept):
@@ -288,7 +289,7 @@ def intercepted(interceptor: Interceptor | None) -> Iterator[None]:
     def intercept(cursor: Cursor, sql: str, *parameters: Any) -> None:
         interceptor(sql, lambda: execute(cursor, sql, *parameters))
 
-    Cursor.execute = intercept  # type: ignore[method-assign]
+    Cursor.execute = intercept  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:

@@ -1,0 +1,95 @@
+"""What several functional suites look at: refusals, versions of tables, an MV against its query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.lake import Lake
+from support.project import Project, RunResult
+
+CHANGE_FEED = "tblproperties (delta.enableChangeDataFeed = true)"
+
+_JAVA = re.compile(
+    r"\bat (org|java|scala|com|io)\.|\.(scala|java):\d+|java\.lang|JVM stacktrace|Py4J|Traceback"
+)
+
+
+def shared_project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    schema: str,
+) -> Project:
+    """A project for a fixture of module scope: many cases in one dbt run."""
+    adapter = request.config.getoption("--adapter")
+    return Project(
+        root=tmp_path_factory.mktemp(schema),
+        lake=lake,
+        schema=schema,
+        adapter=adapter,
+        packages=packages if adapter == "spark" else None,
+    )
+
+
+def model(query: str, **config: Any) -> str:
+    """A `backfilled_mv` model with a few vnodes.
+
+    `None` as a value leaves the option out; `unique_key` is `id` unless given.
+    """
+    options = {"unique_key": "id", "vnode_count": 4} | config
+    given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
+    return f"{{{{ config(materialized='backfilled_mv', {given}) }}}}\n{query}\n"
+
+
+def source(table: str) -> str:
+    return f"{{{{ source('lake', '{table}') }}}}"
+
+
+def tables_of(mv: str) -> tuple[str, str, str]:
+    return mv, f"{mv}__progress", f"{mv}__barriers"
+
+
+def versions(project: Project, *tables: str) -> dict[str, int]:
+    """The current version of each Delta table."""
+    return {
+        table: project.sql(f"describe history {{schema}}.{table} limit 1")[0]["version"]
+        for table in tables
+    }
+
+
+def state_versions(project: Project, mv: str = "mv") -> dict[str, int]:
+    """The current versions of the three tables of an MV."""
+    return versions(project, *tables_of(mv))
+
+
+def assert_refused(result: RunResult, name: str, *facts: str) -> None:
+    """The model failed by a message of ours that holds `facts`, and by nothing else."""
+    assert result[name].status == "error"
+    message = result.message(name)
+    first, _, rest = message.partition("\n")
+    assert first.startswith(f"Compilation Error in model {name} "), message
+    assert rest.lstrip().startswith(f"backfilled_mv {name}: "), message
+    sentence = rest.lstrip().partition("\n")[0]
+    assert sentence.endswith("."), message
+    for fact in facts:
+        assert fact in sentence, message
+    assert not _JAVA.search(message), message
+
+
+def assert_made_nothing(project: Project, name: str) -> None:
+    for table in tables_of(name):
+        assert not project.exists(table), f"{table} was made"
+
+
+def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "mv") -> Any:
+    """Run `act`, which must not commit anything to the three tables of the MV."""
+    before = state_versions(project, mv)
+    result = act()
+    assert state_versions(project, mv) == before
+    return result
