@@ -1,0 +1,268 @@
+"""What the unit tests of the macros share: samples, and a little Spark in SQLite.
+
+SQLite runs what the macros write wherever Spark's own syntax is not the point: a predicate or a
+scan is then compared with its definition, not with its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Macros:
+    """Compiling all macros takes more than a second."""
+    return Macros()
+
+
+@pytest.fixture
+def macros(compiled: Macros, tmp_path: Path) -> Macros:
+    macros = Macros(tmp_path)
+    macros._templates = compiled._templates
+    return macros
+
+
+@pytest.fixture
+def render(macros: Macros) -> Callable[..., str]:
+    """The SQL of a macro, with one space for any white space."""
+    return lambda name, *args, **kwargs: " ".join(macros.call(name, *args, **kwargs).split())
+
+
+@pytest.fixture
+def refused() -> Callable[[str], AbstractContextManager[None]]:
+    """`with refused(fact):` passes if a refusal that names the model begins with this fact."""
+
+    @contextmanager
+    def refused(fact: str) -> Iterator[None]:
+        with pytest.raises(CompilationError) as raised:
+            yield
+        message = str(raised.value.msg)
+        assert message[: len(fact) + 18] == f"backfilled_mv mv: {fact}", message
+        # Every refusal says what to change, and is one text without a break.
+        assert re.fullmatch(r"backfilled_mv mv: .+\. \w.+\.", message), message
+
+    return refused
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def up() -> SparkRelation:
+    return SparkRelation.create(schema="lake", identifier="up")
+
+
+@pytest.fixture
+def relations(macros: Macros) -> dict[str, Any]:
+    return macros.call("get_relations", macros.relation)
+
+
+@pytest.fixture
+def keys() -> list[dict[str, str]]:
+    """A key of two columns; the MV calls the first one differently."""
+    return [
+        {"name": "k", "upstream": "id", "type": "bigint"},
+        {"name": "shard", "upstream": "shard", "type": "int"},
+    ]
+
+
+@pytest.fixture
+def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
+    """A plan as it is read back: what is null is absent. A value of None takes an entry out."""
+
+    def make(**changes: Any) -> dict[str, Any]:
+        plan = {
+            "epoch": 3,
+            "plan_id": "p3",
+            "backfill_id": "b1",
+            "kind": "advance",
+            "upstream": "lake.up",
+            "upstream_id": "u1",
+            "upstream_version": "17",
+            "upstream_committed_at": "2024-05-01 10:00:00.5",
+            "upstream_row_count": 100,
+            "range_low": ["1", "2"],
+            "range_high": ["5", "6"],
+            "last_range": False,
+            "vnode_row_counts": {"0": 1},
+            "range_row_count": 4,
+            "next_bounds": [["7", "8"]],
+            "bounds_complete": True,
+            "query": "select id as k, shard from `up`",
+            "query_hash": "h1",
+            "query_columns": "k: bigint, shard: int",
+            "key": keys,
+            "unique_key": [key["name"] for key in keys],
+            "upstream_key": [key["upstream"] for key in keys],
+            "key_types": [key["type"] for key in keys],
+            "vnode_count": 4,
+            "backfill_mode": "arrangement",
+            "backfill_rate_limit": 10,
+        }
+        return {name: value for name, value in {**plan, **changes}.items() if value is not None}
+
+    return make
+
+
+@pytest.fixture
+def make_state(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A state as read_state returns it. A value of None takes an entry out."""
+
+    def make(**changes: Any) -> dict[str, Any]:
+        state = {
+            "epoch": 2,
+            "last_epoch": 2,
+            "backfill_id": "b1",
+            "row_count": 40,
+            "upstream_version": "16",
+            "dirty": False,
+            "finished": False,
+            "any_finished": False,
+            "rows": 4,
+            "uniform": True,
+            "position": ["1", "2"],
+            "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
+            "time_zone": "UTC",
+        }
+        return {name: value for name, value in {**state, **changes}.items() if value is not None}
+
+    return make
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    return {
+        "unique_key": ["k", "shard"],
+        "upstream_key": None,
+        "backfill_rate_limit": 10,
+        "barriers_per_run": 1,
+        "backfill_mode": "arrangement",
+        "vnode_count": 4,
+        "backfill_vnodes": None,
+        "check_key": True,
+        "on_query_change": "fail",
+        "file_format": "delta",
+    }
+
+
+@pytest.fixture
+def backfill(
+    relations: dict[str, Any],
+    options: dict[str, Any],
+    keys: list[dict[str, str]],
+    up: SparkRelation,
+    make_plan: Callable[..., dict[str, Any]],
+) -> dict[str, Any]:
+    return {
+        **relations,
+        "options": options,
+        "upstream": {"relation": up, "kind": "delta"},
+        "sql": "select id as k, shard from lake.up",
+        "query": "select id as k, shard from `up`",
+        "query_hash": "h1",
+        "key": keys,
+        "query_columns": "k: bigint, shard: int",
+        "time_zone": None,
+        "explained": True,
+        "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
+        "staged": None,
+    }
+
+
+# -- a little Spark in SQLite -----------------------------------------------------------------
+
+
+@pytest.fixture
+def vnode_of() -> Callable[..., int]:
+    """The vnode of a key in this SQLite, whose xxhash64 is another hash of the same name."""
+    return lambda key, vnode_count: _xxhash64(*key) % vnode_count
+
+
+def _xxhash64(*values: Any) -> int:
+    digest = hashlib.blake2b(repr(values).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def _concat(*texts: Any) -> str | None:
+    return None if None in texts else "".join(str(text) for text in texts)
+
+
+class _CountIf:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def step(self, condition: int | None) -> None:
+        self.count += bool(condition)
+
+    def finalize(self) -> int:
+        return self.count
+
+
+class _CollectList:
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def step(self, value: Any) -> None:
+        self.values.append(_value(value))
+
+    def finalize(self) -> str:
+        return _NESTED + json.dumps(self.values)
+
+
+_NESTED = "json:"  # marks a text that stands for an array, struct or map
+
+
+def _value(value: Any) -> Any:
+    is_nested = isinstance(value, str) and value.startswith(_NESTED)
+    return json.loads(value.removeprefix(_NESTED)) if is_nested else value
+
+
+def _named_struct(*items: Any) -> str:
+    names, values = items[::2], items[1::2]
+    return _NESTED + json.dumps(
+        {name: _value(value) for name, value in zip(names, values, strict=True)}
+    )
+
+
+@pytest.fixture
+def sqlite() -> Iterator[sqlite3.Connection]:
+    """A database `lake` that knows the Spark functions which the macros use."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("attach ':memory:' as lake")
+    functions: dict[str, Callable[..., Any]] = {
+        "array": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
+        "concat": _concat,
+        "element_at": lambda values, at: _value(values).get(str(at)),
+        "floor": lambda value: None if value is None else int(value // 1),
+        "greatest": lambda *values: max(values),
+        "if": lambda condition, yes, no: yes if condition else no,
+        "int": int,
+        "least": lambda *values: min(values),
+        # SQLite's collect_list of nothing is null.
+        "map_from_entries": lambda pairs: _NESTED + json.dumps(dict(_value(pairs) or [])),
+        "named_struct": _named_struct,
+        "pmod": lambda value, by: value % by,
+        "rand": lambda: 0.0,
+        "struct": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
+        "to_json": lambda value: json.dumps(_value(value)),
+        "xxhash64": _xxhash64,
+    }
+    for name, function in functions.items():
+        connection.create_function(name, -1, function)
+    connection.create_aggregate("count_if", 1, _CountIf)  # type: ignore[arg-type]
+    connection.create_aggregate("collect_list", 1, _CollectList)  # type: ignore[arg-type]
+    yield connection
+    connection.close()

@@ -1,0 +1,108 @@
+"""The bounds of the next ranges, found by one pass over the keys that remain."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
+
+
+@pytest.fixture
+def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dict[str, Any]]:
+    """The bounds among the keys 1 to `rows`; a bound is a number instead of a literal's text."""
+    macros.stub("literals_expression", lambda keys, prefix="": f"{prefix}`id`")
+
+    def find(rows: int, rate_limit: int, done: int = 0, total: int | None = None) -> Any:
+        sqlite.execute("drop table if exists lake.up")
+        sqlite.execute("create table lake.up (id)")
+        # Not in the order of the key: the bounds must not depend on it.
+        sqlite.executemany("insert into lake.up values (?)", [(i,) for i in range(rows, 0, -1)])
+        sql = macros.call(
+            "get_bounds_sql",
+            "select * from lake.up",
+            f"(select {rows + done if total is None else total})",
+            done,
+            KEYS,
+            rate_limit,
+        )
+        # SQLite has no lambdas; the rest of the statement is as it is.
+        in_order = "transform(array_sort(collect_list(struct(rank, bound))), bound -> bound.bound)"
+        assert in_order in sql
+        sql = sql.replace(in_order, "collect_list(bound)")
+        (result,) = sqlite.execute(sql).fetchone()
+        found = json.loads(result)
+        return {"bounds": sorted(found["bounds"]), "complete": bool(found["complete"])}
+
+    return find
+
+
+def test_every_range_has_the_rows_of_the_rate_limit(find_bounds: Callable[..., Any]) -> None:
+    assert find_bounds(10, 3) == {"bounds": [3, 6, 9], "complete": True}
+
+
+def test_a_bound_at_the_very_end_is_left_out_because_the_last_range_is_open(
+    find_bounds: Callable[..., Any],
+) -> None:
+    assert find_bounds(9, 3) == {"bounds": [3, 6], "complete": True}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_no_bounds_are_found_where_one_range_takes_all(
+    find_bounds: Callable[..., Any], rows: int
+) -> None:
+    assert find_bounds(rows, 3) == {"bounds": [], "complete": True}
+
+
+def test_at_most_256_bounds_are_found_and_the_rest_is_for_a_later_pass(
+    find_bounds: Callable[..., Any],
+) -> None:
+    found = find_bounds(258 * 2, 2)
+
+    assert found == {"bounds": [2 * i for i in range(1, 257)], "complete": False}
+
+
+def test_bounds_are_complete_as_long_as_the_last_one_reaches_the_last_range(
+    find_bounds: Callable[..., Any],
+) -> None:
+    found = find_bounds(257 * 2, 2)
+
+    assert found == {"bounds": [2 * i for i in range(1, 257)], "complete": True}
+
+
+def test_a_total_that_is_less_than_what_was_read_does_no_harm(
+    find_bounds: Callable[..., Any],
+) -> None:
+    """Rows that were read may have been deleted since."""
+    assert find_bounds(10, 3, done=50, total=20) == {"bounds": [3, 6, 9], "complete": True}
+
+
+@pytest.mark.parametrize(
+    ("remaining", "rate_limit", "step"),
+    [
+        (100_000, 10, 10),  # all keys are sorted
+        (1_000_000, 100_000, 10_000),  # a tenth of them: 100,000 keys
+        (1_000_000_000, 1_000_000, 1_000),  # 1,000 sampled keys for each range
+        (1_000_000_000, 10, 1),  # at most a million keys, at least one between two bounds
+    ],
+)
+def test_a_large_remainder_is_sampled_and_the_step_with_it(
+    macros: Macros, sqlite: sqlite3.Connection, remaining: int, rate_limit: int, step: int
+) -> None:
+    macros.stub("literals_expression", lambda keys, prefix="": "`id`")
+    sql = macros.call("get_bounds_sql", "select 1 as id", remaining, 0, KEYS, rate_limit)
+    ranked = sql.split("select to_json")[0] + "select step from ranked"
+
+    assert sqlite.execute(ranked).fetchone() == (step,)
+
+
+def test_keys_are_sorted_as_tuples(render: Callable[..., str], keys: Any) -> None:
+    assert "row_number() over (order by `id`, `shard`)" in render(
+        "get_bounds_sql", "select 1", "9", 0, keys, 3
+    )

@@ -1,0 +1,251 @@
+"""Which rows of the upstream a step reads, compared with the definition `pk <= current_pos`.
+
+Null keys have no place in that order; they are only looked for, to be refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Key = tuple[int | None, int | None]
+VNODES = 4
+KEYS: list[Key] = list(product(range(8), range(3)))
+NULL_KEYS: list[Key] = [(None, 1), (3, None), (None, None)]
+
+# The position of each vnode: a key, None for NotStarted, "end" for finished.
+POSITIONS: list[Any] = [(3, 1), None, "end", (5, 0)]
+
+
+def _in_order(rows: Iterable[Any], with_null_keys: bool) -> list[Key]:
+    keys = [tuple(row) for row in rows]
+    null_keys = [key for key in NULL_KEYS for _ in range(keys.count(key))]
+    return sorted(key for key in keys if None not in key) + (null_keys if with_null_keys else [])
+
+
+@pytest.fixture
+def lake(sqlite: sqlite3.Connection) -> sqlite3.Connection:
+    sqlite.execute("create table lake.up (id, shard)")
+    sqlite.executemany("insert into lake.up values (?, ?)", KEYS + NULL_KEYS)
+    sqlite.execute("create table lake.mv__progress (vnode, id, shard, backfill_finished)")
+    for vnode, position in enumerate(POSITIONS):
+        key = position if isinstance(position, tuple) else (None, None)
+        sqlite.execute(
+            "insert into lake.mv__progress values (?, ?, ?, ?)", (vnode, *key, position == "end")
+        )
+    return sqlite
+
+
+@pytest.fixture
+def prefix(
+    macros: Macros,
+    lake: sqlite3.Connection,
+    relations: dict[str, Any],
+    keys: list[dict[str, str]],
+    make_state: Callable[..., Any],
+) -> Callable[..., list[Key]]:
+    """The keys that the prefix scan of a state reads, null keys only where they are asked for."""
+
+    def prefix(with_null_keys: bool = False, **state: Any) -> list[Key]:
+        sql = macros.call(
+            "get_prefix_scan_sql", "lake.up", make_state(**state), relations, keys, with_null_keys
+        )
+        return _in_order(lake.execute(sql), with_null_keys)
+
+    return prefix
+
+
+@pytest.fixture
+def range_(
+    macros: Macros,
+    lake: sqlite3.Connection,
+    relations: dict[str, Any],
+    keys: list[dict[str, str]],
+    make_plan: Callable[..., Any],
+) -> Callable[..., list[Key]]:
+    """The keys that the range scan of a plan reads, null keys only where they are asked for."""
+
+    def range_(with_null_keys: bool = False, **plan: Any) -> list[Key]:
+        sql = macros.call(
+            "get_range_scan_sql", "lake.up", make_plan(**plan), relations, keys, with_null_keys
+        )
+        return _in_order(lake.execute(sql), with_null_keys)
+
+    return range_
+
+
+# -- the prefix -------------------------------------------------------------------------------
+
+
+def test_the_prefix_of_one_position_is_all_keys_up_to_it(prefix: Callable[..., Any]) -> None:
+    assert prefix(position=["3", "1"]) == [key for key in KEYS if key <= (3, 1)]
+
+
+def test_nothing_is_in_the_prefix_before_the_backfill_has_started(
+    prefix: Callable[..., Any],
+) -> None:
+    assert prefix(position=None) == []
+
+
+def test_the_whole_upstream_is_in_the_prefix_of_a_finished_backfill(
+    prefix: Callable[..., Any],
+) -> None:
+    read = prefix(with_null_keys=True, position=None, finished=True, any_finished=True)
+
+    assert read == KEYS + NULL_KEYS
+
+
+def test_each_vnode_has_its_own_prefix_where_positions_differ(
+    prefix: Callable[..., Any], vnode_of: Callable[..., int]
+) -> None:
+    expected = [
+        key
+        for key in KEYS
+        for position in [POSITIONS[vnode_of(key, VNODES)]]
+        if position == "end" or (position is not None and key <= position)
+    ]
+
+    assert {POSITIONS[vnode_of(key, VNODES)] for key in KEYS} == set(POSITIONS)
+    assert prefix(uniform=False, position=None) == expected
+
+
+@pytest.mark.parametrize("position", [["3", "1"], None])
+def test_null_keys_are_read_along_where_they_are_to_be_counted(
+    prefix: Callable[..., Any], position: list[str] | None
+) -> None:
+    with_nulls = prefix(with_null_keys=True, position=position)
+
+    assert with_nulls == prefix(position=position) + NULL_KEYS
+
+
+def test_null_keys_are_read_along_where_positions_differ_too(prefix: Callable[..., Any]) -> None:
+    with_nulls = prefix(with_null_keys=True, uniform=False, position=None)
+
+    assert [key for key in with_nulls if None in key] == NULL_KEYS
+
+
+def test_the_data_is_not_hashed_while_all_vnodes_agree(
+    macros: Macros, relations: Any, keys: Any, make_state: Callable[..., Any]
+) -> None:
+    sql = macros.call("get_prefix_scan_sql", "lake.up", make_state(), relations, keys)
+
+    assert "hash" not in sql and "join" not in sql
+
+
+def test_a_row_is_compared_with_its_vnode_of_the_committed_vnode_count(
+    macros: Macros, relations: Any, keys: Any, make_state: Callable[..., Any], make_plan: Any
+) -> None:
+    state = make_state(uniform=False, committed=make_plan(vnode_count=64))
+    sql = macros.call("get_prefix_scan_sql", "lake.up", state, relations, keys)
+
+    assert ", 64) as int)" in sql
+
+
+def test_the_columns_of_a_joined_progress_table_stay_out_of_the_scan(
+    macros: Macros, lake: sqlite3.Connection, relations: Any, keys: Any, make_state: Any
+) -> None:
+    sql = macros.call("get_prefix_scan_sql", "lake.up", make_state(uniform=False), relations, keys)
+
+    assert [column[0] for column in lake.execute(sql).description] == ["id", "shard"]
+
+
+# -- the range --------------------------------------------------------------------------------
+
+
+def test_a_range_is_open_below_and_closed_above(range_: Callable[..., Any]) -> None:
+    read = range_(range_low=["1", "2"], range_high=["5", "1"])
+
+    assert read == [key for key in KEYS if (1, 2) < key <= (5, 1)]
+
+
+def test_the_first_range_begins_at_the_start(range_: Callable[..., Any]) -> None:
+    assert range_(range_low=None, range_high=["2", "0"]) == [k for k in KEYS if k <= (2, 0)]
+
+
+def test_the_last_range_is_open_above(range_: Callable[..., Any]) -> None:
+    """Also where range_high holds a key: that one is only the position."""
+    read = range_(range_low=["5", "1"], range_high=["5", "1"], last_range=True)
+
+    assert read == [key for key in KEYS if key > (5, 1)]
+
+
+def test_a_range_that_is_first_and_last_is_everything_with_a_key(
+    range_: Callable[..., Any],
+) -> None:
+    read = range_(with_null_keys=True, range_low=None, range_high=None, last_range=True)
+
+    assert read == KEYS + NULL_KEYS
+
+
+def test_null_keys_of_a_range_are_read_along_where_they_are_to_be_counted(
+    range_: Callable[..., Any],
+) -> None:
+    bounds = {"range_low": ["1", "2"], "range_high": ["5", "1"]}
+
+    assert range_(with_null_keys=True, **bounds) == range_(**bounds) + NULL_KEYS
+
+
+def test_ranges_that_follow_each_other_read_every_key_once(range_: Callable[..., Any]) -> None:
+    bounds = [None, ["0", "2"], ["4", "0"], ["4", "1"], None]
+    read = [
+        key
+        for low, high in pairwise(bounds)
+        for key in range_(range_low=low, range_high=high, last_range=high is None)
+    ]
+
+    assert read == KEYS
+
+
+@pytest.mark.parametrize("last_range", [False, True])
+@pytest.mark.parametrize("vnodes", [[0, 1, 3], [0], [1], [3, 0]])
+def test_selected_vnodes_are_read_each_from_its_own_position(
+    range_: Callable[..., Any],
+    vnode_of: Callable[..., int],
+    vnodes: list[int],
+    last_range: bool,
+) -> None:
+    started = [POSITIONS[vnode] for vnode in vnodes]
+    low = None if None in started else [str(value) for value in min(started)]
+    expected = [
+        key
+        for key in KEYS
+        for vnode in [vnode_of(key, VNODES)]
+        if vnode in vnodes
+        and (POSITIONS[vnode] is None or key > POSITIONS[vnode])
+        and (last_range or key <= (6, 1))
+    ]
+
+    read = range_(vnodes=vnodes, range_low=low, range_high=["6", "1"], last_range=last_range)
+
+    assert read == expected != []
+
+
+def test_a_null_key_is_looked_for_in_the_selected_vnodes_only(
+    range_: Callable[..., Any], vnode_of: Callable[..., int]
+) -> None:
+    read = range_(with_null_keys=True, vnodes=[0, 1], range_low=None, range_high=["6", "1"])
+
+    expected = [key for key in NULL_KEYS if vnode_of(key, VNODES) in [0, 1]]
+    assert [key for key in read if None in key] == expected
+
+
+def test_a_window_has_literals_on_both_sides_so_that_files_are_pruned(
+    macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    plan = make_plan(range_low=["1", "2"], range_high=["5", "6"])
+
+    assert macros.call("window_predicate", ["a", "b"], plan) == (
+        "(a >= 1 and (a > 1 or (a = 1 and b > 2))) and (a <= 5 and (a < 5 or (a = 5 and b <= 6)))"
+    )
+
+
+def test_a_window_without_bounds_is_true(macros: Macros, make_plan: Callable[..., Any]) -> None:
+    plan = make_plan(range_low=None, range_high=None, last_range=True)
+
+    assert macros.call("window_predicate", ["a", "b"], plan) == "true"

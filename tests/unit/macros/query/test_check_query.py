@@ -1,0 +1,324 @@
+"""Which queries can be followed row by row, told by the analyzed plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Check = Callable[..., None]
+
+RELATION = "Relation spark_catalog.lake.up[th#1,carrier#2,v#3L] parquet"
+OPTIMIZED = ["Project [th#1, th#1, v#3L]", f"+- {RELATION}"]
+
+
+@pytest.fixture
+def check(macros: Macros, up: Any) -> Check:
+    """Checks a query whose analyzed plan is given; `#` stands for the plan of the upstream."""
+
+    def check(plan: str, query: str = "select 1", optimized: list[str] = OPTIMIZED) -> None:
+        lines = plan.strip("\n").split("\n")
+        indent = next((line.index("#") for line in lines if line.strip(" :+-") == "#"), None)
+        if indent is not None:
+            lines = [line for line in lines if line.strip(" :+-") != "#"]
+            margin = " " * (indent - 3)
+            lines += [
+                f"{margin}+- SubqueryAlias spark_catalog.lake.up",
+                f"{margin}   +- {RELATION}",
+            ]
+        explained = {"analyzed": lines, "optimized": optimized}
+        macros.call("check_query", explained, query, up)
+
+    return check
+
+
+ROW_WISE = {
+    "the upstream itself": """
+Project [th#1, th#1, carrier#2, v#3L]
++- SubqueryAlias __bf_query
+   +- Project [th#1, carrier#2, v#3L]
+      +- #
+""",
+    "filters and expressions": """
+Project [k#4, k#4, w#5L]
++- SubqueryAlias __bf_query
+   +- Project [th#1 AS k#4, (v#3L * cast(2 as bigint)) AS w#5L]
+      +- Filter ((v#3L > cast(3 as bigint)) AND carrier#2 IN (UA,AA))
+         +- #
+""",
+    "a subquery in FROM, ordered, with a hint": """
+Project [th#1, th#1]
++- SubqueryAlias __bf_query
+   +- Project [th#1]
+      +- SubqueryAlias s
+         +- ResolvedHint (strategy=broadcast)
+            +- Sort [v#3L ASC NULLS FIRST], true
+               +- Project [th#1, v#3L]
+                  +- #
+""",
+    "a common table expression": f"""
+Project [th#1, th#1]
++- SubqueryAlias __bf_query
+   +- WithCTE
+      :- CTERelationDef 0, false
+      :  +- SubqueryAlias up
+      :     +- Project [th#1, carrier#2, v#3L]
+      :        +- SubqueryAlias spark_catalog.lake.up
+      :           +- {RELATION}
+      +- Project [th#1]
+         +- SubqueryAlias up
+            +- CTERelationRef 0, true, [th#1, carrier#2, v#3L], false, false
+""",
+    "a string of several lines": """
+Project [th#1, th#1]
++- SubqueryAlias __bf_query
+   +- Filter (carrier#2 = x
+Aggregate [count(1)]
+Join Inner)
+      +- #
+""",
+    "a table read by DataSource V2": """
+Project [th#1, th#1]
++- SubqueryAlias __bf_query
+   +- Project [th#1]
+      +- SubqueryAlias spark_catalog.lake.up
+         +- RelationV2[th#1, carrier#2, v#3L] spark_catalog.lake.up spark_catalog.lake.up
+""",
+}
+
+
+@pytest.mark.parametrize("plan", ROW_WISE.values(), ids=ROW_WISE)
+def test_a_row_wise_query_is_let_pass(check: Check, plan: str) -> None:
+    check(plan)
+
+
+# The operator as Spark prints it, and how the refusal calls it.
+OPERATORS = {
+    "Aggregate [carrier#2], [carrier#2, count(1) AS n#5L]": "an aggregate (GROUP BY, HAVING or an "
+    "aggregate function)",
+    "Window [row_number() windowspecdefinition(carrier#2, v#3L ASC NULLS FIRST) AS rn#6], "
+    "[carrier#2]": "a window function",
+    "Distinct": "a DISTINCT",
+    "Deduplicate [th#1]": "a DISTINCT",
+    "GlobalLimit 10": "a LIMIT",
+    "LocalLimit 10": "a LIMIT",
+    "Offset 5": "an OFFSET",
+    "Join LeftOuter, (carrier#2 = carrier#9)": "a join",
+    "LateralJoin lateral-subquery#7 [th#1], Inner": "a lateral join",
+    "Union false, false": "a set operation (UNION)",
+    "'Union false, false": "a set operation (UNION)",
+    "Intersect All false": "a set operation (INTERSECT)",
+    "Except false": "a set operation (EXCEPT)",
+    "Generate explode(split(carrier#2, ,, -1)), false, [c#8]": "a generator (explode, inline, "
+    "stack or LATERAL VIEW)",
+    "Expand [[th#1, v#3L, a], [th#1, v#3L, b]], [th#1, v#3L]": "grouping sets or an UNPIVOT",
+    "Pivot [carrier#2], [UA], [sum(v#3L)]": "a PIVOT",
+    "Sample 0.0, 0.1, false, 42": "a TABLESAMPLE",
+    "View (`lake`.`up_view`, [th#1, v#3L])": "a view",
+    "TypedFilter org.example.F, class X": "the operator TypedFilter",
+}
+
+
+@pytest.mark.parametrize(("operator", "words"), OPERATORS.items())
+def test_a_query_that_is_not_row_wise_is_refused_by_the_operators_name(
+    check: Check, refused: Any, operator: str, words: str
+) -> None:
+    plan = f"""
+Project [th#1, th#1]
++- SubqueryAlias __bf_query
+   +- {operator}
+      +- #
+"""
+    with refused(
+        f"its query has {words}, so it is not a row-wise query. Keep filters and expressions over "
+        "the rows of the upstream here, and put the rest into a model downstream of this one."
+    ):
+        check(plan)
+
+
+@pytest.mark.parametrize("prefix", ["+- ", ":- ", ":  +- ", "   :  :- "])
+def test_an_operator_is_found_on_any_branch(check: Check, refused: Any, prefix: str) -> None:
+    with refused("its query has a join, so it is not a row-wise query"):
+        check(f"Project [th#1, th#1]\n{prefix}Join Inner\n   +- #")
+
+
+def test_the_topmost_operator_is_checked_too(check: Check, refused: Any) -> None:
+    with refused("its query has a LIMIT, so it is not a row-wise query"):
+        check("GlobalLimit 10\n+- #")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "Filter exists#12 [th#1]",
+        "Filter NOT exists#12 []",
+        "Filter v#3L IN (list#12 [])",
+        "Project [scalar-subquery#12 [] AS m#13]",
+    ],
+)
+def test_a_subquery_in_an_expression_is_refused(
+    check: Check, refused: Any, expression: str
+) -> None:
+    plan = f"""
+Project [th#1, th#1]
++- {expression}
+   :  +- Project [1 AS 1#14]
+   :     +- {RELATION}
+   +- #
+"""
+    with refused("its query has a subquery, so a row of it depends on more than one row. Keep "):
+        check(plan)
+
+
+def test_a_second_read_of_the_upstream_is_refused(check: Check, refused: Any) -> None:
+    """An unused common table expression, say."""
+    with refused("its query reads 2 tables. Read the upstream lake.up once, and no other table."):
+        check(ROW_WISE["a common table expression"] + "         +- #\n")
+
+
+def test_a_query_that_reads_no_table_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query has the operator OneRowRelation"):
+        check("Project [1 AS k#1, 1 AS k#1]\n+- OneRowRelation")
+    with refused("its query reads 0 tables"):
+        check("Project [1 AS k#1, 1 AS k#1]")
+
+
+# Functions, as the query writes them and as the analyzed plan prints them.
+FUNCTIONS = {
+    "rand()": "rand(-5413274354) AS c#4",
+    "randn(7)": "randn(7) AS c#4",
+    "randstr(5)": "randstr(5, 4711) AS c#4",
+    "uniform(1, 9)": "uniform(1, 9, 4711) AS c#4",
+    "uuid()": "uuid(Some(-5413274354)) AS c#4",
+    "shuffle(a)": "shuffle(a#2, Some(99)) AS c#4",
+    "monotonically_increasing_id()": "monotonically_increasing_id() AS c#4L",
+    "input_file_name()": "input_file_name() AS c#4",
+    "input_file_block_start()": "input_file_block_start() AS c#4",
+    "input_file_block_length()": "input_file_block_length() AS c#4",
+    "now()": "now() AS c#4",
+    "current_timestamp()": "current_timestamp() AS c#4",
+    "current_date()": "current_date(Some(UTC)) AS c#4",
+    "current_time()": "current_time(6) AS c#4",
+    "localtimestamp()": "localtimestamp(Some(UTC)) AS c#4",
+    "current_timezone()": "current_timezone() AS c#4",
+    "current_user()": "current_user() AS c#4",
+    "session_user()": "session_user() AS c#4",
+    "user()": "user() AS c#4",
+    "current_database()": "current_database() AS c#4",
+    "current_catalog()": "current_catalog() AS c#4",
+    "current_schema()": "current_schema() AS c#4",
+    "version()": "version() AS c#4",
+    "reflect('a', 'b')": "reflect(a, b, true) AS c#4",
+    "java_method('a', 'b')": "java_method(a, b, true) AS c#4",
+    "try_reflect('a', 'b')": "try_reflect(a, b, false) AS c#4",
+}
+
+
+def _with(expression: str) -> str:
+    return f"Project [th#1, th#1]\n+- Project [th#1, {expression}]\n   +- #"
+
+
+@pytest.mark.parametrize(("call", "printed"), FUNCTIONS.items())
+def test_a_function_that_is_random_or_depends_on_time_session_or_place_is_refused_by_its_name(
+    check: Check, refused: Any, call: str, printed: str
+) -> None:
+    name = call.split("(")[0]
+
+    with refused(
+        f"its query uses {name}(), which gives another value when the same row is read again. "
+        "Take the value from a column of the upstream, or add it in a model downstream of this "
+        "one."
+    ):
+        check(_with(printed), f"select th, {call} as c from lake.up")
+
+
+@pytest.mark.xfail(strict=True, reason="Spark prints this one function in capitals")
+def test_a_function_that_spark_prints_in_capitals_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query uses spark_partition_id()"):
+        check(_with("SPARK_PARTITION_ID() AS c#4"), "select th, spark_partition_id() from lake.up")
+
+
+def test_a_function_deep_within_an_expression_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query uses now()"):
+        check(
+            "Project [th#1]\n+- Filter (th#1 < cast((now() - INTERVAL '1' DAY) as date))\n   +- #",
+            "select th from lake.up where th < now() - interval 1 day",
+        )
+
+
+def test_a_function_that_spark_puts_in_is_refused(check: Check, refused: Any) -> None:
+    """`unix_timestamp()` takes the current time."""
+    with refused("its query uses current_timestamp()"):
+        check(
+            _with(
+                "unix_timestamp(current_timestamp(), yyyy-MM-dd HH:mm:ss, Some(UTC), true) AS c#4L"
+            ),
+            "select th, unix_timestamp() as c from lake.up",
+        )
+
+
+def test_the_metadata_of_files_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query uses _metadata, which gives another value"):
+        check(_with("_metadata#5.file_path AS c#4"), "select th, _metadata.file_path from lake.up")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select th, 'now()' as c from lake.up",
+        'select th, "now()" as c from lake.up',
+        "select th, 'now()' as c from lake.up -- not now()",
+    ],
+)
+def test_a_string_that_reads_like_such_a_function_is_let_pass(check: Check, query: str) -> None:
+    check(_with("now() AS c#4"), query)
+
+
+def test_a_function_is_refused_also_where_a_string_has_its_name(check: Check, refused: Any) -> None:
+    with refused("its query uses now()"):
+        check(_with("now() AS d#5, now() AS c#4"), "select th, 'now()' as d, NOW() as c from x")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "array_shuffle(a#2) AS c#4",
+        "known(th#1) AS c#4",
+        "user#7 AS c#4",
+        "version#7 AS c#4",
+        "s#7.user AS c#4",
+        "hash(th#1, 42) AS now#4",
+        "date_trunc(hour, th#1, Some(UTC)) AS c#4",
+    ],
+)
+def test_a_column_or_function_with_a_similar_name_is_let_pass(
+    check: Check, expression: str
+) -> None:
+    check(_with(expression), "select th, x as c from lake.up")
+
+
+@pytest.mark.xfail(strict=True, reason="`now` is also looked for within other words")
+def test_such_a_string_is_let_pass_beside_a_column_whose_name_contains_the_functions(
+    check: Check,
+) -> None:
+    check(_with("now() AS c#4, known#5"), "select th, 'now()' as c, known from lake.up")
+
+
+@pytest.mark.xfail(strict=True, reason="session variables are not looked for")
+def test_a_session_variable_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query uses"):
+        check(
+            _with("variablereference(system.session.lowest=5) AS c#4"),
+            "select th, lowest as c from lake.up",
+        )
+
+
+def test_a_filter_that_is_always_false_is_refused(check: Check, refused: Any) -> None:
+    with refused("the filter of its query is always false. Correct the filter."):
+        check(
+            "Project [th#1, th#1]\n+- Filter (1 = 0)\n   +- #",
+            optimized=["LocalRelation <empty>, [th#1, th#1]"],
+        )

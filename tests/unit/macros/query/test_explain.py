@@ -1,0 +1,134 @@
+"""What is read off EXPLAIN EXTENDED."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+def test_the_plans_and_the_columns_of_the_query_are_read(explain: Any, explained_text: str) -> None:
+    explained = explain(explained_text, ["k1"])
+
+    assert explained["columns"] == "k1: timestamp, carrier: string, v: bigint"
+    assert explained["key_types"] == ["timestamp"]
+    assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
+    assert explained["analyzed"][-1].endswith("d#1146] parquet")
+    assert explained["optimized"][0].startswith("Project [th#1142 AS k1#1134, th#1142 AS k1#1134,")
+    assert explained["optimized"][-1].endswith("d#1146] parquet")
+    assert len(explained["analyzed"]) == 6 and len(explained["optimized"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("unique_key", "columns", "types"),
+    [
+        (["a"], "a: decimal(10,2), b: int", ["decimal(10,2)"]),
+        (["a", "b"], "a: decimal(10,2), b: decimal(3,0), a: x", ["decimal(10,2)", "decimal(3,0)"]),
+        (["a", "b"], "a: string, b: timestamp_ntz, a: string", ["string", "timestamp_ntz"]),
+        (["a, b: int"], "a, b: int: date, x: int", ["date"]),
+        (["a"], "a: string collate UTF8_LCASE, a: int", ["string collate UTF8_LCASE"]),
+    ],
+)
+def test_the_types_of_the_key_are_read_from_the_columns_in_front(
+    explain: Any, explained_text: str, unique_key: list[str], columns: str, types: list[str]
+) -> None:
+    header = "k1: timestamp, k1: timestamp, carrier: string, v: bigint"
+    explained = explain(explained_text.replace(header, columns), unique_key)
+
+    assert explained["key_types"] == types
+
+
+def test_the_last_of_several_key_columns_is_followed_by_the_querys_own(
+    explain: Any, explained_text: str
+) -> None:
+    header = "k1: timestamp, k1: timestamp, carrier: string, v: bigint"
+    text = explained_text.replace(header, "a: int, b: decimal(5,1), s: struct<x:int,y:string>")
+
+    assert explain(text, ["a", "b"])["columns"] == "s: struct<x:int,y:string>"
+
+
+@pytest.mark.xfail(strict=True, reason="a nested type in front takes all columns that follow")
+@pytest.mark.parametrize("type_", ["struct<x:int,y:int>", "array<int>", "time(6)"])
+def test_the_type_of_a_key_column_that_is_refused_is_told_alone(
+    explain: Any, explained_text: str, type_: str
+) -> None:
+    header = "k1: timestamp, k1: timestamp, carrier: string, v: bigint"
+    columns = f"a: {type_}, b: int, a: {type_}, b: int, m: map<int,int>"
+    explained = explain(explained_text.replace(header, columns), ["a", "b"])
+
+    assert explained["key_types"] == [type_, "int"]
+
+
+def test_the_key_is_selected_in_front_of_the_querys_own_columns(
+    macros: Macros, explain: Any, explained_text: str
+) -> None:
+    explain(explained_text, ["k1", "odd`name"], "select th as k1 from lake.up -- end\n;\n")
+
+    sql = " ".join(macros.statements[0].sql.split())
+    assert sql.endswith(
+        "explain extended select `k1`, `odd``name`, __bf_query.* from ( "
+        "select th as k1 from lake.up -- end ) as __bf_query"
+    )
+    assert "-- end\n" in macros.statements[0].sql
+
+
+def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
+    macros: Macros, explained_text: str
+) -> None:
+    short = explained_text.replace("carrier#1143, v#1145L]", "... 27 more fields]")
+    macros.results = [[[short]], [], [[explained_text]]]
+
+    explained = macros.call("explain_query", "select 1", ["k1"])
+
+    assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
+    assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
+
+
+def test_a_whole_plan_is_asked_for_once(macros: Macros, explain: Any, explained_text: str) -> None:
+    explain(explained_text, ["k1"])
+
+    assert len(macros.statements) == 1
+
+
+UNRESOLVED = (
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name "
+    "`{name}` cannot be resolved. Did you mean one of the following? [{suggestions}]."
+)
+
+
+def test_a_key_column_that_the_query_lacks_is_named(
+    explain: Any, failed_text: str, refused: Any
+) -> None:
+    text = failed_text.replace("{error}", UNRESOLVED.format(name="nokey", suggestions="`1`"))
+
+    with refused(
+        "its query does not return the column 'nokey' of unique_key. Select the primary key of "
+        "the upstream, and name its columns in unique_key."
+    ):
+        explain(text, ["k1", "nokey"])
+
+
+def test_a_query_that_spark_refuses_is_refused_in_sparks_words(
+    explain: Any, failed_text: str, refused: Any
+) -> None:
+    error = UNRESOLVED.format(name="carier", suggestions="`carrier`, `v`")
+
+    with refused(f"Spark cannot run its query: {error} Correct the query."):
+        explain(failed_text.replace("{error}", error), ["k1"])
+
+
+@pytest.mark.xfail(strict=True, reason="a suggested name is taken for the unresolved one")
+def test_a_misspelt_column_is_told_also_where_spark_suggests_a_key_column(
+    explain: Any, failed_text: str, refused: Any
+) -> None:
+    text = failed_text.replace("{error}", UNRESOLVED.format(name="id_", suggestions="`id`, `v`"))
+
+    with refused("Spark cannot run its query: "):
+        explain(text, ["id"])
+
+
+def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refused: Any) -> None:
+    with refused("Spark cannot run its query: no such thing. "):
+        explain("java.lang.IllegalStateException: no such thing", ["k1"])
