@@ -10,6 +10,7 @@ out: rows are Python dicts, Q is a Python function, positions are what the progr
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,14 @@ Row = Mapping[str, Any]
 Rows = Mapping[Key, Row]
 MvRow = tuple[Any, ...]
 MvRows = Counter[MvRow]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of the upstream that a commit changed: old row, new row, None where there is none."""
+
+    old: Row | None
+    new: Row | None
 
 
 class Inexact(AssertionError):
@@ -225,7 +234,7 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
     no upstream version) or moves no position back and no upstream version back, and counts exactly
     the upstream rows of the range it read.
     """
-    for old, new in zip(progress, progress[1:], strict=False):
+    for old, new in itertools.pairwise(progress):
         where = f"from epoch {old.epoch} to {new.epoch}"
         if new.epoch != old.epoch + 1:
             raise Inexact(f"epochs are not consecutive {where}")

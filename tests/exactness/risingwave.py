@@ -16,7 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tests.exactness.oracle import Key, MvRow, MvRows, Position, Positions, Query, Row, Rows
+from exactness.oracle import (
+    Change,
+    Key,
+    MvRow,
+    MvRows,
+    Position,
+    Positions,
+    Query,
+    Row,
+    Rows,
+)
 
 
 class Op(Enum):
@@ -24,14 +34,6 @@ class Op(Enum):
     DELETE = "-"
     UPDATE_DELETE = "U-"
     UPDATE_INSERT = "U+"
-
-
-@dataclass(frozen=True)
-class Change:
-    """One row of the upstream that a commit changed: old row, new row, None where there is none."""
-
-    old: Row | None
-    new: Row | None
 
 
 Event = tuple[Op, Row]

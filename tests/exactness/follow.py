@@ -1,0 +1,340 @@
+"""Drives models over a real upstream and holds every version of them against the oracles.
+
+upstream = Upstream.create(project, "flights", schema, rows)
+mv = Follower(project, upstream, "mv", QUERIES["positive"](schema))
+mv.write(backfill_rate_limit=3)
+project.run()
+upstream.commit(upstream.commits.delete_all(upstream.rows))
+project.run()
+mv.check()
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from exactness.delta import (
+    commit_times,
+    location,
+    newest_version,
+    rows_of_versions,
+    rows_of_versions_in_spark,
+)
+from exactness.keys import literal
+from exactness.oracle import (
+    Change,
+    Checked,
+    Definition,
+    Inexact,
+    Key,
+    MvVersion,
+    Position,
+    Progress,
+    ProgressVersion,
+    Query,
+    Row,
+    Rows,
+    check_every_version,
+    check_progress,
+    describe_difference,
+    rows_by_key,
+)
+from exactness.queries import UPSTREAM
+from exactness.risingwave import RisingWave, chunk_of
+from exactness.upstream import Commit, Commits, Schema
+from support.project import Project
+
+TABLE_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+
+
+@dataclass
+class Upstream:
+    """A Delta table together with the rows that each of its versions must have."""
+
+    project: Project
+    name: str
+    schema: Schema
+    versions: dict[int, Rows] = field(default_factory=dict)
+    changes: dict[int, tuple[Change, ...]] = field(default_factory=dict)
+    _hashes: dict[Key, int] = field(default_factory=dict)
+
+    @classmethod
+    def create(
+        cls,
+        project: Project,
+        name: str,
+        schema: Schema,
+        rows: Rows = {},  # noqa: B006
+        properties: Mapping[str, str] = {},
+        clause: str = "",
+    ) -> Upstream:
+        """A new table; `rows` are its first commit after the creation."""
+        columns = ", ".join(f"{column} {sql}" for column, sql in schema.columns.items())
+        listed = ", ".join(f"'{n}' = '{v}'" for n, v in {**TABLE_PROPERTIES, **properties}.items())
+        upstream = cls(project, name, schema)
+        project.sql(
+            f"create table {upstream.table} ({columns}) using delta {clause}"
+            f" tblproperties ({listed})"
+        )
+        upstream.versions[0], upstream.changes[0] = {}, ()
+        if rows:
+            upstream.commit(upstream.commits.insert(list(rows.values())))
+        return upstream
+
+    @property
+    def table(self) -> str:
+        return f"{self.project.schema}.{self.name}"
+
+    @property
+    def path(self) -> Path:
+        return location(self.project, self.name)
+
+    @cached_property
+    def commits(self) -> Commits:
+        return Commits(self.table, self.schema)
+
+    @property
+    def version(self) -> int:
+        return max(self.versions)
+
+    @property
+    def rows(self) -> Rows:
+        return self.versions[self.version]
+
+    def commit(self, commit: Commit) -> int:
+        """Executes the commit; returns the upstream's version after it."""
+        before = self.version
+        self.project.sql(commit.sql)
+        version = newest_version(self.path)
+        if version == before and not commit.changes:
+            return version
+        if version != before + 1:
+            raise AssertionError(f"{commit.name} led from version {before} to {version}")
+        self.versions[version] = commit.apply(self.rows, self.schema.key_of)
+        self.changes[version] = commit.changes
+        return version
+
+    def rows_at(self, version: int) -> Rows:
+        return self.versions[version]
+
+    def check(self) -> None:
+        """Raises unless the table has at every version what Python says: a test of the test."""
+        columns = list(self.schema.columns)
+        found = rows_of_versions(self.path, columns, sorted(self.versions))
+        for version, rows in self.versions.items():
+            wanted = Counter(tuple(row[name] for name in columns) for row in rows.values())
+            if found[version] != wanted:
+                difference = describe_difference(found[version], wanted)
+                raise AssertionError(f"the test is wrong at version {version}: {difference}")
+
+    def learn(self) -> None:
+        """Takes its versions from the table itself: where something else writes to it."""
+        columns = list(self.schema.columns)
+        versions = sorted(commit_times(self.path))
+        found = rows_of_versions(self.path, columns, versions)
+        before: Rows = {}
+        for version in versions:
+            rows = [dict(zip(columns, values, strict=True)) for values in found[version].elements()]
+            after = rows_by_key(rows, self.schema.key)
+            keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+            self.versions[version] = after
+            self.changes[version] = tuple(Change(before.get(k), after.get(k)) for k in keys)
+            before = after
+
+    def hash_of(self, key: Key) -> int:
+        """Spark's xxhash64 of the key, asked for all keys that there have ever been at once."""
+        if key not in self._hashes:
+            known = {key for rows in self.versions.values() for key in rows}
+            self._ask_hashes([*(known - self._hashes.keys())])
+        return self._hashes[key]
+
+    def _ask_hashes(self, keys: Sequence[Key]) -> None:
+        types = [self.schema.columns[name] for name in self.schema.key]
+        values = ", ".join(
+            "("
+            + ", ".join([str(n), *(literal(v, t) for v, t in zip(key, types, strict=True))])
+            + ")"
+            for n, key in enumerate(keys)
+        )
+        names = ", ".join(self.schema.key)
+        for number, hashed in self.project.sql(
+            f"select n, xxhash64({names}) from values {values} as t (n, {names})"
+        ):
+            self._hashes[keys[number]] = hashed
+
+
+@dataclass
+class Follower:
+    """A `backfilled_mv` model on an upstream, and the checks of all that it has been."""
+
+    project: Project
+    upstream: Upstream
+    name: str
+    query: Query
+    vnode_count: int = 8
+    relation: str = ""
+    """What the model reads, as Jinja; the upstream as a source by default."""
+
+    def write(self, **config: Any) -> None:
+        """Writes the model, with this configuration on top of what every test needs."""
+        settings = {
+            "materialized": "backfilled_mv",
+            "unique_key": list(self.query.key_columns),
+            "vnode_count": self.vnode_count,
+            **config,
+        }
+        arguments = ",\n    ".join(f"{name}={value!r}" for name, value in settings.items())
+        relation = self.relation or f"{{{{ source('lake', '{self.upstream.name}') }}}}"
+        sources = () if self.relation else (self.upstream.name,)
+        text = f"{{{{ config(\n    {arguments}\n) }}}}\n{self.query.sql}\n"
+        self.project.write({self.name: text.replace(UPSTREAM, relation)}, sources=sources)
+
+    @property
+    def table(self) -> str:
+        return f"{self.project.schema}.{self.name}"
+
+    @property
+    def path(self) -> Path:
+        return location(self.project, self.name)
+
+    @property
+    def definition(self) -> Definition:
+        return Definition(self.query, self.upstream.rows_at, self._vnode_of)
+
+    def _vnode_of(self, key: Key) -> int:
+        return self.upstream.hash_of(key) % self.vnode_count
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """The MV's columns with the types that its query gives them."""
+        keys = dict(zip(self.query.key_columns, self.upstream.schema.key, strict=True))
+        types = self.upstream.schema.columns
+        return {name: types[keys[name]] if name in keys else "" for name in self.query.columns}
+
+    def mv_rows(self) -> Counter[tuple[Any, ...]]:
+        """What the MV holds now, as Spark reads it."""
+        versions = rows_of_versions_in_spark(
+            self.project, self.table, self.column_types, [newest_version(self.path)]
+        )
+        return next(iter(versions.values()))
+
+    def mv_versions(self) -> list[MvVersion]:
+        committed = commit_times(self.path)
+        rows = rows_of_versions(self.path, self.query.columns, list(committed))
+        return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
+
+    def progress_versions(self) -> list[ProgressVersion]:
+        """The committed states, first the one that all vnodes have been created with."""
+        path = location(self.project, f"{self.name}__progress")
+        state = ("vnode", "backfill_finished", "row_count", "epoch", "upstream_version", "dirty")
+        committed = commit_times(path)
+        found = rows_of_versions(path, (*state, *self.upstream.schema.key), list(committed))
+        versions: list[ProgressVersion] = []
+        for version, at in committed.items():
+            if not found[version]:
+                continue
+            progress = self._progress_of(found[version])
+            if not versions or progress != versions[-1].progress:
+                versions.append(ProgressVersion(at, progress))
+        return versions
+
+    def progress(self) -> Progress:
+        """The state that is committed now."""
+        return self.progress_versions()[-1].progress
+
+    def _progress_of(self, rows: Counter[tuple[Any, ...]]) -> Progress:
+        positions, row_counts = {}, {}
+        shared = set()
+        for vnode, finished, row_count, epoch, version, dirty, *key in rows.elements():
+            if vnode in positions:
+                raise Inexact(f"vnode {vnode} stands twice in the progress of {self.name}")
+            if len({part is None for part in key}) > 1:
+                raise Inexact(f"vnode {vnode} is at {key}, NULL in part")
+            pk = None if key[0] is None else tuple(key)
+            positions[vnode] = Position(pk, finished)
+            row_counts[vnode] = row_count
+            shared.add((epoch, None if version is None else int(version), dirty))
+        if set(positions) != set(range(self.vnode_count)):
+            raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
+        if len(shared) != 1:
+            raise Inexact(f"rows of one progress state differ: {shared}")
+        [(epoch, version, dirty)] = shared
+        return Progress(epoch, version, positions, row_counts, bool(dirty))
+
+    def check(self) -> Checked:
+        """Every version of the MV against both oracles; raises `Inexact`."""
+        columns = tuple(self.project.lake.spark.table(self.table).columns)
+        if columns != self.query.columns:
+            raise Inexact(f"{self.name} has columns {columns}, its query {self.query.columns}")
+        progress = self.progress_versions()
+        try:
+            checked = check_every_version(self.definition, self.mv_versions(), progress)
+            check_progress(self.definition, [version.progress for version in progress])
+        except Inexact as wrong:
+            raise Inexact(f"{self.name}: {wrong}") from None
+        self._check_against_risingwave(progress)
+        return checked
+
+    def _check_against_risingwave(self, progress: Sequence[ProgressVersion]) -> None:
+        """RisingWave's form over the same positions must reach the definition at every barrier.
+
+        `check_every_version` has shown that the MV is at that prefix when the epoch is committed.
+        The first barrier after a start reads its range one version earlier than it must, so that
+        it too has changes to mark. A re-anchored state has no such form: it starts from there.
+        """
+        form = RisingWave(self.query, self.upstream.schema.key_of, self._vnode_of)
+        for old, new in itertools.pairwise(progress):
+            before, after = old.progress, new.progress
+            if after.version is None:
+                form.reset()
+                continue
+            if before.dirty or after.dirty:
+                form.rows = self._rows_by_key(after)
+                continue
+            since = max(0, after.version - 1) if before.version is None else before.version
+            chunks = [
+                chunk_of(self.upstream.changes[version], self.upstream.schema.key_of)
+                for version in range(since + 1, after.version + 1)
+            ]
+            snapshot = self.upstream.rows_at(since)
+            found = form.barrier(snapshot, chunks, before.positions, after.positions)
+            wanted = self.definition.prefix(after.version, after.positions)
+            if found != wanted:
+                difference = describe_difference(wanted, found)
+                raise Inexact(
+                    f"{self.name}: RisingWave's form differs at epoch {after.epoch}: {difference}"
+                )
+
+    def _rows_by_key(self, state: Progress) -> dict[Key, tuple[Any, ...]]:
+        assert state.version is not None
+        return {
+            key: shown
+            for key, row in self.upstream.rows_at(state.version).items()
+            if state.positions[self._vnode_of(key)].covers(key)
+            and (shown := self.query.evaluate(row)) is not None
+        }
+
+    def check_complete(self) -> None:
+        """Every vnode has finished, and the MV is Q of all that the upstream holds now."""
+        state = self.progress()
+        if not state.finished:
+            raise Inexact(f"{self.name} has not finished at epoch {state.epoch}")
+        wanted = Counter(
+            shown
+            for row in self.upstream.rows.values()
+            if (shown := self.query.evaluate(row)) is not None
+        )
+        found = self.mv_rows()
+        if found != wanted:
+            raise Inexact(f"{self.name} is complete, but {describe_difference(found, wanted)}")
+
+
+def row(schema: Schema, *values: Any) -> Row:
+    """A row from values in the order of the schema's columns."""
+    return dict(zip(schema.columns, values, strict=True))

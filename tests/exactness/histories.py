@@ -1,0 +1,140 @@
+"""Random histories: an upstream that changes, models that follow it, barriers and faults between.
+
+A history is plain data. Steps say what kind of thing happens and how much of it; which rows it
+happens to follows from the step's own seed, so that hypothesis can leave steps out and the rest
+still makes sense.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from exactness.keys import KEY_TYPES
+from exactness.queries import QUERIES
+from exactness.upstream import COMMIT_KINDS
+
+MODES = ("arrangement", "no_shuffle", "snapshot")
+LIMITS = (3, 1, 10, None, 0)
+FAULTS = (None, "crash before", "crash after", "submitted twice")
+UPSTREAM_CLAUSES = ("", "partitioned by (label)", "cluster by (amount)")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the history; its rate limit and the like are chosen anew for each run."""
+
+    mode: str
+    query: str
+    vnode_count: int
+    upstream_key_declared: bool
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One statement on the upstream."""
+
+    kind: str
+    size: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One `dbt run`; a fault strikes at the statement of that number, if the run has as many."""
+
+    limits: tuple[int | None, ...]
+    barriers_per_run: int | str = 1
+    vnodes_seed: int | None = None
+    full_refresh: bool = False
+    fault: str | None = None
+    fault_at: int = 0
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """A statement that an earlier run submitted to the MV or its state is executed once more."""
+
+    seed: int
+
+
+Step = Commit | Run | Stalled
+
+
+@dataclass(frozen=True)
+class History:
+    """All of it; `column_order` is where the key's columns stand in the table."""
+
+    key: tuple[str, ...]
+    column_order: tuple[int, ...]
+    upstream_clause: str
+    deletion_vectors: bool
+    rows: int
+    seed: int
+    models: tuple[Model, ...]
+    steps: tuple[Step, ...]
+
+
+def vnodes_of(run: Run, number: int, vnode_count: int) -> list[int] | None:
+    """The vnodes whose ranges model `number` may read in this run; None for all."""
+    if run.vnodes_seed is None:
+        return None
+    rng = random.Random(run.vnodes_seed + number)
+    return sorted(rng.sample(range(vnode_count), rng.randint(1, vnode_count)))
+
+
+_seeds = st.integers(0, 2**20)
+_commits = st.builds(
+    Commit,
+    kind=st.sampled_from((*COMMIT_KINDS[:6] * 3, *COMMIT_KINDS[6:])),
+    size=st.integers(1, 6),
+    seed=_seeds,
+)
+
+
+@st.composite
+def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
+    chance = draw(st.integers(0, 19))
+    fault = draw(st.sampled_from(FAULTS)) if faulty and chance % 3 == 0 else None
+    return Run(
+        limits=tuple(draw(st.sampled_from(LIMITS)) for _ in range(models)),
+        barriers_per_run=draw(st.sampled_from((1, 1, 2, 3))),
+        vnodes_seed=draw(_seeds) if chance >= 16 else None,
+        full_refresh=chance == 13,
+        fault=fault,
+        fault_at=draw(st.integers(0, 45)) if fault else 0,
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, faulty: bool = True, barriers: int = 6) -> History:
+    """Histories of up to `barriers` runs, with commits before and between them."""
+    key = tuple(draw(st.lists(st.sampled_from(list(KEY_TYPES)), min_size=1, max_size=3)))
+    modes = draw(st.lists(st.sampled_from(MODES), min_size=2, max_size=2, unique=True))
+    models = tuple(
+        Model(
+            mode=mode,
+            query=draw(st.sampled_from(list(QUERIES))),
+            vnode_count=draw(st.sampled_from((4, 8, 1))),
+            upstream_key_declared=draw(st.booleans()),
+        )
+        for mode in modes
+    )
+    steps: list[Step] = list(draw(st.lists(_commits, max_size=2)))
+    for number in range(draw(st.integers(3, barriers))):
+        steps.append(draw(_runs(len(models), faulty)))
+        if faulty and number and draw(st.integers(0, 3)) == 0:
+            steps.append(Stalled(draw(_seeds)))
+        steps += draw(st.lists(_commits, max_size=3))
+    return History(
+        key=key,
+        column_order=tuple(draw(st.permutations(range(len(key))))),
+        upstream_clause=draw(st.sampled_from(UPSTREAM_CLAUSES)),
+        deletion_vectors=draw(st.booleans()),
+        rows=draw(st.sampled_from((20, 40, 60, 10, 0))),
+        seed=draw(_seeds),
+        models=models,
+        steps=tuple(steps),
+    )

@@ -1,0 +1,265 @@
+"""Plays a history on the lake: commits and `dbt run`s, then every check that there is."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from exactness.follow import Follower, Upstream
+from exactness.histories import Commit, History, Model, Run, Stalled, vnodes_of
+from exactness.oracle import Checked, Inexact, Progress, ProgressVersion
+from exactness.queries import QUERIES
+from exactness.upstream import KeySpace, draw_commit, draw_rows
+from support.project import Crash, Proceed, Project, RunFailed
+
+WRITES = ("merge", "insert", "create", "update", "delete", "drop", "alter", "replace", "truncate")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a history amounted to."""
+
+    runs: int
+    barriers: int
+    mv_versions: int
+    commits: int
+    crashes: int
+    stalled: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.barriers} barriers in {self.runs} runs, {self.commits} commits, "
+            f"{self.crashes} crashes, {self.stalled} stalled statements; "
+            f"{self.mv_versions} MV versions checked, {self.seconds:.0f} s"
+        )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """When a run began and ended, and what the upstream's newest version was."""
+
+    step: Run
+    began: float
+    ended: float
+    upstream_version: int
+    may_adopt: bool
+    """Whether its first barrier may be one that another run has planned."""
+
+
+@dataclass
+class Fault:
+    """Strikes once, at the statement of its number; records what is written all along."""
+
+    kind: str | None
+    at: int
+    written: list[str] = field(default_factory=list)
+    seen: int = 0
+    crashed: bool = False
+
+    def __call__(self, sql: str, proceed: Proceed) -> None:
+        strikes = self.kind is not None and self.seen == self.at
+        self.seen += 1
+        if _first_word(sql) in WRITES:
+            self.written.append(sql)
+        if strikes and self.kind == "crash before":
+            self.crashed = True
+            raise Crash(f"before statement {self.at}")
+        proceed()
+        if strikes and self.kind == "crash after":
+            self.crashed = True
+            raise Crash(f"after statement {self.at}")
+        if strikes and self.kind == "submitted twice" and _first_word(sql) in WRITES:
+            proceed()
+
+
+@dataclass
+class Player:
+    """One history in a project of its own."""
+
+    project: Project
+    history: History
+    name: str
+    ran: list[Ran] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    crashes: int = 0
+    stalled: int = 0
+    may_adopt: bool = False
+
+    def play(self) -> Played:
+        began = time.monotonic()
+        self.upstream = self._create_upstream()
+        self.followers = [
+            Follower(
+                self.project,
+                self.upstream,
+                f"{self.name}_{model.mode}",
+                QUERIES[model.query](self.upstream.schema),
+                vnode_count=model.vnode_count,
+            )
+            for model in self.history.models
+        ]
+        for step in self.history.steps:
+            self._take(step)
+        self._complete()
+        self.upstream.check()
+        checked = [self._check(n) for n in range(len(self.followers))]
+        return Played(
+            runs=len(self.ran),
+            barriers=sum(c.barriers for c in checked),
+            mv_versions=sum(c.mv_versions for c in checked),
+            commits=sum(isinstance(step, Commit) for step in self.history.steps),
+            crashes=self.crashes,
+            stalled=self.stalled,
+            seconds=time.monotonic() - began,
+        )
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def _create_upstream(self) -> Upstream:
+        history = self.history
+        keys = KeySpace(history.key)
+        schema = keys.schema(history.column_order)
+        return Upstream.create(
+            self.project,
+            f"{self.name}_upstream",
+            schema,
+            draw_rows(random.Random(history.seed), keys, schema, history.rows),
+            {"delta.enableDeletionVectors": str(history.deletion_vectors).lower()},
+            history.upstream_clause,
+        )
+
+    def _take(self, step: Commit | Run | Stalled) -> None:
+        if isinstance(step, Run):
+            self._run(step)
+        elif isinstance(step, Commit):
+            upstream = self.upstream
+            upstream.commit(
+                draw_commit(
+                    random.Random(step.seed),
+                    step.kind,
+                    step.size,
+                    KeySpace(self.history.key),
+                    upstream.commits,
+                    upstream.rows,
+                )
+            )
+        elif self.written:
+            self._execute_stalled(random.Random(step.seed).choice(self.written))
+
+    def _execute_stalled(self, statement: str) -> None:
+        """May fail, as a fenced statement does; the checks tell whether it did any harm."""
+        self.stalled += 1
+        self.may_adopt = True
+        try:
+            self.project.sql(statement)
+        except Exception as refused:
+            self.refusals.append(str(refused))
+
+    def _run(self, step: Run) -> None:
+        for number, (follower, model) in enumerate(
+            zip(self.followers, self.history.models, strict=True)
+        ):
+            follower.write(**self._config(step, number, model))
+        fault = Fault(step.fault, step.fault_at)
+        began, version = time.time(), self.upstream.version
+        arguments = ["--full-refresh"] if step.full_refresh else []
+        names = [follower.name for follower in self.followers]
+        result = self.project.dbt(
+            "run", "--select", *names, *arguments, expect=False, intercept=fault
+        )
+        self.ran.append(Ran(step, began, time.time(), version, self.may_adopt))
+        self.may_adopt = fault.crashed
+        self.written += fault.written
+        self.crashes += fault.crashed
+        if not result.success and not fault.crashed:
+            raise RunFailed(f"{step}:\n{result.output}\n{result.error}")
+
+    def _config(self, step: Run, number: int, model: Model) -> dict[str, object]:
+        config: dict[str, object] = {
+            "backfill_mode": model.mode,
+            "backfill_rate_limit": step.limits[number],
+            "barriers_per_run": step.barriers_per_run,
+        }
+        if model.upstream_key_declared:
+            config["upstream_key"] = list(self.upstream.schema.key)
+        vnodes = vnodes_of(step, number, model.vnode_count)
+        if vnodes is not None and model.mode == "arrangement":
+            config["backfill_vnodes"] = vnodes
+        return config
+
+    def _complete(self) -> None:
+        """Runs until nothing is left to do; the second run is for what a crash left undone."""
+        everything = Run(limits=(None,) * len(self.followers), barriers_per_run="all")
+        self._run(everything)
+        self._run(everything)
+        for follower in self.followers:
+            follower.check_complete()
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def _check(self, number: int) -> Checked:
+        follower, model = self.followers[number], self.history.models[number]
+        checked = follower.check()
+        progress = follower.progress_versions()
+        self._check_runs(progress, follower, model, number)
+        return checked
+
+    def _check_runs(
+        self, progress: Sequence[ProgressVersion], follower: Follower, model: Model, number: int
+    ) -> None:
+        for run in self.ran:
+            states = [p.progress for p in progress if run.began <= p.at <= run.ended]
+            before = [p.progress for p in progress if p.at < run.began][-1:]
+            barriers = before + states if before else states
+            budget = run.step.barriers_per_run
+            made = len(barriers) - 1
+            if isinstance(budget, int) and made > budget and not run.step.full_refresh:
+                raise Inexact(f"{follower.name}: {made} barriers where {budget} were asked for")
+            reset = any(s.version is None and s.epoch > before[0].epoch for s in states if before)
+            if run.step.full_refresh and before and not (run.step.fault or reset):
+                raise Inexact(f"{follower.name}: --full-refresh reset nothing")
+            pairs = list(itertools.pairwise(barriers))
+            for old, new in pairs[1:] if run.may_adopt else pairs:
+                self._check_barrier(old, new, run, follower, model, number)
+
+    def _check_barrier(
+        self,
+        old: Progress,
+        new: Progress,
+        run: Ran,
+        follower: Follower,
+        model: Model,
+        number: int,
+    ) -> None:
+        """What the run's configuration promises of each barrier that the run has planned."""
+        where = f"{follower.name}, epoch {new.epoch}"
+        if new.version is None:
+            return
+        if model.mode == "no_shuffle" and len(set(new.positions.values())) > 1:
+            raise Inexact(f"{where}: positions of vnodes differ")
+        limit = run.step.limits[number]
+        read = follower.definition.scanned(new.version, old.positions, new.positions).total()
+        if limit is not None and read > limit:
+            raise Inexact(f"{where}: {read} rows read where the limit is {limit}")
+        if limit == 0 and old.positions != new.positions:
+            raise Inexact(f"{where}: positions moved though the limit is 0")
+        pinned = model.mode == "snapshot" and not old.finished
+        if pinned and old.version is not None and new.version != old.version:
+            raise Inexact(f"{where}: version {new.version}, but {old.version} is pinned")
+        if not pinned and new.version != run.upstream_version:
+            raise Inexact(f"{where}: version {new.version}, newest is {run.upstream_version}")
+
+
+def _first_word(sql: str) -> str:
+    lines = [
+        line for line in sql.splitlines() if line.strip() and not line.strip().startswith("--")
+    ]
+    text = " ".join(lines)
+    while text.lstrip().startswith("/*"):
+        text = text.split("*/", 1)[1]
+    return (text.split() or [""])[0].lower()

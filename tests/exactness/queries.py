@@ -1,0 +1,62 @@
+"""Models' queries, each as SQL and as the Python function that it must agree with."""
+
+from __future__ import annotations
+
+from exactness.oracle import MvRow, Query, Row
+from exactness.upstream import Schema
+
+UPSTREAM = "__upstream__"
+"""Stands in `Query.sql` for the relation that the model reads."""
+
+
+def everything(schema: Schema) -> Query:
+    """All columns, all rows, names unchanged."""
+    columns = tuple(schema.columns)
+    return Query(
+        sql=f"select {', '.join(columns)} from {UPSTREAM}",
+        columns=columns,
+        key_columns=schema.key,
+        evaluate=lambda row: tuple(row[name] for name in columns),
+    )
+
+
+def positive(schema: Schema) -> Query:
+    """A filter on a column that updates change (null is dropped), an expression, a renamed key."""
+    keys = tuple(f"{name}_of_row" for name in schema.key)
+    renamed = ", ".join(f"{old} as {new}" for old, new in zip(schema.key, keys, strict=True))
+
+    def evaluate(row: Row) -> MvRow | None:
+        if row["amount"] is None or row["amount"] <= 0:
+            return None
+        return (row["amount"] * 2, *schema.key_of(row), row["label"])
+
+    return Query(
+        sql=f"select amount * 2 as doubled, {renamed}, label from {UPSTREAM} where amount > 0",
+        columns=("doubled", *keys, "label"),
+        key_columns=keys,
+        evaluate=evaluate,
+    )
+
+
+def unhidden(schema: Schema) -> Query:
+    """Keys in another order under names that sort otherwise; a filter that keeps nulls."""
+    keys = {name: f"{chr(ord('z') - number)}_key" for number, name in enumerate(schema.key)}
+    turned = tuple(reversed(schema.key))
+    renamed = ", ".join(f"t.{name} as {keys[name]}" for name in turned)
+
+    def evaluate(row: Row) -> MvRow | None:
+        if row["label"] == "hide":
+            return None
+        text = "-" if row["label"] is None else row["label"]
+        return (*(row[name] for name in turned), text + "!", row["amount"])
+
+    return Query(
+        sql=f"select {renamed}, concat(coalesce(t.label, '-'), '!') as text, t.amount\n"
+        f"from {UPSTREAM} as t\nwhere t.label is null or t.label <> 'hide'",
+        columns=(*(keys[name] for name in turned), "text", "amount"),
+        key_columns=tuple(keys[name] for name in schema.key),
+        evaluate=evaluate,
+    )
+
+
+QUERIES = {"everything": everything, "positive": positive, "unhidden": unhidden}
