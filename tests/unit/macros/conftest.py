@@ -175,7 +175,7 @@ def backfill(
         "query_hash": "h1",
         "key": keys,
         "query_columns": "k: bigint, shard: int",
-        "time_zone": None,
+        "uses_time_zone": False,
         "explained": True,
         "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
         "staged": None,

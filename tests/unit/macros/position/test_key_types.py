@@ -53,9 +53,12 @@ def test_any_other_type_cannot_be_a_key(macros: Macros, type_: str) -> None:
 @pytest.mark.parametrize(
     ("type_", "expression"),
     [
-        ("bigint", "concat('cast(\\'', cast(c as string), '\\' as bigint)')"),
+        ("bigint", "concat(cast(c as string), 'L')"),
+        ("int", "concat(cast(c as string), '')"),
+        ("smallint", "concat(cast(c as string), 'S')"),
+        ("tinyint", "concat(cast(c as string), 'Y')"),
         ("decimal(10,2)", "concat('cast(\\'', cast(c as string), '\\' as decimal(10,2))')"),
-        ("boolean", "concat('cast(\\'', cast(c as string), '\\' as boolean)')"),
+        ("boolean", "concat(cast(c as string), '')"),
         ("timestamp_ntz", "concat('cast(\\'', cast(c as string), '\\' as timestamp_ntz)')"),
         ("binary", "concat('X\\'', hex(c), '\\'')"),
         ("date", "concat('date_from_unix_date(', unix_date(c), ')')"),
@@ -101,6 +104,5 @@ def test_a_key_is_an_array_of_its_columns_literals_in_their_order(
 ) -> None:
     assert macros.call("literals_expression", keys, "low.") == (
         "if(low.`id` is null, null, array("
-        "concat('cast(\\'', cast(low.`id` as string), '\\' as bigint)'), "
-        "concat('cast(\\'', cast(low.`shard` as string), '\\' as int)')))"
+        "concat(cast(low.`id` as string), 'L'), concat(cast(low.`shard` as string), '')))"
     )

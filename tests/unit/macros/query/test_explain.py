@@ -49,7 +49,6 @@ def test_the_last_of_several_key_columns_is_followed_by_the_querys_own(
     assert explain(text, ["a", "b"])["columns"] == "s: struct<x:int,y:string>"
 
 
-@pytest.mark.xfail(strict=True, reason="a nested type in front takes all columns that follow")
 @pytest.mark.parametrize("type_", ["struct<x:int,y:int>", "array<int>", "time(6)"])
 def test_the_type_of_a_key_column_that_is_refused_is_told_alone(
     explain: Any, explained_text: str, type_: str
@@ -119,7 +118,6 @@ def test_a_query_that_spark_refuses_is_refused_in_sparks_words(
         explain(failed_text.replace("{error}", error), ["k1"])
 
 
-@pytest.mark.xfail(strict=True, reason="a suggested name is taken for the unresolved one")
 def test_a_misspelt_column_is_told_also_where_spark_suggests_a_key_column(
     explain: Any, failed_text: str, refused: Any
 ) -> None:

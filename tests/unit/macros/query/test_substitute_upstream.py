@@ -40,19 +40,29 @@ def test_the_name_of_the_upstream_is_replaced_and_nothing_else(
 def test_a_query_that_does_not_name_its_upstream_is_refused(
     macros: Macros, up: Any, refused: Any, query: str
 ) -> None:
-    with refused("its query does not read lake.up by that name. Write the upstream as "):
+    with refused("its query does not read lake.up by that name. Read the upstream by "):
         macros.call("substitute_upstream", query, up)
 
 
-@pytest.mark.xfail(strict=True, reason="the braces are escaped, but not in a template's text")
-def test_the_refusal_shows_how_an_upstream_is_written(
-    macros: Macros, up: Any, refused: Any
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "version as of 7",
+        "\nVERSION AS OF 7",
+        "for version as of 7",
+        "timestamp as of '2024-05-01'",
+        "for system_version as of 7",
+        "for system_time as of '2024-05-01'",
+    ],
+)
+def test_an_upstream_at_a_fixed_version_is_refused(
+    macros: Macros, up: Any, refused: Any, clause: str
 ) -> None:
     with refused(
-        "its query does not read lake.up by that name. Write the upstream as {{ ref('…') }} or "
-        "{{ source('…', '…') }} in the query's FROM clause."
+        "its query reads the upstream at a fixed version, which never changes. Remove the AS OF "
+        "clause; each barrier reads the version that it needs."
     ):
-        macros.call("substitute_upstream", "select 1", up)
+        macros.call("substitute_upstream", f"select a from lake.up {clause} where b", up)
 
 
 def test_the_substituted_query_reads_a_scan(macros: Macros, up: Any) -> None:

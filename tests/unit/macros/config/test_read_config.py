@@ -1,0 +1,194 @@
+"""Which configurations are accepted, and what a refusal says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def read(macros: Macros) -> Any:
+    """Reads a model's configuration; unique_key is given unless it is the point."""
+
+    def read(**config: Any) -> dict[str, Any]:
+        macros.config.update({"unique_key": "id", **config})
+        return macros.call("read_config")
+
+    return read
+
+
+def test_only_unique_key_has_to_be_given(read: Any) -> None:
+    assert read() == {
+        "unique_key": ["id"],
+        "upstream_key": None,
+        "backfill_rate_limit": None,
+        "barriers_per_run": 1,
+        "backfill_mode": "arrangement",
+        "vnode_count": 256,
+        "backfill_vnodes": None,
+        "check_key": True,
+        "on_query_change": "fail",
+        "file_format": "delta",
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "read_as"),
+    [
+        ("unique_key", "id", ["id"]),
+        ("unique_key", ["id"], ["id"]),
+        ("unique_key", ["b", "a"], ["b", "a"]),
+        ("unique_key", ("b", "a"), ["b", "a"]),
+        ("upstream_key", "k", ["k"]),
+        ("upstream_key", None, None),
+        ("backfill_rate_limit", 0, 0),
+        ("backfill_rate_limit", 10**12, 10**12),
+        ("backfill_rate_limit", None, None),
+        ("barriers_per_run", 1, 1),
+        ("barriers_per_run", 40, 40),
+        ("barriers_per_run", "all", None),
+        ("backfill_mode", "arrangement", "arrangement"),
+        ("backfill_mode", "no_shuffle", "no_shuffle"),
+        ("backfill_mode", "snapshot", "snapshot"),
+        ("vnode_count", 1, 1),
+        ("vnode_count", 32768, 32768),
+        ("backfill_vnodes", [3], [3]),
+        ("backfill_vnodes", [3, 0, 3, 255], [0, 3, 255]),
+        ("check_key", True, True),
+        ("check_key", False, False),
+        ("on_query_change", "fail", "fail"),
+        ("on_query_change", "rebuild", "rebuild"),
+        ("file_format", "delta", "delta"),
+    ],
+)
+def test_a_value_is_accepted(read: Any, option: str, value: Any, read_as: Any) -> None:
+    assert read(**{option: value})[option] == read_as
+
+
+COLUMNS = "Set it to a column or a list of different columns."
+LIMIT = "Set it to a whole number of 0 or more, or leave it out."
+BARRIERS = "Set it to a whole number of 1 or more, or 'all'."
+MODE = "Set it to arrangement or no_shuffle or snapshot."
+COUNT = "Set it to a whole number of 1 to 32768."
+VNODES = "Set it to a list of vnode numbers, or leave it out."
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "refusal"),
+    [
+        ("unique_key", ["a", "a"], f'unique_key is ["a", "a"]. {COLUMNS}'),
+        ("unique_key", ["a", "A"], f'unique_key is ["a", "A"]. {COLUMNS}'),
+        ("unique_key", [1], f"unique_key is [1]. {COLUMNS}"),
+        ("unique_key", {"a": 1}, f'unique_key is {{"a": 1}}. {COLUMNS}'),
+        ("unique_key", 7, f"unique_key is 7. {COLUMNS}"),
+        ("upstream_key", [], f"upstream_key is []. {COLUMNS}"),
+        ("upstream_key", "", f'upstream_key is "". {COLUMNS}'),
+        ("upstream_key", False, f"upstream_key is false. {COLUMNS}"),
+        ("backfill_rate_limit", -1, f"backfill_rate_limit is -1. {LIMIT}"),
+        ("backfill_rate_limit", 1.5, f"backfill_rate_limit is 1.5. {LIMIT}"),
+        ("backfill_rate_limit", "1000", f'backfill_rate_limit is "1000". {LIMIT}'),
+        ("backfill_rate_limit", True, f"backfill_rate_limit is true. {LIMIT}"),
+        ("barriers_per_run", 0, f"barriers_per_run is 0. {BARRIERS}"),
+        ("barriers_per_run", "ALL", f'barriers_per_run is "ALL". {BARRIERS}'),
+        ("barriers_per_run", 2.0, f"barriers_per_run is 2.0. {BARRIERS}"),
+        ("barriers_per_run", True, f"barriers_per_run is true. {BARRIERS}"),
+        ("backfill_mode", "shuffle", f'backfill_mode is "shuffle". {MODE}'),
+        ("backfill_mode", "", f'backfill_mode is "". {MODE}'),
+        ("vnode_count", 0, f"vnode_count is 0. {COUNT}"),
+        ("vnode_count", 32769, f"vnode_count is 32769. {COUNT}"),
+        ("vnode_count", "256", f'vnode_count is "256". {COUNT}'),
+        ("backfill_vnodes", [], f"backfill_vnodes is []. {VNODES}"),
+        ("backfill_vnodes", 3, f"backfill_vnodes is 3. {VNODES}"),
+        ("backfill_vnodes", "3", f'backfill_vnodes is "3". {VNODES}'),
+        ("backfill_vnodes", ["3"], f'backfill_vnodes is ["3"]. {VNODES}'),
+        ("backfill_vnodes", [True], f"backfill_vnodes is [true]. {VNODES}"),
+        ("backfill_vnodes", [2, -1], f"backfill_vnodes is [2, -1]. {VNODES}"),
+        ("check_key", "no", 'check_key is "no". Set it to true or false.'),
+        ("check_key", 0, "check_key is 0. Set it to true or false."),
+        ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
+        ("file_format", "parquet", 'file_format is "parquet". Set it to delta.'),
+    ],
+)
+def test_any_other_value_is_refused_with_what_to_set_instead(
+    read: Any, refused: Any, option: str, value: Any, refusal: str
+) -> None:
+    with refused(refusal):
+        read(**{option: value})
+
+
+@pytest.mark.parametrize("value", [None, "", []])
+def test_a_missing_unique_key_is_refused_with_an_example(
+    read: Any, refused: Any, value: Any
+) -> None:
+    with refused(
+        "unique_key is missing. Name the model's columns that carry the primary key of the "
+        "upstream, such as unique_key=['id']."
+    ):
+        read(unique_key=value)
+
+
+@pytest.mark.parametrize(
+    "name", ["backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"]
+)
+def test_a_misspelt_option_is_refused_with_the_names_there_are(
+    read: Any, refused: Any, name: str
+) -> None:
+    with refused(
+        f"there is no option '{name}'. The options of this kind are backfill_rate_limit, "
+        "barriers_per_run, backfill_mode, vnode_count, backfill_vnodes."
+    ):
+        read(**{name: 1})
+
+
+def test_options_of_others_are_let_pass(read: Any) -> None:
+    assert read(materialized="backfilled_mv", tags=["x"], partition_by="d", my_vnode=1)
+
+
+def test_an_option_may_stand_in_meta(read: Any) -> None:
+    """Engines that warn of unknown options know `meta`."""
+    assert read(meta={"backfill_rate_limit": 7, "owner": "me"})["backfill_rate_limit"] == 7
+
+
+def test_an_option_in_meta_is_checked_as_any(read: Any, refused: Any) -> None:
+    with refused("vnode_count is 0."):
+        read(meta={"vnode_count": 0})
+
+
+def test_an_option_of_the_config_goes_before_the_one_in_meta(read: Any) -> None:
+    assert read(vnode_count=8, meta={"vnode_count": 16})["vnode_count"] == 8
+
+
+def test_upstream_key_needs_a_column_for_each_of_unique_key(read: Any, refused: Any) -> None:
+    assert read(unique_key=["a", "b"], upstream_key=["x", "y"])["upstream_key"] == ["x", "y"]
+    with refused(
+        "upstream_key has 1 columns and unique_key 2. Name, for each column of unique_key, the "
+        "column of the upstream that it carries, in the same order."
+    ):
+        read(unique_key=["a", "b"], upstream_key="x")
+
+
+@pytest.mark.parametrize("mode", ["no_shuffle", "snapshot"])
+def test_vnodes_can_be_selected_only_where_each_has_a_position(
+    read: Any, refused: Any, mode: str
+) -> None:
+    with refused(
+        f"backfill_vnodes needs a position per vnode, which backfill_mode '{mode}' does not keep. "
+        "Remove backfill_vnodes, or set backfill_mode to 'arrangement'."
+    ):
+        read(backfill_vnodes=[0], backfill_mode=mode)
+
+
+def test_a_selected_vnode_has_to_be_one_of_vnode_count(read: Any, refused: Any) -> None:
+    assert read(backfill_vnodes=[7], vnode_count=8)["backfill_vnodes"] == [7]
+    with refused(
+        "backfill_vnodes names vnode 8, and vnode_count is 8. Vnodes are numbered from 0 to 7."
+    ):
+        read(backfill_vnodes=[7, 8], vnode_count=8)
+
+
+def test_a_refusal_names_another_mv_where_it_is_about_that_one(macros: Macros) -> None:
+    with pytest.raises(Exception, match=r"backfilled_mv other: a fact\. A change\."):
+        macros.call("refuse", "a fact", "A change", mv="other")

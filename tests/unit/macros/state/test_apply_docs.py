@@ -1,0 +1,56 @@
+"""Comments are written where they changed: each is a commit of the MV."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
+    """Applies the docs of a model; returns the hash that it noted, none if it wrote nothing."""
+    macros.context["persist_docs"] = lambda *_, **__: None
+
+    def apply(description: str = "it's flights", **known: Any) -> str | None:
+        macros.context["model"] = SimpleNamespace(
+            name="mv", description=description, columns={"k": SimpleNamespace(description="key")}
+        )
+        macros.statements.clear()
+        macros.call("apply_docs", {**backfill, **known})
+        if not macros.statements:
+            return None
+        return macros.statements[-1].sql.split("'dbt_backfill.docs' = '")[1].split("'")[0]
+
+    return apply
+
+
+def test_nothing_is_written_without_persist_docs(apply: Any) -> None:
+    assert apply() is None
+
+
+def test_docs_are_written_once(macros: Macros, apply: Any) -> None:
+    macros.config["persist_docs"] = {"relation": True, "columns": True}
+
+    noted = apply()
+
+    assert noted
+    assert "comment on table lake.mv is 'it\\'s flights'" in macros.statements[0].sql
+    assert apply(docs=noted) is None
+
+
+def test_docs_are_written_again_once_they_changed(macros: Macros, apply: Any) -> None:
+    macros.config["persist_docs"] = {"relation": True}
+    noted = apply()
+
+    assert apply("departures", docs=noted) not in (None, noted)
+
+
+def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, apply: Any) -> None:
+    macros.config["persist_docs"] = {"relation": True}
+    noted = apply()
+
+    assert apply(docs=noted, created=True) == noted

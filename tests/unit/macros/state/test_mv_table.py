@@ -1,0 +1,80 @@
+"""Statements that create and empty the MV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+COLUMNS = [{"name": "k", "type": "bigint"}, {"name": "t h", "type": "decimal(5,1)"}]
+
+
+@pytest.fixture(autouse=True)
+def dbt_spark(macros: Macros) -> None:
+    """dbt-spark's clauses, as they stand in a statement."""
+    macros.context.update(
+        options_clause=lambda: "options (o)",
+        partition_cols=lambda label: f"{label} (p)",
+        clustered_cols=lambda label: f"{label} (c) into 8 buckets",
+        comment_clause=lambda: "comment 'd'",
+    )
+
+
+def test_the_mv_is_created_empty_with_the_columns_of_the_query(
+    render: Callable[..., str], relations: Any
+) -> None:
+    assert render("get_create_mv_sql", relations["mv"], COLUMNS, "b1") == (
+        "create table if not exists lake.mv ( `k` bigint, `t h` decimal(5,1) ) using delta "
+        "tblproperties ( 'delta.enableChangeDataFeed' = 'true', "
+        "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name', "
+        "'delta.isolationLevel' = 'Serializable', 'dbt_backfill.id' = 'b1' ) "
+        "options (o) partitioned by (p) comment 'd'"
+    )
+
+
+def test_the_mv_is_emptied_by_replacing_it_only_if_the_fence_lets_pass(
+    render: Callable[..., str], relations: Any
+) -> None:
+    sql = render("get_replace_mv_sql", relations["mv"], COLUMNS[:1], "b1", "(select F)")
+
+    assert sql.startswith("create or replace table lake.mv using delta tblproperties (")
+    assert sql.endswith(
+        "as select cast(null as bigint) as `k` from (select (select F) as fenced) where not fenced"
+    )
+
+
+def test_an_mv_has_the_same_clauses_when_it_is_replaced_as_when_it_was_created(
+    render: Callable[..., str], relations: Any
+) -> None:
+    clauses = render("mv_clauses", relations["mv"], COLUMNS, "b1")
+
+    assert clauses in render("get_create_mv_sql", relations["mv"], COLUMNS, "b1")
+    assert clauses in render("get_replace_mv_sql", relations["mv"], COLUMNS, "b1", "F")
+
+
+@pytest.mark.parametrize(
+    ("config", "clause"),
+    [
+        ({}, ""),
+        ({"clustered_by": "a"}, "cluster by (a)"),
+        ({"clustered_by": ["a", "b"]}, "cluster by (a, b)"),
+        ({"clustered_by": ["a"], "buckets": 8}, "clustered by (c) into 8 buckets"),
+        ({"buckets": 8}, ""),
+    ],
+)
+def test_clustered_by_is_liquid_clustering_unless_buckets_are_given(
+    macros: Macros, render: Callable[..., str], config: dict[str, Any], clause: str
+) -> None:
+    macros.config.update(config)
+
+    assert render("cluster_clause") == clause
+
+
+def test_the_columns_of_a_query_are_asked_of_spark(macros: Macros) -> None:
+    macros.results = [[["k", "bigint", None], ["t h", "decimal(5,1)", "a comment"]]]
+
+    assert macros.call("get_query_columns", "\nselect 1 ;\n") == COLUMNS
+    assert macros.statements[0].sql.rstrip().endswith("describe query\nselect 1")

@@ -1,0 +1,34 @@
+"""What is committed and what is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from support.macros import Macros
+
+
+def test_the_state_is_read_in_one_statement(macros: Macros, relations: Any) -> None:
+    macros.results = [[['{"epoch": 2, "position": ["1"]}']]]
+
+    assert macros.call("read_state", relations) == {"epoch": 2, "position": ["1"]}
+    assert len(macros.statements) == 1
+
+
+def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
+    render: Callable[..., str], relations: Any
+) -> None:
+    sql = render("get_state_sql", relations)
+
+    assert "from lake.mv__progress" in sql
+    assert "from lake.mv__barriers) as committed on committed.epoch = progress.epoch " in sql
+    assert sql.endswith("from lake.mv__barriers) as planned on planned.epoch = progress.epoch + 1")
+
+
+def test_vnodes_agree_if_they_differ_in_nothing_but_their_row_counts(
+    render: Callable[..., str], relations: Any
+) -> None:
+    sql = render("get_state_sql", relations)
+
+    assert "count(distinct position) = 1 as uniform" in sql
+    assert "struct(* except (vnode, row_count)) as position" in sql

@@ -1,0 +1,76 @@
+"""Properties of the three tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros, keys: Any) -> None:
+    assert macros.call("state_table_properties", keys) == {"delta.isolationLevel": "Serializable"}
+
+
+@pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
+def test_a_name_that_delta_keeps_only_under_column_mapping_gets_it(
+    macros: Macros, name: str
+) -> None:
+    key = [{"name": "k", "upstream": name, "type": "int"}]
+    mode = "delta.columnMapping.mode"
+
+    assert macros.call("state_table_properties", key)[mode] == "name"
+    assert macros.call("mv_table_properties", ["a", name], "b1")[mode] == "name"
+
+
+def test_column_mapping_is_left_off_where_no_name_needs_it(macros: Macros) -> None:
+    """Tables with it cannot be read by everyone."""
+    key = [{"name": "time hour", "upstream": "th_é-1", "type": "int"}]
+
+    assert "delta.columnMapping.mode" not in macros.call("state_table_properties", key)
+    assert "delta.columnMapping.mode" not in macros.call("mv_table_properties", ["a_1"], "b1")
+
+
+def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
+    assert macros.call("mv_table_properties", ["a"], "b1") == {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": "true",
+        "delta.isolationLevel": "Serializable",
+        "dbt_backfill.id": "b1",
+    }
+
+
+def test_a_users_property_goes_before_ours_by_default(macros: Macros) -> None:
+    macros.config["tblproperties"] = {"delta.enableChangeDataFeed": "false", "owner": "me"}
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert (properties["delta.enableChangeDataFeed"], properties["owner"]) == ("false", "me")
+
+
+def test_a_users_property_does_not_go_before_what_exactness_needs(macros: Macros) -> None:
+    macros.config["tblproperties"] = {
+        "delta.isolationLevel": "WriteSerializable",
+        "dbt_backfill.id": "mine",
+    }
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert properties["delta.isolationLevel"] == "Serializable"
+    assert properties["dbt_backfill.id"] == "b1"
+
+
+def test_properties_are_literals(render: Callable[..., str], relations: Any) -> None:
+    clauses = render("table_clauses", relations["progress"], {"a": "it's", "b": True})
+
+    assert clauses == "using delta tblproperties ( 'a' = 'it\\'s', 'b' = 'True' )"
+
+
+def test_each_table_has_its_own_place_under_location_root(
+    macros: Macros, render: Callable[..., str], relations: Any
+) -> None:
+    macros.config["location_root"] = "s3://lake/it's"
+
+    assert render("table_clauses", relations["progress"], {"a": "b"}).startswith(
+        "using delta location 's3://lake/it\\'s/mv__progress' tblproperties ("
+    )
