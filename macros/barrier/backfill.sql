@@ -4,7 +4,7 @@
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
-      'key', 'query_columns', 'time_zone': of the query, known once it was explained or read from the last plan,
+      'key', 'query_columns', 'uses_time_zone': of the query, known once it was explained or read from the last plan,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch
     }
@@ -22,7 +22,7 @@
         'query_hash': dbt_backfill.query_hash(query),
         'key': none,
         'query_columns': none,
-        'time_zone': none,
+        'uses_time_zone': false,
         'explained': false,
         'committed': none,
     }) -%}
@@ -35,12 +35,11 @@
     {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, backfill.upstream.relation) -%}
-    {%- set time_zone = modules.re.search('Some\\(([A-Za-z_]+(?:/[\\w+-]+)*|[+-]\\d\\d:\\d\\d)\\)', explained.analyzed | join('\n')) -%}
     {%- do backfill.update({
         'explained': true,
         'key': dbt_backfill.key_lineage(explained, backfill.options.unique_key, backfill.options.upstream_key),
         'query_columns': explained.columns,
-        'time_zone': time_zone.group(1) if time_zone else none,
+        'uses_time_zone': dbt_backfill.uses_time_zone(explained),
     }) -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}

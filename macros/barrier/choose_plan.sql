@@ -16,7 +16,8 @@
     {%- set known = state.get('upstream_version') is not none -%}
     {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
-    {%- set moves = not state.finished and backfill.options.backfill_rate_limit != 0 -%}
+    {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
+    {%- set moves = windows.moving != [] and backfill.options.backfill_rate_limit != 0 -%}
     {%- if not gap and not moves and (not started or (version | string) == state.upstream_version) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -31,7 +32,7 @@
         {%- if unclear -%} {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, unclear, started)) }} {%- endif -%}
         {%- do backfill.update({'staged': staged}) -%}
     {%- endif -%}
-    {%- do dbt_backfill.add_range_to_plan(backfill, state, plan) -%}
+    {%- if moves -%} {%- do dbt_backfill.add_range_to_plan(backfill, state, plan, windows) -%} {%- endif -%}
     {{ return(plan) }}
 {% endmacro %}
 

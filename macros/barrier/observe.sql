@@ -1,7 +1,7 @@
 {#-
-    Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Creates what is missing
-    where an earlier run died while it created the tables, and refuses every other combination by its name.
-    Returns the state.
+    Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
+    or an earlier run died while it created the tables, the state is that of an MV about to be created
+    (`missing`); every other combination is refused by its name.
 -#}
 {% macro observe_state(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations({
@@ -12,27 +12,44 @@
             {%- set state = dbt_backfill.read_state(backfill) -%}
             {%- if state.epoch > 0 or state.get('planned') -%} {%- do dbt_backfill._refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- endif -%}
-        {%- do dbt_backfill.create_backfill(backfill) -%}
+        {{ return(dbt_backfill.get_missing_state(backfill)) }}
     {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
-    {%- else -%}
-        {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv) -%}
     {%- endif -%}
+    {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv) -%}
     {%- set state = dbt_backfill.read_state(backfill) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
-    {%- do backfill.update({'committed': state.committed}) -%}
     {{ return(state) }}
 {% endmacro %}
 
 
-{#- Create the three tables of an MV that has none. -#}
-{% macro create_backfill(backfill) %}
+{#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
+{% macro get_missing_state(backfill) %}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
-    {%- do backfill.update({'observed': dbt_backfill.read_upstream(backfill.upstream, none)}) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
-    {%- set backfill_id = dbt_backfill.create_state(backfill, plan, dbt_backfill.get_query_columns(backfill.sql)) -%}
-    {%- do backfill.update({'mv_id': backfill_id, 'created': true}) -%}
+    {%- do plan.update({'next_bounds': [], 'bounds_complete': false}) -%}
+    {{ return({
+        'missing': true, 'epoch': 0, 'backfill_id': id, 'committed': plan, 'uniform': true,
+        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Create the three tables for such a state. Until here nothing was written, so that whatever is refused about
+    the query or the keys of the first range leaves nothing behind.
+-#}
+{% macro create_backfill(backfill, state) %}
+    {%- set columns = dbt_backfill.get_query_columns(backfill.sql) -%}
+    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {%- for name in names if names.count(name) > 1 -%}
+        {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
+    {%- endfor -%}
+    {%- set backfill_id = dbt_backfill.create_state(backfill, state.committed, columns) -%}
+    {%- do state.update({'missing': false, 'backfill_id': backfill_id}) -%}
+    {%- do state.committed.update({'backfill_id': backfill_id}) -%}
+    {%- do backfill.update({'created': true}) -%}
     {%- do persist_constraints(backfill.mv, model) -%}
 {% endmacro %}
 

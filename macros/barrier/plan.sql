@@ -32,7 +32,7 @@
         'query': backfill.query,
         'query_hash': backfill.query_hash,
         'query_columns': backfill.query_columns,
-        'time_zone': backfill.time_zone,
+        'uses_time_zone': backfill.uses_time_zone,
         'key': backfill.key,
         'vnode_count': backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,

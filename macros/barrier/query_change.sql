@@ -7,6 +7,7 @@
     nothing, which would rebuild silently.
 -#}
 {% macro find_query_change(backfill, state) %}
+    {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
     {%- set last = planned if planned and planned.kind == 'reset' else state.committed -%}
     {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
@@ -33,7 +34,7 @@
         {%- do backfill.update({
             'key': dbt_backfill.get_plan_keys(last),
             'query_columns': last.query_columns,
-            'time_zone': last.get('time_zone'),
+            'uses_time_zone': last.get('time_zone') is not none,
         }) -%}
         {{ return(none) }}
     {%- endif -%}

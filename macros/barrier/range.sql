@@ -1,25 +1,21 @@
 {#-
     Part of planning: add the next range to a plan, and refuse keys that are null or stand twice in it, before
-    anything is written. Nothing is added if the backfill is finished or paused.
+    anything is written. `windows` is what read_windows returned.
 -#}
-{% macro add_range_to_plan(backfill, state, plan) %}
-    {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
-    {%- if windows.moving == [] or backfill.options.backfill_rate_limit == 0 -%}
-        {{ return(none) }}
-    {%- endif -%}
+{% macro add_range_to_plan(backfill, state, plan, windows) %}
     {%- do plan.update({'vnodes': windows.moving, 'range_low': windows.low}) -%}
     {%- set rate_limit = backfill.options.backfill_rate_limit -%}
     {%- if rate_limit is none -%}
         {%- do plan.update({'last_range': true, 'range_high': windows.low}) -%}
-        {%- set checked = dbt_backfill.check_range(backfill, plan) -%}
+        {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
     {%- else -%}
         {%- set stored = dbt_backfill.take_next_bound(backfill, state, plan) -%}
         {%- if not stored -%} {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%} {%- endif -%}
-        {%- set checked = dbt_backfill.check_range(backfill, plan) -%}
+        {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
         {%- if stored and checked.row_count > rate_limit * 1.25 -%}
             {#- Rows were added since the bounds were found. -#}
             {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%}
-            {%- set checked = dbt_backfill.check_range(backfill, plan) -%}
+            {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
         {%- endif -%}
     {%- endif -%}
     {%- do plan.update({
@@ -31,14 +27,15 @@
 
 
 {#-
-    Which vnodes are to move, and from where: {'moving': none for all of them, else a list, 'low': the lowest of
+    Which vnodes are to move, and from where: {'moving': none for all of them, else a list (empty if all that are
+    selected have finished), 'low': the lowest of
     their positions as literals, none if one has not started}.
 -#}
 {% macro read_windows(backfill, state) %}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
-    {%- if state.uniform and selected is none -%}
-        {{ return({'moving': none, 'low': state.get('position')}) }}
+    {%- if state.uniform -%}
+        {{ return({'moving': selected, 'low': state.get('position')}) }}
     {%- endif -%}
     {%- set keys = backfill.key -%}
     {%- set low = [] -%}
@@ -78,7 +75,7 @@
 {% macro plan_bounds(backfill, state, plan) %}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
     {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count} -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, backfill, backfill.key) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, backfill.key) -%}
     {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, '(select count(*) from ' ~ read ~ ')', state.row_count, backfill.key, backfill.options.backfill_rate_limit
     ))[0] -%}
@@ -97,9 +94,9 @@
 
 
 {#- Count the rows of a plan's range and check their keys; refuses null and duplicate keys. -#}
-{% macro check_range(backfill, plan) %}
+{% macro check_range(backfill, state, plan) %}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, backfill, backfill.key, with_null_keys=true) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, state, backfill, backfill.key, with_null_keys=true) -%}
     {{ return(dbt_backfill.check_keys(backfill, plan, read, scan)) }}
 {% endmacro %}
 
@@ -112,7 +109,7 @@
     ))[0] -%}
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(
-            checked.null_keys ~ ' rows of ' ~ plan.upstream ~ ' have a null in ' ~ keys | map(attribute='upstream') | join(', ')
+            plan.upstream ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row') ~ ' with a null in ' ~ keys | map(attribute='upstream') | join(', ')
                 ~ ', in version ' ~ plan.upstream_version,
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
@@ -136,10 +133,10 @@
     Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). It only inserts: a row that is
     there already was written by this same plan. The literals in ON prune the target to nothing.
 -#}
-{% macro run_range(backfill, plan) %}
+{% macro run_range(backfill, state, plan) %}
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, backfill, keys) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, state, backfill, keys) -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (

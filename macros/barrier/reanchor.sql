@@ -21,18 +21,12 @@
 {% endmacro %}
 
 
-{#- Whether two rows of the MV's columns differ. Maps cannot be compared, their sorted entries can. -#}
+{#- Whether two rows of the MV's columns differ. -#}
 {% macro _rows_differ(mv, left, right) -%}
+    {%- set rights = dbt_backfill.comparable_columns(mv, right ~ '.') -%}
     {%- set different = [] -%}
-    {%- for column in adapter.get_columns_in_relation(mv) -%}
-        {%- set name = dbt_backfill.identifier(column.name) -%}
-        {%- if column.dtype.startswith('map<') -%}
-            {%- do different.append('not (array_sort(map_entries(' ~ left ~ '.' ~ name ~ ')) <=> array_sort(map_entries(' ~ right ~ '.' ~ name ~ ')))') -%}
-        {%- elif 'map<' in column.dtype or column.dtype == 'variant' -%}
-            {%- do different.append('not (to_json(struct(' ~ left ~ '.' ~ name ~ ')) <=> to_json(struct(' ~ right ~ '.' ~ name ~ ')))') -%}
-        {%- else -%}
-            {%- do different.append('not (' ~ left ~ '.' ~ name ~ ' <=> ' ~ right ~ '.' ~ name ~ ')') -%}
-        {%- endif -%}
+    {%- for name, column in dbt_backfill.comparable_columns(mv, left ~ '.').items() -%}
+        {%- do different.append('not (' ~ column ~ ' <=> ' ~ rights[name] ~ ')') -%}
     {%- endfor -%}
     {{ return('(' ~ different | join(' or ') ~ ')') }}
 {%- endmacro %}

@@ -6,10 +6,14 @@
 -#}
 {% macro run_barriers(backfill, rebuild) %}
     {%- set run = namespace(
-        state=dbt_backfill.observe_state(backfill), rebuild=none if backfill.get('created') else rebuild,
+        state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
         barriers=0, done=false, plan=none, rows=0, changed=0, deleted=0
     ) -%}
-    {%- if not run.rebuild -%} {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) -%} {%- endif -%}
+    {%- if run.state.get('missing') -%}
+        {%- set run.rebuild = none -%}
+    {%- elif not rebuild -%}
+        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) -%}
+    {%- endif -%}
     {%- for _ in range(100000) if not run.done -%}
         {%- if run.barriers == backfill.options.barriers_per_run -%}
             {%- set run.done = true -%}
@@ -29,6 +33,7 @@
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- if run.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {{ return({
         'message': dbt_backfill.get_result_message(backfill, run.state, run.plan),
         'state': run.state, 'plan': run.plan, 'barriers': run.barriers,
@@ -41,13 +46,17 @@
 {% macro run_barrier(backfill, state, rebuild) %}
     {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
-    {%- set observed = backfill.pop('observed', none) or dbt_backfill.read_upstream(backfill.upstream, since) -%}
+    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
         {%- if mine is none -%} {{ return(none) }} {%- endif -%}
+        {%- if state.get('missing') -%}
+            {%- do dbt_backfill.create_backfill(backfill, state) -%}
+            {%- do mine.update({'backfill_id': state.backfill_id}) -%}
+        {%- endif -%}
         {%- set plan = dbt_backfill.insert_plan(backfill, mine) -%}
         {%- if plan.plan_id != mine.plan_id -%} {%- do backfill.update({'staged': none}) -%} {%- endif -%}
     {%- endif -%}
@@ -91,7 +100,7 @@
             {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
         {%- endif -%}
         {%- if plan.get('range_row_count') -%}
-            {%- do dbt_backfill.run_range(backfill, plan) -%}
+            {%- do dbt_backfill.run_range(backfill, state, plan) -%}
         {%- endif -%}
     {%- endif -%}
     {{ return(counts) }}

@@ -14,7 +14,8 @@
     {{ run_hooks(pre_hooks) }}
 
     {%- if reads_nothing -%}
-        {%- do dbt_backfill.observe_state(backfill) -%}
+        {%- set state = dbt_backfill.observe_state(backfill) -%}
+        {%- if state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, state) -%} {%- endif -%}
         {%- do store_raw_result('main', message='NO-OP (' ~ ('--empty' if flags.EMPTY else '--sample') ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}

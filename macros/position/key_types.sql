@@ -27,6 +27,9 @@
         {{ return("concat('timestamp_micros(', unix_micros(" ~ column ~ "), 'L)')") }}
     {%- elif type == 'date' -%}
         {{ return("concat('date_from_unix_date(', unix_date(" ~ column ~ "), ')')") }}
+    {%- elif type in ['int', 'bigint', 'smallint', 'tinyint', 'boolean'] -%}
+        {%- set suffix = {'bigint': 'L', 'smallint': 'S', 'tinyint': 'Y'}.get(type, '') -%}
+        {{ return("concat(cast(" ~ column ~ " as string), '" ~ suffix ~ "')") }}
     {%- else -%}
         {{ return("concat('cast(\\'', cast(" ~ column ~ " as string), '\\' as " ~ type ~ ")')") }}
     {%- endif -%}

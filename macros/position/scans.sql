@@ -32,22 +32,25 @@
 {#-
     The range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high.
 
-    `plan.vnodes` none means that all vnodes have the position range_low; otherwise only these vnodes' rows are
-    read, each from its own position, and range_low is the lowest of them.
+    `plan.vnodes` none means all vnodes; otherwise only these vnodes' rows are read. Where the positions differ,
+    each row is compared with its own vnode's row of the progress table, and range_low is the lowest of them.
 -#}
-{% macro get_range_scan_sql(source, plan, relations, keys, with_null_keys=false) -%}
+{% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
     {%- set window = dbt_backfill.window_predicate(columns, plan) -%}
     {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
+    {%- set vnode = dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- if plan.get('vnodes') is none -%}
         select * from {{ source }} as source
         where ({{ window }}){{ nulls }}
+    {%- elif state.uniform -%}
+        select * from {{ source }} as source
+        where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
     {%- else -%}
         {%- set positions = dbt_backfill.position_columns(keys, 'progress.') -%}
         select source.*
         from {{ source }} as source
-        join {{ relations.progress.render() }} as progress
-            on progress.vnode = {{ dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') }}
+        join {{ relations.progress.render() }} as progress on progress.vnode = {{ vnode }}
         where progress.vnode in ({{ plan.vnodes | join(', ') }})
             and (({{ window }} and ({{ positions[0] }} is null
                 or {{ dbt_backfill.tuple_predicate(columns, '>', positions) }})){{ nulls }})

@@ -46,8 +46,7 @@
 
 {% macro _row_wise_operators() %}
     {{ return([
-        'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'Sort',
-        'ResolvedHint',
+        'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint',
     ]) }}
 {% endmacro %}
 
@@ -71,6 +70,9 @@
         'Pivot': 'a PIVOT',
         'Sample': 'a TABLESAMPLE',
         'View': 'a view',
+        'Sort': 'an ORDER BY',
+        'RepartitionByExpression': 'a DISTRIBUTE BY',
+        'UnionLoop': 'a recursive query',
     }.get(operator, 'the operator ' ~ operator)) }}
 {% endmacro %}
 
@@ -85,16 +87,16 @@
         'spark_partition_id', 'input_file_name', 'input_file_block_start', 'input_file_block_length',
         'now', 'current_timestamp', 'current_date', 'current_time', 'localtimestamp', 'current_timezone',
         'current_user', 'session_user', 'user', 'current_database', 'current_catalog', 'current_schema',
-        'version', 'reflect', 'java_method', 'try_reflect', '_metadata',
+        'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', '_metadata',
     ] -%}
     {%- set strings, code = [], [] -%}
     {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
         {%- do (strings if token.kind == 'string' else code).append(token.text | lower) -%}
     {%- endfor -%}
     {%- for name in functions -%}
-        {%- set call = '(?<![\\w.#])' ~ name ~ ('(?=\\(|#)' if name == '_metadata' else '\\(') -%}
+        {%- set call = '(?i)(?<![\\w.#])' ~ name ~ ('(?=\\(|#)' if name == '_metadata' else '\\(') -%}
         {%- if modules.re.search(call, analyzed)
-                and (name in code | join(' ') or name not in strings | join(' ')) -%}
+                and (modules.re.search('\\b' ~ name ~ '\\b', code | join(' ')) or name not in strings | join(' ')) -%}
             {%- do dbt_backfill.refuse(
                 'its query uses ' ~ name ~ ('' if name == '_metadata' else '()')
                     ~ ', which gives another value when the same row is read again',

@@ -25,7 +25,7 @@
     {%- set schema = namespace(rest=analyzed[0], key_types=[]) -%}
     {%- for column in unique_key -%}
         {%- set rest = schema.rest[(column | length) + 2:] -%}
-        {%- set type = modules.re.match('(decimal\\(\\d+,\\d+\\)|[^,<(]+([<(].*[>)])?)', rest).group() -%}
+        {%- set type = dbt_backfill._leading_type(rest) -%}
         {%- do schema.key_types.append(type) -%}
         {%- set schema.rest = rest[(type | length) + 2:] -%}
     {%- endfor -%}
@@ -50,6 +50,18 @@
 {% endmacro %}
 
 
+{#- The type at the beginning of Spark's list of columns: up to the first comma outside of brackets. -#}
+{% macro _leading_type(columns) %}
+    {%- set open = namespace(brackets=0) -%}
+    {%- for character in columns -%}
+        {%- if character in '<(' -%} {%- set open.brackets = open.brackets + 1 -%} {%- endif -%}
+        {%- if character in '>)' -%} {%- set open.brackets = open.brackets - 1 -%} {%- endif -%}
+        {%- if character == ',' and open.brackets == 0 -%} {{ return(columns[:loop.index0]) }} {%- endif -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
 {#- The lines of one section of EXPLAIN EXTENDED's output. -#}
 {% macro _plan_section(plan, name) %}
     {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}
@@ -59,7 +71,7 @@
 
 
 {% macro _refuse_broken_query(error, unique_key) %}
-    {%- for column in unique_key if 'UNRESOLVED_COLUMN' in error and '`' ~ column ~ '`' in error -%}
+    {%- for column in unique_key if 'name `' ~ column | replace('`', '``') ~ '` cannot be resolved' in error -%}
         {%- do dbt_backfill.refuse(
             "its query does not return the column '" ~ column ~ "' of unique_key",
             'Select the primary key of the upstream, and name its columns in unique_key'
@@ -69,4 +81,15 @@
         'Spark cannot run its query: ' ~ (error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')),
         'Correct the query'
     ) -%}
+{% endmacro %}
+
+
+{#-
+    Whether a query's values may depend on the session's time zone: Spark prints the zone of most expressions that
+    use it as `Some(UTC)`, and none for casts between times and text, so any such cast counts.
+-#}
+{% macro uses_time_zone(explained) %}
+    {{ return(modules.re.search(
+        'Some\\(|\\bas (string|date|timestamp|timestamp_ntz)\\)', explained.analyzed | join('\n')
+    ) is not none) }}
 {% endmacro %}

@@ -30,6 +30,12 @@
                 'Correct upstream_key, or leave it out'
             ) -%}
         {%- endif -%}
+        {%- if match.group('upstream') in keys | map(attribute='upstream') -%}
+            {%- do dbt_backfill.refuse(
+                "two columns of unique_key carry '" ~ match.group('upstream') ~ "' of the upstream",
+                'Name each column of the primary key once'
+            ) -%}
+        {%- endif -%}
         {%- if not dbt_backfill.is_key_type(type) -%}
             {%- do dbt_backfill.refuse(
                 "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', of which no positions can be made',

@@ -7,10 +7,9 @@
 {% macro query_hash(query) %}
     {%- set pieces = [] -%}
     {%- for token in dbt_backfill.tokens(query) -%}
-        {%- if token.kind == 'comment' -%}
-            {%- do pieces.append(' ') -%}
-        {%- elif token.kind == 'code' -%}
-            {%- do pieces.append(modules.re.sub('\\s+', ' ', token.text)) -%}
+        {%- if token.kind in ['comment', 'code'] -%}
+            {%- set text = ' ' if token.kind == 'comment' else modules.re.sub('\\s+', ' ', token.text) -%}
+            {%- do pieces.append(text.lstrip() if pieces and pieces[-1].endswith(' ') else text) -%}
         {%- else -%}
             {%- do pieces.append(token.text) -%}
         {%- endif -%}

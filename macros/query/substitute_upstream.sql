@@ -14,13 +14,20 @@
             {%- set found.upstream = true -%}
             {%- do pieces.append(dbt_backfill.identifier(upstream.identifier)) -%}
         {%- else -%}
+            {%- if pieces and pieces[-1] == dbt_backfill.identifier(upstream.identifier)
+                    and modules.re.match('(?i)\\s*(for\\s+)?(system_)?(version|timestamp|time)\\s+as\\s+of', token.text) -%}
+                {%- do dbt_backfill.refuse(
+                    'its query reads the upstream at a fixed version, which never changes',
+                    'Remove the AS OF clause; each barrier reads the version that it needs'
+                ) -%}
+            {%- endif -%}
             {%- do pieces.append(token.text) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if not found.upstream -%}
         {%- do dbt_backfill.refuse(
             'its query does not read ' ~ upstream.render() ~ ' by that name',
-            "Write the upstream as {{ '{{' }} ref('…') }} or {{ '{{' }} source('…', '…') }} in the query's FROM clause"
+            "Read the upstream by ref() or source() in the query's FROM clause"
         ) -%}
     {%- endif -%}
     {{ return(pieces | join) }}

@@ -16,8 +16,9 @@
     ] -%}
     {%- if upstream is not none -%}
         {%- do kinds.append(
-            '(?P<upstream>(?<![\\w`.])(?:`?spark_catalog`?\\s*\\.\\s*)?`?' ~ modules.re.escape(upstream.schema)
-                ~ '`?\\s*\\.\\s*`?' ~ modules.re.escape(upstream.identifier) ~ '(?![\\w])`?)'
+            '(?P<upstream>(?<![\\w`.])(?:(?:spark_catalog|`spark_catalog`)\\s*\\.\\s*)?'
+                ~ dbt_backfill._name_pattern(upstream.schema) ~ '\\s*\\.\\s*'
+                ~ dbt_backfill._name_pattern(upstream.identifier) ~ ')'
         ) -%}
     {%- endif -%}
     {%- do kinds.append('(?P<quoted>`(?:[^`]|``)*`)') -%}
@@ -32,4 +33,10 @@
     {%- endfor -%}
     {%- do found.append({'kind': 'code', 'text': query[at.end:]}) -%}
     {{ return(found) }}
+{% endmacro %}
+
+
+{#- A regular expression for a name, bare or in backticks. -#}
+{% macro _name_pattern(name) %}
+    {{ return('(?:`' ~ modules.re.escape(name) ~ '`|' ~ modules.re.escape(name) ~ '(?!\\w))') }}
 {% endmacro %}

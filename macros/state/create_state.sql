@@ -4,7 +4,7 @@
     `plan` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands
     in all three tables, in the MV as the table property `dbt_backfill.id`. Returns the id.
 -#}
-{% macro create_state(relations, plan, columns, existing) %}
+{% macro create_state(relations, plan, columns) %}
     {%- set properties = dbt_backfill.state_table_properties(plan.key) -%}
     {%- set sql -%}
         begin

@@ -10,7 +10,7 @@
         from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
         vnode_row_counts (dict vnode -> snapshot rows), range_row_count, next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
-        time_zone (where the query depends on it), key, vnode_count, backfill_mode, backfill_rate_limit, reason.
+        uses_time_zone (whether to note the session's), key, vnode_count, backfill_mode, backfill_rate_limit, reason.
         What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
@@ -47,7 +47,7 @@
         'query': ['string', text(plan.query)],
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
-        'time_zone': ['string', text(plan.get('time_zone'))],
+        'time_zone': ['string', 'current_timezone()' if plan.get('uses_time_zone') else 'null'],
         'unique_key': ['array<string>', texts(plan.key | map(attribute='name') | list)],
         'upstream_key': ['array<string>', texts(plan.key | map(attribute='upstream') | list)],
         'key_types': ['array<string>', texts(plan.key | map(attribute='type') | list)],

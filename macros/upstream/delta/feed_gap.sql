@@ -19,7 +19,7 @@
             {{ return('the upstream was replaced in version ' ~ entry.version) }}
         {%- elif 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
-        {%- elif modules.re.search('(CHANGE|RENAME|DROP) COLUMN', entry.operation) -%}
+        {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
             {{ return('columns of the upstream were changed in version ' ~ entry.version) }}
         {%- endif -%}
     {%- endfor -%}

@@ -1,0 +1,29 @@
+{#-
+    Passes once every vnode of the MV has been backfilled to its end.
+
+    Usage, on a model with materialized='backfilled_mv':
+      data_tests:
+        - dbt_backfill.backfill_complete
+-#}
+{% test backfill_complete(model) %}
+    {%- if execute -%}
+        {%- set relations = dbt_backfill.get_relations(model) -%}
+        {%- do dbt_backfill.check_has_state(relations) %}
+        select *
+        from {{ relations.progress.render() }}
+        where dirty or not backfill_finished
+    {%- endif -%}
+{% endtest %}
+
+
+{#- Refuse to test a relation that has no state tables. -#}
+{% macro check_has_state(relations) %}
+    {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
+    {%- if existing.mv is none or existing.progress is none or existing.barriers is none -%}
+        {%- do dbt_backfill.refuse(
+            relations.mv.render() ~ ' is not a backfilled_mv, or has never run',
+            'Run the model first, and put this test only on models with that materialization',
+            mv=relations.mv.identifier
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
