@@ -141,7 +141,7 @@ class Demo:
         query = next(r.node.compiled_code for r in results if r.node.name == "flights_departed")
         with self.step(f"comparing with {UPSTREAM} as it is now") as step:
             self.comparisons.append(self.lake.compare(query))
-            step.append(f"compared with {UPSTREAM} as it is now: {self.comparisons[-1]}")
+            step.append(f"compared with {UPSTREAM} now: {self.comparisons[-1]}")
 
     def test(self) -> None:
         with self.step("running dbt test") as step:

@@ -18,7 +18,7 @@ UPSTREAM_KEY = ", ".join(KEY)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found; ``differences`` are rows too many and too few, duplicates counted."""
+    """What was found; ``differences`` are rows too many and too few, duplicates counted."""
 
     rows: int
     differences: int
