@@ -44,7 +44,7 @@
 {#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
 {% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
-    {%- set at = upstream.log | selectattr('version', 'equalto', version) | list | first -%}
+    {%- set at = upstream.log | selectattr('version', 'equalto', version) | list | first | default(none) -%}
     {%- do plan.update({
         'upstream_id': upstream.id,
         'upstream_version': version | string,

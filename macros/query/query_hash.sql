@@ -9,7 +9,8 @@
     {%- for token in dbt_backfill.tokens(query) -%}
         {%- if token.kind in ['comment', 'code'] -%}
             {%- set text = ' ' if token.kind == 'comment' else modules.re.sub('\\s+', ' ', token.text) -%}
-            {%- do pieces.append(text.lstrip() if pieces and pieces[-1].endswith(' ') else text) -%}
+            {%- set text = text.lstrip() if pieces and pieces[-1].endswith(' ') else text -%}
+            {%- if text -%} {%- do pieces.append(text) -%} {%- endif -%}
         {%- else -%}
             {%- do pieces.append(token.text) -%}
         {%- endif -%}

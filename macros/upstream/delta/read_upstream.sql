@@ -19,14 +19,14 @@
     {%- if known and (log | last).version > since.upstream_version | int and log[0].version >= since.upstream_version | int -%}
         {%- set log = dbt_backfill._read_delta_log(relation, log[0].version - since.upstream_version | int + 10) -%}
     {%- endif -%}
-    {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first if known else none -%}
+    {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first | default(none) if known else none -%}
     {%- set same_table = start and start.committed_at == since.upstream_committed_at -%}
     {%- set upstream = {
         'version': log[0].version,
         'committed_at': log[0].committed_at,
         'id': since.upstream_id if same_table else none,
         'log': log,
-        'complete': start is not none and start is defined,
+        'complete': start is not none,
     } -%}
     {%- if not same_table -%}
         {%- set detail = dbt_backfill.read_delta_detail(relation) -%}
