@@ -68,12 +68,20 @@ def range_(
     relations: dict[str, Any],
     keys: list[dict[str, str]],
     make_plan: Callable[..., Any],
+    make_state: Callable[..., Any],
 ) -> Callable[..., list[Key]]:
     """The keys that the range scan of a plan reads, null keys only where they are asked for."""
 
-    def range_(with_null_keys: bool = False, **plan: Any) -> list[Key]:
+    def range_(with_null_keys: bool = False, uniform: bool = True, **plan: Any) -> list[Key]:
+        state = make_state(uniform=uniform)
         sql = macros.call(
-            "get_range_scan_sql", "lake.up", make_plan(**plan), relations, keys, with_null_keys
+            "get_range_scan_sql",
+            "lake.up",
+            make_plan(**plan),
+            state,
+            relations,
+            keys,
+            with_null_keys,
         )
         return _in_order(lake.execute(sql), with_null_keys)
 
@@ -221,15 +229,34 @@ def test_selected_vnodes_are_read_each_from_its_own_position(
         and (last_range or key <= (6, 1))
     ]
 
-    read = range_(vnodes=vnodes, range_low=low, range_high=["6", "1"], last_range=last_range)
+    read = range_(
+        uniform=False, vnodes=vnodes, range_low=low, range_high=["6", "1"], last_range=last_range
+    )
 
     assert read == expected != []
 
 
-def test_a_null_key_is_looked_for_in_the_selected_vnodes_only(
+def test_selected_vnodes_that_agree_are_read_from_their_one_position(
     range_: Callable[..., Any], vnode_of: Callable[..., int]
 ) -> None:
-    read = range_(with_null_keys=True, vnodes=[0, 1], range_low=None, range_high=["6", "1"])
+    """The progress table is not asked: it has other positions here."""
+    read = range_(vnodes=[1, 2], range_low=["1", "2"], range_high=["5", "1"])
+
+    expected = [k for k in KEYS if (1, 2) < k <= (5, 1) and vnode_of(k, VNODES) in [1, 2]]
+    assert read == expected != []
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_a_null_key_is_looked_for_in_the_selected_vnodes_only(
+    range_: Callable[..., Any], vnode_of: Callable[..., int], uniform: bool
+) -> None:
+    read = range_(
+        with_null_keys=True,
+        uniform=uniform,
+        vnodes=[0, 1],
+        range_low=None,
+        range_high=["6", "1"],
+    )
 
     expected = [key for key in NULL_KEYS if vnode_of(key, VNODES) in [0, 1]]
     assert [key for key in read if None in key] == expected

@@ -130,3 +130,30 @@ def test_a_misspelt_column_is_told_also_where_spark_suggests_a_key_column(
 def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refused: Any) -> None:
     with refused("Spark cannot run its query: no such thing. "):
         explain("java.lang.IllegalStateException: no such thing", ["k1"])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "date_trunc(hour, th#1, Some(Europe/Berlin)) AS c#4",
+        "to_timestamp(v#3, Some(yyyyMMdd), TimestampType, Some(UTC), true) AS c#4",
+        "make_timestamp(y#5, 1, 1, 1, 1, 1.0, Some(CET), Some(UTC), true, TimestampType) AS c#4",
+        "cast(th#1 as string) AS c#4",
+        "cast(th#1 as date) AS c#4",
+        "cast(v#3 as timestamp) AS c#4",
+        "cast(th#1 as timestamp_ntz) AS c#4",
+    ],
+)
+def test_a_query_that_may_depend_on_the_time_zone_is_told(macros: Macros, expression: str) -> None:
+    explained = {"analyzed": ["Project [th#1]", f"+- Project [th#1, {expression}]"]}
+
+    assert macros.call("uses_time_zone", explained) is True
+
+
+@pytest.mark.parametrize(
+    "expression", ["th#1", "cast(v#3 as bigint) AS c#4", "upper(carrier#2) AS as_string#4"]
+)
+def test_any_other_query_does_not_depend_on_the_time_zone(macros: Macros, expression: str) -> None:
+    explained = {"analyzed": ["Project [th#1]", f"+- Project [th#1, {expression}]"]}
+
+    assert macros.call("uses_time_zone", explained) is False

@@ -52,7 +52,6 @@ def test_another_comment_changes_nothing(macros: Macros, query: str, other: str)
     assert _same(macros, query, other)
 
 
-@pytest.mark.xfail(strict=True, reason="a comment leaves its space beside those around it")
 @pytest.mark.parametrize(
     "query",
     [

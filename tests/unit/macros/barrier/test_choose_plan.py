@@ -1,0 +1,212 @@
+"""What the next barrier is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+LOG = [
+    {"version": version, "committed_at": f"10:{version}:00", "operation": "WRITE",
+     "parameters": ""} for version in [17, 16, 15]
+]  # fmt: skip
+
+
+@pytest.fixture
+def choose(
+    macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17."""
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.context["explained"] = []
+    macros.stub("explain_backfill", lambda backfill: macros.context["explained"].append(1))
+    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub("check_keys", lambda backfill, plan, read, scan: {"upstream_row_count": 50})
+    macros.stub(
+        "stage_changes",
+        lambda backfill, state, plan, keys: {"name": "`s`", "null_keys": 0, "unclear_keys": 0},
+    )
+    macros.stub(
+        "add_range_to_plan",
+        lambda backfill, state, plan, windows: plan.update(range_row_count=4, range_high=["9"]),
+    )
+
+    def choose(
+        version: int = 17,
+        rebuild: str | None = None,
+        set: dict[str, Any] | None = None,
+        observed: dict[str, Any] | None = None,
+        **state: Any,
+    ) -> Any:
+        options.update(set or {})
+        log = [entry for entry in LOG if entry["version"] <= version]
+        upstream = {"version": version, "id": "u1", "log": log, "complete": True}
+        return macros.call(
+            "choose_plan", backfill, make_state(**state), {**upstream, **(observed or {})}, rebuild
+        )
+
+    return choose
+
+
+FINISHED = {"finished": True, "any_finished": True}
+NEW = {"position": None, "upstream_version": None, "row_count": 0}
+
+
+def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any) -> None:
+    plan = choose()
+
+    assert (plan["kind"], plan["epoch"], plan["upstream_version"]) == ("advance", 3, "17")
+    assert plan["range_row_count"] == 4
+
+
+def test_a_barrier_reads_the_next_range_where_nothing_changed(choose: Any, backfill: Any) -> None:
+    plan = choose(version=16)
+
+    assert (plan["kind"], plan["range_row_count"]) == ("advance", 4)
+    assert backfill["staged"] is None
+
+
+def test_there_is_nothing_to_do_once_the_backfill_has_finished_and_nothing_changed(
+    choose: Any, macros: Macros
+) -> None:
+    assert choose(version=16, **FINISHED) is None
+    assert macros.context["explained"] == []
+
+
+def test_changes_go_on_once_the_backfill_has_finished(choose: Any, backfill: Any) -> None:
+    plan = choose(**FINISHED)
+
+    assert plan["kind"] == "advance"
+    assert "range_row_count" not in plan
+    assert backfill["staged"]["name"] == "`s`"
+
+
+def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
+    assert choose(version=16, set={"backfill_rate_limit": 0}) is None
+
+
+def test_changes_go_on_while_the_backfill_is_paused(choose: Any, backfill: Any) -> None:
+    plan = choose(set={"backfill_rate_limit": 0})
+
+    assert plan["upstream_version"] == "17" and "range_row_count" not in plan
+    assert backfill["staged"]["name"] == "`s`"
+
+
+def test_an_mv_that_is_paused_before_its_first_range_has_nothing_to_do(choose: Any) -> None:
+    assert choose(set={"backfill_rate_limit": 0}, **NEW) is None
+
+
+def test_the_first_barrier_reads_no_changes(choose: Any, backfill: Any) -> None:
+    plan = choose(**NEW)
+
+    assert (plan["kind"], plan["upstream_version"], plan["range_row_count"]) == ("advance", "17", 4)
+    assert backfill["staged"] is None
+
+
+def test_there_is_nothing_to_do_once_the_selected_vnodes_have_finished(
+    choose: Any, macros: Macros
+) -> None:
+    """Else `barriers_per_run='all'` would not end."""
+    macros.results = [[['{"moving": []}']]]
+    state = {"uniform": False, "any_finished": True, "position": None}
+
+    assert choose(version=16, set={"backfill_vnodes": [0]}, **state) is None
+
+
+def test_the_mode_snapshot_stays_at_its_first_version_until_all_vnodes_have_finished(
+    choose: Any, backfill: Any
+) -> None:
+    mode = {"backfill_mode": "snapshot"}
+
+    assert choose(set=mode)["upstream_version"] == "16"
+    assert backfill["staged"] is None
+    assert choose(set=mode, **FINISHED)["upstream_version"] == "17"
+    assert choose(set=mode, **NEW)["upstream_version"] == "17"
+
+
+def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> None:
+    plan = choose(rebuild="full refresh", **FINISHED)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "full refresh")
+    assert "upstream_version" not in plan
+    assert macros.context["explained"] == [1]
+
+
+def test_a_changed_query_is_a_reset(choose: Any, macros: Macros) -> None:
+    """Found only now, by explaining it: the type of a key changed, say."""
+    macros.stub("find_query_change", lambda backfill, state: "the type of id changed")
+
+    assert choose()["kind"] == "reset"
+
+
+GAPS = {
+    "an abandoned plan": ({"dirty": True}, {}, "the last plan was abandoned"),
+    "another table": ({}, {"id": "u2"}, "the upstream is another table than at the last barrier"),
+    "a shortened log": (
+        {},
+        {"complete": False},
+        "the log of the upstream no longer reaches back to version 16",
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_of_the_feed_is_a_reanchor_at_the_newest_version(
+    choose: Any, state: Any, observed: Any, reason: str
+) -> None:
+    plan = choose(observed=observed, **state)
+
+    assert (plan["kind"], plan["reason"], plan["upstream_version"]) == ("reanchor", reason, "17")
+    assert "range_row_count" not in plan
+    assert plan["upstream_row_count"] == 50
+
+
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_is_closed_also_where_there_is_nothing_else_to_do(
+    choose: Any, state: Any, observed: Any, reason: str
+) -> None:
+    assert choose(observed=observed, **FINISHED, **state)["kind"] == "reanchor"
+
+
+@pytest.mark.parametrize("mode", ["arrangement", "snapshot"])
+def test_a_gap_is_closed_at_the_newest_version_in_every_mode(choose: Any, mode: str) -> None:
+    plan = choose(observed={"id": "u2"}, set={"backfill_mode": mode})
+
+    assert plan["upstream_version"] == "17"
+
+
+def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> None:
+    """The run that planned the first range died, and its version was vacuumed."""
+    plan = choose(dirty=True, position=None, upstream_version=None)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "the last plan was abandoned")
+
+
+def test_changes_without_one_last_state_per_key_are_a_reanchor(
+    choose: Any, macros: Macros, backfill: Any
+) -> None:
+    macros.stub(
+        "stage_changes",
+        lambda backfill, state, plan, keys: {"name": "`s`", "null_keys": 1, "unclear_keys": 0},
+    )
+    plan = choose()
+
+    assert plan["kind"] == "reanchor"
+    assert plan["reason"].startswith("the feed has 1 ")
+    assert backfill["staged"] is None
+
+
+def test_a_reanchor_checks_the_keys_of_the_whole_prefix(choose: Any, macros: Macros) -> None:
+    scans = []
+    macros.stub(
+        "check_keys",
+        lambda backfill, plan, read, scan: scans.append(scan) or {"upstream_row_count": 50},
+    )
+    choose(dirty=True, position=["1", "2"])
+
+    (scan,) = scans
+    assert "lake.up version as of 17" in scan and "`id` <= 1" in scan and "is null" in scan

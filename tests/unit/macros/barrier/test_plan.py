@@ -1,0 +1,126 @@
+"""Step 2: the plan of the next epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+LOG = [
+    {"version": 18, "committed_at": "2024-05-01 10:18:00", "operation": "WRITE", "parameters": ""},
+    {"version": 17, "committed_at": "2024-05-01 10:17:00", "operation": "WRITE", "parameters": ""},
+]
+OBSERVED = {"version": 18, "id": "u1", "log": LOG, "complete": True}
+
+
+@pytest.fixture(autouse=True)
+def model(macros: Macros) -> None:
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+
+
+def test_a_plan_is_inserted_only_if_its_epoch_has_none(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    macros.results = [[[json.dumps({"plan_id": "p3"})]]]
+    macros.call("insert_plan", backfill, make_plan())
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert (
+        ") as plan on barriers.epoch = plan.epoch and barriers.epoch = 3 "
+        "when not matched then insert *;"
+    ) in sql
+    assert "when matched" not in sql
+
+
+def test_the_plan_that_stands_is_the_one_that_counts(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    """Another run inserted its plan first."""
+    macros.results = [[[json.dumps({"plan_id": "theirs"})]]]
+
+    assert macros.call("insert_plan", backfill, make_plan()) == {"plan_id": "theirs"}
+    assert "select to_json(struct(*)) from lake.mv__barriers where epoch = 3" in (
+        macros.statements[0].sql
+    )
+
+
+def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    plan = macros.call("new_plan", backfill, make_state(epoch=7), "reset", "full refresh")
+
+    assert plan.pop("plan_id")
+    assert plan == {
+        "epoch": 8,
+        "backfill_id": "b1",
+        "kind": "reset",
+        "reason": "full refresh",
+        "upstream": "lake.up",
+        "query": "select id as k, shard from `up`",
+        "query_hash": "h1",
+        "query_columns": "k: bigint, shard: int",
+        "uses_time_zone": False,
+        "key": backfill["key"],
+        "vnode_count": 4,
+        "backfill_mode": "arrangement",
+        "backfill_rate_limit": 10,
+    }
+
+
+def test_two_plans_of_one_run_have_different_ids(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    ids = {
+        macros.call("new_plan", backfill, make_state(epoch=epoch), "advance")["plan_id"]
+        for epoch in [1, 1, 2]
+    }
+
+    assert len(ids) == 3
+
+
+def test_a_plan_at_a_version_leaves_the_position_where_it_is(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    state = make_state(position=["1", "2"])
+    plan = macros.call("new_plan_at", backfill, state, "advance", OBSERVED, 17)
+
+    assert (plan["range_low"], plan["range_high"], plan["last_range"]) == (
+        ["1", "2"],
+        ["1", "2"],
+        False,
+    )
+    assert "range_row_count" not in plan
+
+
+def test_a_plan_at_a_version_tells_which_version_of_which_table(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 17)
+
+    assert plan["upstream_version"] == "17"
+    assert plan["upstream_id"] == "u1"
+    assert plan["upstream_committed_at"] == "2024-05-01 10:17:00"
+
+
+def test_the_time_of_a_version_that_left_the_log_is_unknown(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 3)
+
+    assert plan["upstream_committed_at"] is None
+
+
+def test_bounds_that_were_found_are_kept_for_the_next_range(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    committed = make_plan(next_bounds=[["7", "8"]], bounds_complete=True, upstream_row_count=99)
+    state = make_state(committed=committed)
+    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, 18, "why")
+
+    assert (plan["next_bounds"], plan["bounds_complete"]) == ([["7", "8"]], True)
+    assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")

@@ -1,0 +1,142 @@
+"""Whether a model still means what its last plan was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+
+from support.macros import Macros
+
+# What may change, and what is said of it.
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "query": ({"query_hash": "h2"}, {}, "its query changed"),
+    "upstream": (
+        {
+            "upstream": {
+                "relation": SparkRelation.create(schema="lake", identifier="up2"),
+                "kind": "delta",
+            }
+        },
+        {},
+        "its query changed",
+    ),
+    "unique_key": (
+        {},
+        {"unique_key": ["k"]},
+        "unique_key changed from k, shard to k",
+    ),
+    "vnode_count": ({}, {"vnode_count": 8}, "vnode_count changed from 4 to 8"),
+    "key type": (
+        {"key": [{"name": "k", "upstream": "id", "type": "string"},
+                 {"name": "shard", "upstream": "shard", "type": "int"}]},
+        {},
+        "the type of id changed from bigint to string",
+    ),
+    "lineage": (
+        {"key": [{"name": "k", "upstream": "no", "type": "bigint"},
+                 {"name": "shard", "upstream": "shard", "type": "int"}]},
+        {},
+        "the columns of the upstream that unique_key carries changed",
+    ),
+    "columns": (
+        {"query_columns": "k: bigint, shard: int, v: int"},
+        {},
+        "the columns of its query changed from (k: bigint, shard: int) to (k: bigint, shard: int, "
+        "v: int)",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def find(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Any:
+    """Why the MV is to be rebuilt, or none."""
+
+    def find(backfill_changes: Any = None, options: Any = None, **state: Any) -> str | None:
+        backfill["options"].update(options or {})
+        backfill.update(backfill_changes or {})
+        reason = macros.call("find_query_change", backfill, make_state(**state))
+        return reason.strip() if isinstance(reason, str) and reason.strip() else None
+
+    return find
+
+
+@pytest.mark.parametrize("explained", [True, False])
+def test_a_model_that_means_the_same_goes_on(find: Any, explained: bool) -> None:
+    assert find({"explained": explained}) is None
+
+
+@pytest.mark.parametrize(("changes", "settings", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_change_is_refused_with_what_changed(
+    find: Any, refused: Any, changes: Any, settings: Any, reason: str
+) -> None:
+    with refused(
+        f"{reason} since its last barrier. Undo the change, or rebuild the MV: once with "
+        "--full-refresh, or always with on_query_change='rebuild'."
+    ):
+        find(changes, settings)
+
+
+@pytest.mark.parametrize(("changes", "settings", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_change_rebuilds_the_mv_where_the_user_said_so(
+    find: Any, changes: Any, settings: Any, reason: str
+) -> None:
+    assert find(changes, {**settings, "on_query_change": "rebuild"}) == reason
+
+
+def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
+    options = {"backfill_rate_limit": 99, "backfill_mode": "snapshot", "check_key": False}
+
+    assert find(None, options) is None
+
+
+def test_another_time_zone_is_a_change_of_a_query_that_depends_on_it(
+    find: Any, refused: Any, make_plan: Callable[..., Any]
+) -> None:
+    committed = make_plan(time_zone="Europe/Berlin")
+
+    with refused(
+        "the session's time zone, on which its query depends, changed from Europe/Berlin to UTC "
+        "since its last barrier"
+    ):
+        find(committed=committed)
+    assert find(committed=committed, time_zone="Europe/Berlin") is None
+
+
+def test_another_time_zone_is_no_change_of_any_other_query(find: Any) -> None:
+    assert find(time_zone="Asia/Tokyo") is None
+
+
+def test_a_planned_reset_is_what_the_model_is_compared_with(
+    find: Any, make_plan: Callable[..., Any]
+) -> None:
+    """The run that planned it died; its query is the one that counts from then on."""
+    reset = make_plan(kind="reset", query_hash="h2")
+
+    assert find({"query_hash": "h2"}, planned=reset) is None
+
+
+def test_a_plan_of_another_kind_is_not_what_the_model_is_compared_with(
+    find: Any, refused: Any, make_plan: Callable[..., Any]
+) -> None:
+    with refused("its query changed since its last barrier"):
+        find({"query_hash": "h2"}, planned=make_plan(query_hash="h2"))
+
+
+def test_key_and_columns_are_taken_from_the_last_plan_where_the_query_was_not_explained(
+    find: Any, backfill: Any, keys: Any, make_plan: Callable[..., Any]
+) -> None:
+    """A run that has nothing to do explains nothing."""
+    unknown = {"explained": False, "key": None, "query_columns": None, "uses_time_zone": None}
+    committed = make_plan(time_zone="UTC")
+
+    assert find(unknown, committed=committed) is None
+    assert backfill["key"] == keys
+    assert backfill["query_columns"] == "k: bigint, shard: int"
+    assert backfill["uses_time_zone"] is True
+
+
+def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:
+    assert find({"query_hash": "h2"}, missing=True) is None

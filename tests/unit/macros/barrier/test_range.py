@@ -1,0 +1,327 @@
+"""Step 4, and the part of planning that chooses its range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def windows(
+    macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]
+) -> Callable[..., Any]:
+    def windows(selected: list[int] | None = None, answer: Any = None, **state: Any) -> Any:
+        options["backfill_vnodes"] = selected
+        macros.results = [[[json.dumps(answer)]]]
+        return macros.call("read_windows", backfill, make_state(**state))
+
+    return windows
+
+
+def test_all_vnodes_move_from_their_one_position(macros: Macros, windows: Any) -> None:
+    assert windows(position=["1", "2"]) == {"moving": None, "low": ["1", "2"]}
+    assert macros.statements == []
+
+
+def test_all_vnodes_move_from_the_start(windows: Any) -> None:
+    assert windows(position=None) == {"moving": None, "low": None}
+
+
+def test_selected_vnodes_move_from_the_one_position(macros: Macros, windows: Any) -> None:
+    assert windows([3, 5], position=["1", "2"]) == {"moving": [3, 5], "low": ["1", "2"]}
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize("selected", [None, [0]])
+def test_no_vnode_moves_once_all_have_finished(windows: Any, selected: Any) -> None:
+    assert windows(selected, finished=True)["moving"] == []
+
+
+def test_vnodes_that_differ_move_from_the_lowest_of_their_positions(
+    macros: Macros, windows: Any
+) -> None:
+    answer = {"moving": [0, 2], "low": ["1", "2"]}
+
+    assert windows(answer=answer, uniform=False, position=None) == answer
+    sql = " ".join(macros.statements[0].sql.split())
+    assert sql.endswith("from lake.mv__progress where not backfill_finished )")
+    assert "min(struct(`id`, `shard`)) as low" in sql
+    assert "bool_and(`id` is not null) as started" in sql
+
+
+def test_selected_vnodes_that_differ_are_the_only_ones_to_move(
+    macros: Macros, windows: Any
+) -> None:
+    windows([3, 5], answer={"moving": [5]}, uniform=False, position=None)
+
+    assert "where not backfill_finished and vnode in (3, 5)" in macros.statements[0].sql
+
+
+def test_vnodes_of_which_one_has_not_started_move_from_the_start(windows: Any) -> None:
+    windows_ = windows(answer={"moving": [1]}, uniform=False, position=None)
+
+    assert windows_ == {"moving": [1], "low": None}
+
+
+# -- bounds that an earlier pass found --------------------------------------------------------
+
+
+@pytest.fixture
+def take(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Whether the committed plan has the bound of the next range, and the plan that takes it."""
+
+    def take(vnodes: list[int] | None = None, **committed: Any) -> Any:
+        plan = {**make_plan(range_low=["1", "2"]), "vnodes": vnodes}
+        state = make_state(committed=make_plan(**committed))
+        return macros.call("take_next_bound", backfill, state, plan), plan
+
+    return take
+
+
+def test_the_next_range_ends_at_the_next_bound(take: Any) -> None:
+    taken, plan = take(next_bounds=[["7", "8"], ["9", "9"]], bounds_complete=False)
+
+    assert taken
+    assert (plan["range_high"], plan["last_range"]) == (["7", "8"], False)
+    assert (plan["next_bounds"], plan["bounds_complete"]) == ([["9", "9"]], False)
+
+
+def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
+    taken, plan = take(next_bounds=[], bounds_complete=True)
+
+    assert taken
+    assert (plan["range_high"], plan["last_range"]) == (["1", "2"], True)
+
+
+@pytest.mark.parametrize(
+    "committed",
+    [
+        {"next_bounds": [], "bounds_complete": False},  # the bounds did not reach the end
+        {"backfill_rate_limit": 20},
+        {"backfill_rate_limit": None},
+        {"vnodes": [0, 1]},  # these bounds are of some vnodes' keys
+    ],
+)
+def test_bounds_that_do_not_fit_are_not_taken(take: Any, committed: dict[str, Any]) -> None:
+    taken, plan = take(**committed)
+
+    assert not taken
+    assert plan["range_high"] == ["5", "6"]
+
+
+def test_bounds_of_all_vnodes_are_not_taken_for_some(take: Any) -> None:
+    assert not take(vnodes=[0])[0]
+
+
+# -- the range of a plan ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def add_range(
+    macros: Macros,
+    backfill: Any,
+    options: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Adds a range to a plan; the checks of ranges give `counts` rows, one after the other, and a
+    pass over the keys gives `bounds`."""
+
+    def add_range(
+        counts: list[int],
+        bounds: list[Any] | None = None,
+        rate_limit: int | None = 10,
+        windows: Any = None,
+        **committed: Any,
+    ) -> Any:
+        options["backfill_rate_limit"] = rate_limit
+        checked: list[Any] = []
+
+        def check_range(backfill: Any, state: Any, plan: Any) -> dict[str, Any]:
+            checked.append((plan["range_high"], plan["last_range"]))
+            count = counts[len(checked) - 1]
+            return {
+                "row_count": count,
+                "upstream_row_count": 77,
+                "vnode_row_counts": {"0": count},
+            }
+
+        macros.stub("check_range", check_range)
+        found = {"bounds": bounds or [], "complete": True}
+        macros.results = [[[json.dumps(found)]]] if bounds is not None else []
+        plan = make_plan(range_high=["1", "2"], range_row_count=None, vnode_row_counts=None)
+        state = make_state(committed=make_plan(**committed))
+        macros.call(
+            "add_range_to_plan",
+            backfill,
+            state,
+            plan,
+            windows or {"moving": None, "low": ["1", "2"]},
+        )
+        return plan, checked
+
+    return add_range
+
+
+def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macros: Macros) -> None:
+    plan, _ = add_range([500], rate_limit=None)
+
+    assert (plan["last_range"], plan["range_low"], plan["range_high"]) == (
+        True,
+        ["1", "2"],
+        ["1", "2"],
+    )
+    assert macros.statements == []
+
+
+def test_a_range_tells_its_rows(add_range: Any) -> None:
+    plan, _ = add_range([9], next_bounds=[["7", "8"]])
+
+    assert plan["range_row_count"] == 9
+    assert plan["vnode_row_counts"] == {"0": 9}
+    assert plan["upstream_row_count"] == 77
+
+
+def test_a_stored_bound_saves_the_pass_over_the_keys(add_range: Any, macros: Macros) -> None:
+    plan, checked = add_range([9], next_bounds=[["7", "8"]])
+
+    assert plan["range_high"] == ["7", "8"]
+    assert len(checked) == 1 and macros.statements == []
+
+
+def test_bounds_are_found_where_none_is_stored(add_range: Any, macros: Macros) -> None:
+    plan, checked = add_range(
+        [9], bounds=[["3", "3"], ["4", "4"]], next_bounds=[], bounds_complete=False
+    )
+
+    assert (plan["range_high"], plan["next_bounds"]) == (["3", "3"], [["4", "4"]])
+    assert len(checked) == 1
+    assert "row_number() over" in macros.statements[0].sql
+    assert "lake.up version as of 17" in macros.statements[0].sql
+
+
+@pytest.mark.parametrize(("counted", "passes"), [(12, 0), (13, 1)])
+def test_bounds_are_found_again_where_too_many_rows_came_into_the_range(
+    add_range: Any, macros: Macros, counted: int, passes: int
+) -> None:
+    """More than a quarter above the rate limit of 10."""
+    plan, checked = add_range([counted, 8], bounds=[["3", "3"]], next_bounds=[["7", "8"]])
+
+    assert len(macros.statements) == passes
+    assert len(checked) == 1 + passes
+    assert plan["range_high"] == (["3", "3"] if passes else ["7", "8"])
+    assert plan["range_row_count"] == (8 if passes else 12)
+
+
+def test_bounds_that_were_just_found_are_not_found_again(add_range: Any, macros: Macros) -> None:
+    """A sample may be off; the next pass would be as well."""
+    plan, checked = add_range([20], bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
+
+    assert (plan["range_row_count"], len(checked), len(macros.statements)) == (20, 1, 1)
+
+
+def test_selected_vnodes_move_alone(add_range: Any, macros: Macros) -> None:
+    plan, _ = add_range([9], bounds=[["3", "3"]], windows={"moving": [0, 2], "low": ["0", "0"]})
+
+    assert (plan["vnodes"], plan["range_low"]) == ([0, 2], ["0", "0"])
+    assert "in (0, 2)" in macros.statements[0].sql
+
+
+# -- the check of its keys --------------------------------------------------------------------
+
+
+@pytest.fixture
+def check_keys(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
+    def check_keys(found: list[list[str]] | None = None, **checked: Any) -> dict[str, Any]:
+        """The answer of the pass, and the keys that then are found to stand twice."""
+        summary = {"row_count": 9, "null_keys": 0, "duplicates": False, **checked}
+        keys = [[json.dumps({"key": key})] for key in found or []]
+        macros.results = [[[json.dumps(summary)]], keys]
+        return macros.call("check_keys", backfill, make_plan(), "lake.up", "select 1")
+
+    return check_keys
+
+
+def test_keys_that_are_in_order_are_counted_in_one_statement(
+    check_keys: Any, macros: Macros
+) -> None:
+    assert check_keys()["row_count"] == 9
+    assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (12, "12 rows with a null")])
+def test_null_keys_are_refused(check_keys: Any, refused: Any, count: int, rows: str) -> None:
+    with refused(
+        f"lake.up has {rows} in id, shard, in version 17. Give these rows a key or delete them; a "
+        "primary key is never null."
+    ):
+        check_keys(null_keys=count)
+
+
+def test_duplicate_keys_are_refused_with_examples(check_keys: Any, refused: Any) -> None:
+    with refused(
+        "the key id, shard is not unique in lake.up, in version 17; it stands twice with (1L, 2), "
+        "(3L, 4). Delete the duplicates, or name in unique_key the columns that are unique."
+    ):
+        check_keys([["1L", "2"], ["3L", "4"]], duplicates=True)
+
+
+def test_two_keys_with_one_hash_are_not_duplicates(check_keys: Any) -> None:
+    assert check_keys([], duplicates=True)["row_count"] == 9
+
+
+# -- the statement ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def merge(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., str]:
+    def merge(**plan: Any) -> str:
+        macros.call("run_range", backfill, make_state(), make_plan(**plan))
+        return " ".join(macros.statements[-1].sql.split())
+
+    return merge
+
+
+def test_a_range_is_merged_by_inserting_only(merge: Any) -> None:
+    sql = merge()
+
+    assert sql.endswith("when not matched then insert *")
+    assert "when matched" not in sql
+
+
+def test_a_range_reads_the_plans_query_at_the_plans_version(merge: Any) -> None:
+    assert (
+        "using ( with `up` as ( select * from lake.up version as of 17 as source where (("
+        "source.`id` >= 1 and "
+    ) in merge()
+
+
+def test_the_target_of_a_range_is_bounded_by_literals_in_the_mvs_columns(merge: Any) -> None:
+    on = merge().split(" as range on ")[1].split(" when ")[0]
+
+    assert on == (
+        "mv.`k` = range.`k` and mv.`shard` = range.`shard` "
+        "and (mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
+        "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6)))"
+    )
+
+
+def test_the_last_range_is_open_above_in_the_target_too(merge: Any) -> None:
+    assert "mv.`k` <=" not in merge(last_range=True)
+
+
+def test_a_range_is_fenced_in_the_source(
+    merge: Any, render: Any, backfill: Any, make_plan: Any
+) -> None:
+    source = merge().split(" as range on ")[0]
+
+    assert source.endswith(f"where {render('get_fence', backfill, make_plan())} )")

@@ -1,0 +1,58 @@
+"""The whole MV is compared with what it has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def merge(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., str]:
+    columns = [
+        SimpleNamespace(name="k", dtype="bigint"),
+        SimpleNamespace(name="m", dtype="map<int,int>"),
+    ]
+    macros.context["adapter"].get_columns_in_relation = lambda relation: columns
+
+    def merge(**state: Any) -> str:
+        macros.call("run_reanchor", backfill, make_state(**state), make_plan(kind="reanchor"))
+        return " ".join(macros.statements[-1].sql.split())
+
+    return merge
+
+
+def test_every_difference_is_merged_also_above_the_position(merge: Any) -> None:
+    sql = merge()
+
+    assert sql.endswith("when not matched then insert * when not matched by source then delete")
+    on = sql.split(" as prefix on ")[1].split(" when ")[0]
+    assert on == "mv.`k` = prefix.`k` and mv.`shard` = prefix.`shard`"
+
+
+def test_a_row_is_written_only_if_it_differs(merge: Any) -> None:
+    assert (
+        "when matched and (not (mv.`k` <=> prefix.`k`) or "
+        "not (array_sort(map_entries(mv.`m`)) <=> array_sort(map_entries(prefix.`m`)))) "
+        "then update set *"
+    ) in merge()
+
+
+def test_the_prefix_is_read_at_the_plans_version_up_to_the_position(merge: Any) -> None:
+    sql = merge(position=["1", "2"])
+
+    assert "select * from lake.up version as of 17 as source where (source.`id` <= 1 and " in sql
+
+
+def test_a_reanchor_is_fenced_in_the_source(
+    merge: Any, render: Any, backfill: Any, make_plan: Any
+) -> None:
+    source = merge().split(" as prefix on ")[0]
+
+    assert source.endswith(f"where {render('get_fence', backfill, make_plan(kind='reanchor'))} )")

@@ -1,0 +1,177 @@
+"""What a run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Callable[..., str]:
+    """The line of a barrier at 134,710 of 336,776 rows."""
+
+    def report(
+        plan: dict[str, Any] | None = None,
+        counts: dict[str, int] | None = None,
+        **state: Any,
+    ) -> str:
+        planned = make_plan(**{
+            "upstream_row_count": 336776, "range_row_count": 50000, **(plan or {})
+        })  # fmt: skip
+        after = make_state(**{"row_count": 134710, "committed": planned, **state})
+        barrier = {"plan": planned, "state": after, "counts": counts or {}}
+        macros.call("report_barrier", backfill, barrier)
+        (line,) = macros.logged
+        return line
+
+    return report
+
+
+def test_a_barrier_is_one_line(report: Callable[..., str]) -> None:
+    assert report(counts={"changed": 1204, "deleted": 31}) == (
+        "mv [BARRIER 3 · 40.0 % · 134,710 of 336,776 rows · +50,000 backfilled · "
+        "1,204 changed, 31 deleted · version 17]"
+    )
+
+
+def test_a_barrier_without_changes_does_not_mention_them(report: Callable[..., str]) -> None:
+    assert report() == (
+        "mv [BARRIER 3 · 40.0 % · 134,710 of 336,776 rows · +50,000 backfilled · version 17]"
+    )
+
+
+def test_the_barrier_that_finishes_tells_its_rows(report: Callable[..., str]) -> None:
+    assert report(finished=True, row_count=336776) == (
+        "mv [BARRIER 3 · 100.0 % · 336,776 of 336,776 rows · +50,000 backfilled · version 17]"
+    )
+
+
+def test_a_barrier_after_the_backfill_tells_its_changes_only(report: Callable[..., str]) -> None:
+    line = report({"range_row_count": None}, {"changed": 2, "deleted": 0}, finished=True)
+
+    assert line == "mv [BARRIER 3 · 100.0 % · 2 changed, 0 deleted · version 17]"
+
+
+def test_a_reset_tells_why(report: Callable[..., str]) -> None:
+    line = report(
+        {"kind": "reset", "reason": "full refresh", "upstream_version": None,
+         "upstream_row_count": None}, row_count=0,
+    )  # fmt: skip
+
+    assert line == "mv [BARRIER 3 · 0.0 % · emptied: full refresh]"
+
+
+def test_an_abandoned_plan_tells_why(report: Callable[..., str]) -> None:
+    line = report({"kind": "abandon", "reason": "version 17 was vacuumed"})
+
+    assert line == "mv [BARRIER 3 · 40.0 % · plan given up: version 17 was vacuumed]"
+
+
+def test_a_reanchor_tells_why(report: Callable[..., str]) -> None:
+    line = report(
+        {"kind": "reanchor", "reason": "the upstream was replaced", "range_row_count": None},
+        {"changed": 3, "deleted": 4},
+        finished=True,
+    )
+
+    assert line == (
+        "mv [BARRIER 3 · 100.0 % · re-anchored: the upstream was replaced · 3 changed, 4 deleted · "
+        "version 17]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("row_count", "total", "finished", "text"),
+    [
+        (0, 100, False, "0.0 %"),
+        (40, 100, False, "40.0 %"),
+        (1, 3, False, "33.3 %"),
+        (9999, 10000, False, "99.9 %"),
+        (100, 100, False, "99.9 %"),
+        (150, 100, False, "99.9 %"),
+        (90, 100, True, "100.0 %"),
+        (0, 0, True, "100.0 %"),
+        (0, 0, False, "0.0 %"),
+        (0, None, False, "0.0 %"),
+    ],
+)
+def test_progress_is_the_share_of_rows_and_is_whole_only_at_the_end(
+    macros: Macros,
+    make_state: Any,
+    make_plan: Any,
+    row_count: int,
+    total: int | None,
+    finished: bool,
+    text: str,
+) -> None:
+    committed = make_plan(upstream_row_count=total)
+    state = make_state(row_count=row_count, finished=finished, committed=committed)
+
+    assert macros.call("get_progress_text", state) == text
+
+
+@pytest.mark.parametrize(
+    ("planned", "finished", "message"),
+    [
+        (True, False, "BARRIER 3 (40.0 %)"),
+        (True, True, "BARRIER 3 (100.0 %)"),
+        (False, True, "CAUGHT UP"),
+        (False, False, "PAUSED (40.0 %)"),
+    ],
+)
+def test_the_result_of_a_run_is_its_last_barrier_or_why_there_was_none(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, planned: bool, finished: bool,
+    message: str,
+) -> None:  # fmt: skip
+    state = make_state(finished=finished)
+    plan = make_plan() if planned else None
+
+    assert macros.call("get_result_message", backfill, state, plan) == message
+
+
+RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
+          "deleted": 1}  # fmt: skip
+
+
+def test_the_result_goes_to_dbt_as_text_without_the_adapter(
+    macros: Macros, make_state: Any, make_plan: Any
+) -> None:
+    stored: dict[str, Any] = {}
+    macros.context["store_raw_result"] = lambda name, **result: stored.update({name: result})
+    macros.call("store_result_of_run", {**RESULT, "state": make_state(), "plan": make_plan()})
+
+    assert stored == {
+        "main": {"message": "BARRIER 3 (40.0 %)", "code": "BARRIER", "rows_affected": "55"}
+    }
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_the_result_goes_to_dbt_as_fields_with_the_adapter(
+    macros: Macros, make_state: Any, make_plan: Any, planned: bool
+) -> None:
+    stored: dict[str, Any] = {}
+    macros.context["store_result"] = lambda name, response: stored.update({name: response})
+    macros.context["adapter"] = SimpleNamespace(
+        type=lambda: "spark_backfill", barrier_response=lambda **fields: fields
+    )
+    plan = make_plan() if planned else None
+    state = make_state(epoch=3, upstream_version="17")
+    macros.call("store_result_of_run", {**RESULT, "state": state, "plan": plan})
+
+    assert stored["main"] == {
+        "message": "BARRIER 3 (40.0 %)",
+        "epoch": 3,
+        "kind": "advance" if planned else None,
+        "barriers": 2,
+        "progress": 0.4,
+        "backfill_finished": False,
+        "rows_backfilled": 50,
+        "rows_changed": 4,
+        "rows_deleted": 1,
+        "upstream_version": "17",
+    }

@@ -1,0 +1,33 @@
+"""A full refresh empties the MV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from support.macros import Macros
+
+
+def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], render: Callable[..., str]
+) -> None:
+    """Of the plan's, not of the model's: the plan may be another run's."""
+    constraints: list[Any] = []
+    macros.context["persist_constraints"] = lambda relation, model: constraints.append(relation)
+    macros.stub("mv_clauses", lambda mv, columns, backfill_id: f"clauses of {backfill_id}")
+    macros.results = [[["k", "bigint"], ["shard", "int"]]]
+    plan = make_plan(kind="reset", query="select id as k, shard from `up` where 1 = 1")
+
+    macros.call("run_reset", backfill, plan)
+    describe, replace = (" ".join(statement.sql.split()) for statement in macros.statements)
+
+    assert describe.endswith(
+        "describe query with `up` as ( select * from lake.up ) "
+        "select * from ( select id as k, shard from `up` where 1 = 1 )"
+    )
+    fence = render("get_fence", backfill, plan)
+    assert replace.endswith(
+        "create or replace table lake.mv clauses of b1 as select cast(null as bigint) as `k`, "
+        f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
+    )
+    assert constraints == [backfill["mv"]]

@@ -1,0 +1,343 @@
+"""The barriers of a run, and what becomes of a plan that an earlier run left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def run(
+    macros: Macros,
+    backfill: Any,
+    options: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
+    macros.context["rebuilds"] = []
+    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub("report_barrier", lambda backfill, barrier: None)
+    macros.stub("create_backfill", lambda backfill, state: state.update(missing=False))
+
+    def run(
+        *kinds: str,
+        barriers_per_run: int | None = None,
+        rebuild: str | None = None,
+        **state: Any,
+    ) -> Any:
+        options["barriers_per_run"] = barriers_per_run
+        left = list(kinds)
+
+        def run_barrier(backfill: Any, state: Any, rebuild: Any) -> Any:
+            if not left:
+                return None
+            macros.context["rebuilds"].append(rebuild)
+            plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=5)
+            counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
+            after = make_state(epoch=plan["epoch"], finished=not left)
+            return {"plan": plan, "state": after, "counts": counts}
+
+        macros.stub("observe_state", lambda backfill: make_state(**state))
+        macros.stub("run_barrier", run_barrier)
+        result = macros.call("run_barriers", backfill, rebuild)
+        return {**result, "left": left}
+
+    return run
+
+
+def test_a_run_is_one_barrier_unless_more_are_asked_for(run: Any) -> None:
+    result = run("advance", "advance", "advance", barriers_per_run=1)
+
+    assert len(result["left"]) == 2
+    assert (result["message"], result["barriers"]) == ("BARRIER 3 (40.0 %)", 1)
+
+
+def test_a_run_has_as_many_barriers_as_are_asked_for_and_adds_up_their_counts(run: Any) -> None:
+    result = run("advance", "advance", "advance", barriers_per_run=2)
+
+    assert len(result["left"]) == 1
+    assert result["barriers"] == 2
+    assert (result["rows_backfilled"], result["changed"], result["deleted"]) == (10, 4, 2)
+    assert (result["plan"]["epoch"], result["state"]["epoch"]) == (4, 4)
+
+
+def test_a_run_ends_once_there_is_nothing_left_to_do(run: Any) -> None:
+    result = run("advance", "advance", barriers_per_run=None)
+
+    assert (result["message"], result["barriers"], result["plan"]) == ("CAUGHT UP", 2, None)
+
+
+def test_a_run_without_anything_to_do_says_so(run: Any) -> None:
+    assert run(finished=True)["message"] == "CAUGHT UP"
+    assert run(finished=False)["message"] == "PAUSED (40.0 %)"
+
+
+@pytest.mark.parametrize("kind", ["reset", "abandon"])
+def test_a_reset_and_an_abandoned_plan_do_not_count_as_barriers(run: Any, kind: str) -> None:
+    """After a full refresh the same run goes on to backfill."""
+    result = run(kind, "advance", "advance", barriers_per_run=1)
+
+    assert len(result["left"]) == 1
+    assert (result["barriers"], result["plan"]["kind"]) == (1, "advance")
+
+
+def test_a_reanchor_counts_as_a_barrier(run: Any) -> None:
+    assert len(run("reanchor", "advance", barriers_per_run=1)["left"]) == 1
+
+
+def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
+    run("abandon", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
+
+    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
+
+
+def test_a_changed_query_is_a_rebuild_where_the_user_said_so(run: Any, macros: Macros) -> None:
+    macros.stub("find_query_change", lambda backfill, state: "its query changed")
+    run("reset", "advance", barriers_per_run=1)
+
+    assert macros.context["rebuilds"] == ["its query changed", None]
+
+
+def test_an_mv_that_is_about_to_be_created_needs_no_full_refresh(run: Any, macros: Macros) -> None:
+    run("advance", barriers_per_run=1, rebuild="full refresh", missing=True)
+
+    assert macros.context["rebuilds"] == [None]
+
+
+def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
+    """A rate limit of 0 from the start."""
+    assert run(missing=True)["state"]["missing"] is False
+
+
+# -- a plan that an earlier run left ----------------------------------------------------------
+
+
+@pytest.fixture
+def adopt(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What becomes of a plan: itself, or why it is abandoned."""
+    asked: list[tuple[Any, Any]] = []
+    macros.context["asked"] = asked
+    macros.stub("abandon_plan", lambda backfill, plan, reason: reason)
+
+    def adopt(readable: bool = True, rebuild: str | None = None, **plan: Any) -> Any:
+        def is_readable(upstream: Any, observed: Any, version: Any, upstream_id: Any) -> bool:
+            asked.append((version, upstream_id))
+            return readable
+
+        macros.stub("is_upstream_readable", is_readable)
+        planned = make_plan(**plan)
+        adopted = macros.call("adopt_plan", backfill, make_state(), {}, planned, rebuild)
+        return "adopted" if adopted == planned else adopted
+
+    return adopt
+
+
+def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
+    assert adopt() == "adopted"
+    assert macros.context["asked"] == [("17", "u1")]
+
+
+def test_a_plan_whose_version_cannot_be_read_is_abandoned(adopt: Any) -> None:
+    assert adopt(readable=False) == "version 17 of the upstream can no longer be read"
+
+
+def test_a_plan_is_abandoned_where_the_mv_is_rebuilt_anyway(adopt: Any) -> None:
+    assert adopt(rebuild="full refresh") == "full refresh"
+
+
+def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
+    plan = {"kind": "reset", "upstream_version": None}
+
+    assert adopt(rebuild="full refresh", **plan) == "adopted"
+    assert adopt(readable=False, **plan) == "adopted"
+
+
+@pytest.mark.parametrize("rebuild", [None, "full refresh"])
+def test_an_abandoned_plan_is_committed_as_such(adopt: Any, rebuild: str | None) -> None:
+    assert adopt(readable=False, rebuild=rebuild, kind="abandon") == "adopted"
+
+
+# -- the steps of a plan ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def execute(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The steps that a plan takes, and what they counted."""
+    steps: list[str] = []
+    macros.stub("run_reset", lambda backfill, plan: steps.append("reset"))
+    macros.stub(
+        "run_reanchor", lambda backfill, state, plan: steps.append("reanchor") or {"changed": 7}
+    )
+    macros.stub("run_range", lambda backfill, state, plan: steps.append("range"))
+    macros.stub(
+        "run_changes",
+        lambda backfill, plan, staged: steps.append("changes") or {"changed": staged["count"]},
+    )
+
+    def execute(staged: Any = None, changed: int = 6, plan: Any = None, **state: Any) -> Any:
+        macros.stub(
+            "stage_changes",
+            lambda backfill, state, plan, keys: steps.append("stage") or {"count": changed},
+        )
+        backfill["staged"] = staged
+        counts = macros.call(
+            "execute_plan", backfill, make_state(**state), make_plan(**(plan or {}))
+        )
+        return list(steps), counts
+
+    return execute
+
+
+def test_changes_are_merged_before_the_range(execute: Any) -> None:
+    assert execute() == (["stage", "changes", "range"], {"changed": 6})
+
+
+def test_changes_that_were_staged_for_the_plan_are_not_staged_again(execute: Any) -> None:
+    assert execute(staged={"count": 2}) == (["changes", "range"], {"changed": 2})
+
+
+def test_an_empty_set_of_changes_is_not_merged(execute: Any) -> None:
+    assert execute(changed=0)[0] == ["stage", "range"]
+
+
+def test_an_unchanged_upstream_has_no_changes(execute: Any) -> None:
+    assert execute(upstream_version="17")[0] == ["range"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{"position": None}, {"position": None, "upstream_version": None}],
+    ids=["not started", "new"],
+)
+def test_an_mv_that_has_not_started_has_no_changes(execute: Any, state: Any) -> None:
+    assert execute(**state)[0] == ["range"]
+
+
+@pytest.mark.parametrize(
+    "state", [{"uniform": False}, {"any_finished": True, "finished": True}], ids=["some", "all"]
+)
+def test_an_mv_of_which_some_vnodes_have_started_has_changes(execute: Any, state: Any) -> None:
+    assert execute(position=None, **state)[0][:2] == ["stage", "changes"]
+
+
+@pytest.mark.parametrize("row_count", [0, None])
+def test_a_range_without_rows_is_not_merged(execute: Any, row_count: int | None) -> None:
+    assert "range" not in execute(plan={"range_row_count": row_count})[0]
+
+
+def test_a_reanchor_is_the_only_step_of_its_barrier(execute: Any) -> None:
+    assert execute(plan={"kind": "reanchor"}) == (["reanchor"], {"changed": 7})
+
+
+def test_a_reset_is_the_only_step_of_its_barrier(execute: Any) -> None:
+    assert execute(plan={"kind": "reset"}) == (["reset"], {})
+
+
+def test_an_abandoned_plan_takes_no_step(execute: Any) -> None:
+    assert execute(plan={"kind": "abandon"}) == ([], {})
+
+
+# -- one barrier ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def barrier(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Runs one barrier for which p3 is chosen; returns it with what was asked along the way."""
+    asked: dict[str, Any] = {}
+
+    def read_upstream(upstream: Any, since: Any) -> dict[str, Any]:
+        asked["since"] = since
+        return {"version": 17}
+
+    def choose_plan(backfill: Any, state: Any, observed: Any, rebuild: Any) -> Any:
+        backfill["staged"] = {"name": "`s`", "count": 1}
+        return make_plan()
+
+    def execute_plan(backfill: Any, state: Any, plan: Any) -> dict[str, int]:
+        asked["staged"] = backfill["staged"]
+        return {"changed": 1}
+
+    def commit_barrier(backfill: Any, plan: Any, counts: Any, stage: Any) -> Any:
+        asked["committed"] = (plan["plan_id"], counts, stage)
+        return {"epoch": 3}
+
+    macros.stub("read_upstream", read_upstream)
+    macros.stub("choose_plan", choose_plan)
+    macros.stub("execute_plan", execute_plan)
+    macros.stub("commit_barrier", commit_barrier)
+    macros.stub("adopt_plan", lambda backfill, state, observed, plan, rebuild: plan)
+
+    def barrier(standing: str = "p3", **state: Any) -> Any:
+        macros.stub("insert_plan", lambda backfill, plan: {**plan, "plan_id": standing})
+        return macros.call("run_barrier", backfill, make_state(**state), None), asked
+
+    return barrier
+
+
+def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) -> None:
+    result, asked = barrier()
+
+    assert result["plan"]["plan_id"] == "p3" and result["state"] == {"epoch": 3}
+    assert asked["committed"] == ("p3", {"changed": 1}, "`s`")
+
+
+def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any) -> None:
+    """What was staged for its own plan is not used for theirs."""
+    result, asked = barrier(standing="theirs")
+
+    assert result["plan"]["plan_id"] == "theirs"
+    assert asked["staged"] is None
+    assert asked["committed"] == ("theirs", {"changed": 1}, None)
+
+
+def test_a_plan_that_stands_is_executed_and_none_is_chosen(
+    barrier: Any, macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
+    result, asked = barrier(planned=make_plan(plan_id="left"))
+
+    assert result["plan"]["plan_id"] == "left"
+    assert asked["committed"] == ("left", {"changed": 1}, None)
+
+
+def test_there_is_no_barrier_if_there_is_nothing_to_do(barrier: Any, macros: Macros) -> None:
+    macros.stub("choose_plan", lambda *_: None)
+    result, asked = barrier()
+
+    assert result is None and "committed" not in asked
+
+
+def test_the_upstream_is_read_since_the_committed_plan(barrier: Any) -> None:
+    assert barrier()[1]["since"]["plan_id"] == "p2"
+
+
+@pytest.mark.parametrize("state", [{"upstream_version": None}, {"dirty": True}])
+def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, state: Any) -> None:
+    assert barrier(**state)[1]["since"] is None
+
+
+def test_an_mv_is_created_only_once_its_first_plan_was_checked(
+    barrier: Any, macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    """What is refused leaves nothing behind."""
+    order: list[str] = []
+    macros.stub("choose_plan", lambda *_: order.append("choose") or make_plan(backfill_id="mine"))
+    macros.stub(
+        "create_backfill",
+        lambda backfill, state: order.append("create") or state.update(backfill_id="standing"),
+    )
+    result, _ = barrier(missing=True)
+
+    assert order == ["choose", "create"]
+    assert result["plan"]["backfill_id"] == "standing"

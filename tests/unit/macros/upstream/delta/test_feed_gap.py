@@ -1,0 +1,225 @@
+"""Whether the change data feed and old versions can be trusted, read off the table's log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+HOUR = 3_600_000
+Table = dict[str, Any]
+
+
+def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> dict[str, Any]:
+    """The version that was committed at `version` o'clock."""
+    return {
+        "version": version,
+        "committed_at": f"2024-05-01 {version:02}:00:00",
+        "operation": operation,
+        "parameters": json.dumps(parameters or {}),
+    }
+
+
+def _table(*entries: dict[str, Any], **changes: Any) -> Table:
+    """A table with the versions 3 to 7, of which `entries` replace some."""
+    log = {version: _entry(version) for version in range(3, 8)}
+    log |= {entry["version"]: entry for entry in entries}
+    newest_first = [log[version] for version in sorted(log, reverse=True)]
+    version = newest_first[0]["version"]
+    return {"version": version, "id": "u1", "complete": True, "log": newest_first, **changes}
+
+
+def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
+    parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
+    if retention is not None:
+        parameters["specifiedRetentionMillis"] = str(retention)
+    return _entry(version, "VACUUM START", parameters)
+
+
+@pytest.fixture
+def gap(macros: Macros) -> Callable[..., str | None]:
+    def gap(table: Table, since: int = 4, id: str = "u1") -> str | None:
+        committed = {"upstream_version": str(since), "upstream_id": id}
+        answer = macros.call("delta_upstream_gap", table, committed)
+        return answer if isinstance(answer, str) and answer.strip() else None
+
+    return gap
+
+
+@pytest.fixture
+def readable(macros: Macros) -> Callable[..., bool]:
+    return lambda table, version, id="u1": macros.call(
+        "delta_upstream_readable", table, version, id
+    )
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "WRITE",
+        "MERGE",
+        "UPDATE",
+        "DELETE",
+        "TRUNCATE",
+        "STREAMING UPDATE",
+        "OPTIMIZE",
+        "RESTORE",
+        "REORG",
+        "ADD COLUMNS",
+        "ADD CONSTRAINT",
+        "VACUUM END",
+        "UPGRADE PROTOCOL",
+        "COMPUTE STATS",
+    ],
+)
+def test_the_feed_tells_what_an_operation_changed(gap: Callable[..., Any], operation: str) -> None:
+    assert gap(_table(_entry(6, operation))) is None
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+        "CREATE TABLE",
+        "CREATE TABLE AS SELECT",
+        "CLONE",
+    ],
+)
+def test_a_table_that_was_replaced_is_a_gap(gap: Callable[..., Any], operation: str) -> None:
+    assert gap(_table(_entry(6, operation))) == "the upstream was replaced in version 6"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["CHANGE COLUMN", "CHANGE COLUMNS", "RENAME COLUMN", "DROP COLUMNS", "REPLACE COLUMNS"],
+)
+def test_columns_that_were_changed_are_a_gap(gap: Callable[..., Any], operation: str) -> None:
+    assert gap(_table(_entry(6, operation))) == "columns of the upstream were changed in version 6"
+
+
+@pytest.mark.parametrize("operation", ["SET TBLPROPERTIES", "UNSET TBLPROPERTIES"])
+def test_a_feed_that_was_switched_is_a_gap(gap: Callable[..., Any], operation: str) -> None:
+    properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
+
+    assert (
+        gap(_table(_entry(6, operation, properties)))
+        == "the change data feed was switched in version 6"
+    )
+
+
+def test_another_property_is_no_gap(gap: Callable[..., Any]) -> None:
+    properties = {"properties": '{"delta.deletedFileRetentionDuration":"interval 1 day"}'}
+
+    assert gap(_table(_entry(6, "SET TBLPROPERTIES", properties))) is None
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_what_happened_up_to_the_committed_version_is_no_gap(
+    gap: Callable[..., Any], version: int
+) -> None:
+    assert gap(_table(_entry(version, "CREATE OR REPLACE TABLE AS SELECT"))) is None
+
+
+def test_what_happened_right_after_the_committed_version_is_a_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(_entry(5, "REPLACE TABLE"))) == "the upstream was replaced in version 5"
+
+
+def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
+    """Also at the same version: it was dropped and created anew."""
+    for since in [4, 7]:
+        assert gap(_table(), since, id="u0") == (
+            "the upstream is another table than at the last barrier"
+        )
+
+
+def test_a_table_that_went_back_is_a_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(), since=9) == "the upstream went back from version 9 to 7"
+
+
+def test_a_log_that_does_not_reach_back_is_a_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(complete=False), since=4) == (
+        "the log of the upstream no longer reaches back to version 4"
+    )
+
+
+def test_nothing_new_is_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(_entry(7, "REPLACE TABLE")), since=7) is None
+
+
+def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) -> None:
+    """Version 5 was superseded at 6 o'clock; the VACUUM at 7 kept half an hour."""
+    assert gap(_table(_vacuum(7, HOUR // 2))) == "the changes since version 4 were vacuumed"
+
+
+def test_a_vacuum_that_kept_the_changes_is_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(_vacuum(7, 2 * HOUR))) is None
+
+
+# -- old versions -----------------------------------------------------------------------------
+
+
+def test_a_version_in_the_log_can_be_read(readable: Callable[..., bool]) -> None:
+    assert [readable(_table(), version) for version in [3, "4", 7]] == [True, True, True]
+
+
+def test_a_version_that_the_log_does_not_have_cannot_be_read(
+    readable: Callable[..., bool],
+) -> None:
+    assert [readable(_table(), version) for version in [2, 8]] == [False, False]
+
+
+def test_a_version_of_another_table_cannot_be_read(readable: Callable[..., bool]) -> None:
+    assert [readable(_table(), version, "u0") for version in [4, 7]] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("retention", "oldest"),
+    [
+        (0, 7),  # up to 7: version 6 was superseded by the VACUUM itself
+        (HOUR // 2, 6),  # up to half past 6
+        (HOUR, 6),  # up to 6: version 5 was superseded at 6
+        (HOUR + 1, 5),
+        (3 * HOUR + 1, 3),
+    ],
+)
+def test_a_vacuum_takes_the_versions_that_were_superseded_before_its_horizon(
+    readable: Callable[..., bool], retention: int, oldest: int
+) -> None:
+    table = _table(_vacuum(7, retention), _entry(8, "VACUUM END"))
+
+    assert [v for v in range(3, 9) if readable(table, v)] == list(range(oldest, 9))
+
+
+def test_a_vacuum_without_a_retention_keeps_the_tables(readable: Callable[..., bool]) -> None:
+    table = _table(_vacuum(7, None, default=HOUR // 2), _entry(8, "VACUUM END"))
+
+    assert [v for v in range(3, 9) if readable(table, v)] == [6, 7, 8]
+    assert readable(_table(_vacuum(7, None)), 3)
+
+
+def test_every_vacuum_counts(readable: Callable[..., bool]) -> None:
+    table = _table(_vacuum(5, 0), _vacuum(7, 100 * HOUR))
+
+    assert [v for v in range(3, 8) if readable(table, v)] == [5, 6, 7]
+
+
+def test_a_vacuum_before_a_version_does_not_concern_it(readable: Callable[..., bool]) -> None:
+    assert readable(_table(_vacuum(5, 0)), 5)
+
+
+def test_the_end_of_a_vacuum_alone_takes_nothing(readable: Callable[..., bool]) -> None:
+    assert readable(_table(_entry(7, "VACUUM END", {"status": "COMPLETED"})), 3)
+
+
+def test_the_time_of_a_version_may_have_fractions(readable: Callable[..., bool]) -> None:
+    table = _table(_vacuum(7, HOUR))
+    next(e for e in table["log"] if e["version"] == 6)["committed_at"] = "2024-05-01 06:00:00.001"
+
+    assert readable(table, 5)

@@ -1,0 +1,173 @@
+"""The current version of a Delta table, and its log since the committed one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+START = datetime(2024, 5, 1, 10, 0, 0, 250_000)
+
+
+def _at(version: int) -> datetime:
+    return START + timedelta(minutes=version)
+
+
+def _row(version: int, **columns: Any) -> dict[str, Any]:
+    row = {
+        "version": version,
+        "timestamp": _at(version),
+        "operation": "Write",
+        "operationParameters": '{"mode":"Append"}',
+    }
+    return {**row, **columns}
+
+
+def _since(version: int, **changes: Any) -> dict[str, Any]:
+    """The committed plan that read this version."""
+    committed_at = f"{_at(version):%Y-%m-%d %H:%M:%S}.25"
+    return {
+        "upstream_version": str(version),
+        "upstream_committed_at": committed_at,
+        "upstream_id": "u1",
+        **changes,
+    }
+
+
+@pytest.fixture
+def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
+    """Reads a table with the versions 0 to `newest`, of which DESCRIBE HISTORY gives the newest."""
+
+    def read(
+        newest: int, since: Any = None, properties: Any = None, first: int = 0
+    ) -> dict[str, Any]:
+        on = {"delta.enableChangeDataFeed": "true"}
+        detail = [{"id": "u2", "properties": on if properties is None else properties}]
+
+        def answer(name: str, sql: str) -> Any:
+            if "describe detail" in sql:
+                rows: Any = detail
+            else:
+                limit = int(sql.split("limit ")[1])
+                oldest = max(first, newest - limit + 1)
+                rows = [_row(version) for version in range(newest, oldest - 1, -1)]
+            macros.results = [rows]
+            return run(name, sql)
+
+        run, macros._run = macros._run, answer  # type: ignore[method-assign]
+        try:
+            return macros.call("delta_read_upstream", up, since)
+        finally:
+            macros._run = run  # type: ignore[method-assign]
+
+    return read
+
+
+def test_the_current_version_is_the_newest_of_the_log(read: Callable[..., Any]) -> None:
+    observed = read(3)
+
+    assert (observed["version"], observed["committed_at"]) == (3, "2024-05-01 10:03:00.25")
+    assert [entry["version"] for entry in observed["log"]] == [3, 2, 1, 0]
+    assert observed["log"][0] == {
+        "version": 3,
+        "committed_at": "2024-05-01 10:03:00.25",
+        "operation": "WRITE",
+        "parameters": '{"mode":"Append"}',
+    }
+
+
+def test_the_id_is_asked_for_at_the_first_barrier(macros: Macros, read: Any) -> None:
+    assert read(3)["id"] == "u2"
+    assert len(macros.statements) == 2
+
+
+def test_the_id_is_known_while_the_log_has_the_committed_version_with_its_time(
+    macros: Macros, read: Callable[..., Any]
+) -> None:
+    """One statement less in every barrier."""
+    observed = read(5, _since(3))
+
+    assert (observed["id"], observed["complete"]) == ("u1", True)
+    assert len(macros.statements) == 1
+
+
+def test_the_id_is_asked_for_where_the_committed_version_has_another_time(
+    read: Callable[..., Any],
+) -> None:
+    """The table was dropped and created anew."""
+    observed = read(5, _since(3, upstream_committed_at="2024-05-01 09:00:00"))
+
+    assert (observed["id"], observed["complete"]) == ("u2", True)
+
+
+def test_the_log_is_read_on_to_the_committed_version(read: Callable[..., Any]) -> None:
+    observed = read(200, _since(60))
+
+    assert (observed["id"], observed["complete"]) == ("u1", True)
+    assert observed["log"][-1]["version"] <= 60
+
+
+def test_a_log_that_was_cleaned_up_does_not_reach_back(read: Callable[..., Any]) -> None:
+    observed = read(200, _since(60), first=100)
+
+    assert (observed["id"], observed["complete"]) == ("u2", False)
+
+
+def test_a_table_that_went_back_does_not_reach_back(macros: Macros, read: Any) -> None:
+    observed = read(5, _since(60))
+
+    assert (observed["version"], observed["id"], observed["complete"]) == (5, "u2", False)
+
+
+def test_a_committed_epoch_without_a_version_reaches_back_to_nothing(
+    read: Callable[..., Any],
+) -> None:
+    """After a reset, say."""
+    observed = read(5, {"kind": "reset", "epoch": 4})
+
+    assert (observed["id"], observed["complete"]) == ("u2", False)
+
+
+@pytest.mark.parametrize(
+    "properties", [{}, {"delta.enableChangeDataFeed": "false"}, '{"delta.minReaderVersion":"1"}']
+)
+def test_a_table_without_a_change_data_feed_is_refused_with_the_statement_to_run(
+    read: Callable[..., Any], refused: Any, properties: Any
+) -> None:
+    with refused(
+        "its upstream lake.up has no change data feed, so changes could not be followed from its "
+        "version 3 on. Run: ALTER TABLE lake.up SET TBLPROPERTIES "
+        "('delta.enableChangeDataFeed' = 'true'); it counts from the version 4 that this statement "
+        "makes."
+    ):
+        read(3, properties=properties)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.enableChangeDataFeed": "TRUE"},
+        json.dumps({"delta.enableChangeDataFeed": "true"}),
+    ],
+)
+def test_properties_may_come_as_a_map_or_as_json(read: Callable[..., Any], properties: Any) -> None:
+    assert read(3, properties=properties)["id"] == "u2"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (datetime(2024, 5, 1, 10, 0), "2024-05-01 10:00:00"),
+        (datetime(2024, 5, 1, 10, 0, 0, 500_000), "2024-05-01 10:00:00.5"),
+        ("2024-05-01 10:00:00.500", "2024-05-01 10:00:00.5"),
+        ("2024-05-01T10:00:00.000", "2024-05-01 10:00:00"),
+        ("2024-05-01 10:00:00", "2024-05-01 10:00:00"),
+    ],
+)
+def test_a_time_has_one_text_however_it_came(macros: Macros, value: Any, text: str) -> None:
+    assert macros.call("_timestamp_text", value) == text
