@@ -15,7 +15,7 @@ class BarrierResponse(AdapterResponse):
     """
 
     kind: str | None = None
-    """`create`, `advance`, `reset`, `reanchor` or `abandon`."""
+    """`advance`, `reset`, `reanchor` or `abandon`; None once nothing was left to do."""
     epoch: int | None = None
     barriers: int | None = None
     """How many barriers this run committed; 0 if it had nothing to do."""
