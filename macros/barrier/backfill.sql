@@ -52,7 +52,7 @@
     nothing is read in such a run, but the query that it creates the tables for is the real one.
 -#}
 {% macro get_unsampled_sql(sql) %}
-    {{ return(modules.re.sub(
-        '\\(\\s*select \\* from ([^\\s()]+) where (?:false limit 0|[^()]*)\\)(?:\\s+(?:as )?_dbt_\\w+)?', '\\1', sql
-    )) }}
+    {%- set filtered = '\\(\\s*select \\* from ([^\\s()]+) where (?:false limit 0|[^()]*)\\)(?:\\s+(?:as )?_dbt_\\w+)?' -%}
+    {#- Twice, because the filter of --sample stands around that of --empty. -#}
+    {{ return(modules.re.sub(filtered, '\\1', modules.re.sub(filtered, '\\1', sql))) }}
 {% endmacro %}

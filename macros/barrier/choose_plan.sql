@@ -12,6 +12,12 @@
         {%- do dbt_backfill.explain_backfill(backfill) -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild)) }}
     {%- endif -%}
+    {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
+        {%- do dbt_backfill.refuse(
+            "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
+            "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
+        ) -%}
+    {%- endif -%}
     {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
     {%- set known = state.get('upstream_version') is not none -%}
     {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
@@ -41,6 +47,10 @@
 {% macro _find_gap(backfill, state, observed) %}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill._stays_at_snapshot(backfill, state)
+            and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, state.upstream_version, state.committed.upstream_id) -%}
+        {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
+    {%- endif -%}
     {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, state.committed)) }}
 {% endmacro %}
 
@@ -50,11 +60,13 @@
     the one at which the backfill began.
 -#}
 {% macro _choose_version(backfill, state, observed, gap) %}
-    {%- if backfill.options.backfill_mode == 'snapshot' and not state.finished and not gap
-            and state.get('upstream_version') is not none -%}
-        {{ return(state.upstream_version | int) }}
-    {%- endif -%}
-    {{ return(observed.version) }}
+    {{ return(state.upstream_version | int if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
+{% endmacro %}
+
+
+{% macro _stays_at_snapshot(backfill, state) %}
+    {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
+        and state.get('upstream_version') is not none) }}
 {% endmacro %}
 
 

@@ -15,7 +15,29 @@
         {%- if counts -%} {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%} {%- endif -%}
         {%- do parts.append('version ' ~ plan.upstream_version) -%}
     {%- endif -%}
+    {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- do log(model['name'] ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#-
+    How long the barrier took, and, where ranges are limited, how many of its size are left and how long they
+    would take one after the other, such as `4 s, 5 barriers left (about 20 s)`.
+-#}
+{% macro get_time_text(barrier) %}
+    {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
+    {%- set rows = barrier.plan.get('range_row_count') -%}
+    {%- if not rows or barrier.state.finished or barrier.plan.get('vnodes') is not none -%} {{ return(took) }} {%- endif -%}
+    {%- set left = [1, ((barrier.plan.upstream_row_count - barrier.state.row_count) / rows) | round(0, 'ceil') | int] | max -%}
+    {{ return(took ~ ', ' ~ '{:,}'.format(left) ~ (' barriers' if left > 1 else ' barrier')
+        ~ ' left (about ' ~ dbt_backfill._duration_text(left * barrier.seconds) ~ ')') }}
+{% endmacro %}
+
+
+{#- Seconds as `12 s`, `3 min` or `2.5 h`. -#}
+{% macro _duration_text(seconds) %}
+    {%- if seconds < 100 -%} {{ return('{:.0f} s'.format(seconds)) }} {%- endif -%}
+    {{ return('{:.0f} min'.format(seconds / 60) if seconds < 6000 else '{:.1f} h'.format(seconds / 3600)) }}
 {% endmacro %}
 
 

@@ -27,7 +27,7 @@
                 {%- set run.state, run.plan = barrier.state, barrier.plan -%}
                 {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
                 {%- set run.barriers = run.barriers + (0 if run.plan.kind in ['reset', 'abandon'] else 1) -%}
-                {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%}
+                {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0 if run.plan.kind == 'advance' else 0) -%}
                 {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
                 {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
             {%- endif -%}
@@ -42,9 +42,10 @@
 {% endmacro %}
 
 
-{#- One barrier: {'plan', 'state', 'counts'}, or none if there is nothing to do. -#}
+{#- One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do. -#}
 {% macro run_barrier(backfill, state, rebuild) %}
     {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
+    {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
     {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
     {%- set plan = state.get('planned') -%}
@@ -62,10 +63,12 @@
     {%- endif -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
     {%- set stage = backfill.staged.name if backfill.staged else none -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, stage) -%}
     {{ return({
         'plan': plan,
         'counts': counts,
-        'state': dbt_backfill.commit_barrier(backfill, plan, counts, stage),
+        'state': committed,
+        'seconds': (modules.datetime.datetime.now() - started_at).total_seconds(),
     }) }}
 {% endmacro %}
 

@@ -19,7 +19,11 @@
         progress.*,
         committed.plan as committed,
         planned.plan as planned,
-        if(progress.uniform, committed.plan.range_high, null) as position,
+        case
+            when not progress.uniform then null
+            when committed.plan.kind = 'abandon' then committed.plan.range_low
+            else committed.plan.range_high
+        end as position,
         current_timezone() as time_zone
     ))
     from (

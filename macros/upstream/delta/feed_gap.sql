@@ -38,13 +38,41 @@
     {%- if upstream.id != upstream_id or version > upstream.version -%} {{ return(false) }} {%- endif -%}
     {%- if version == upstream.version -%} {{ return(true) }} {%- endif -%}
     {%- if (upstream.log | last).version > version -%} {{ return(false) }} {%- endif -%}
-    {%- set superseded = (upstream.log | selectattr('version', 'equalto', version + 1) | first).committed_at -%}
+    {%- set committed = upstream.log | selectattr('version', 'equalto', version) | first -%}
+    {%- set superseded = upstream.log | selectattr('version', 'equalto', version + 1) | first -%}
+    {%- if dbt_backfill._is_past_retention(upstream, committed.committed_at) -%} {{ return(false) }} {%- endif -%}
     {%- for entry in upstream.log if entry.operation == 'VACUUM START' and entry.version > version -%}
-        {%- if dbt_backfill._vacuum_horizon(entry) >= modules.datetime.datetime.fromisoformat(superseded) -%}
+        {%- if dbt_backfill._vacuum_horizon(entry) >= modules.datetime.datetime.fromisoformat(superseded.committed_at) -%}
             {{ return(false) }}
         {%- endif -%}
     {%- endfor -%}
     {{ return(true) }}
+{% endmacro %}
+
+
+{#-
+    Whether a version committed at a time is older than the table's deletedFileRetentionDuration (7 days by default).
+    Delta refuses to read such a version, unless it is the current one, also where nothing was vacuumed
+    (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
+-#}
+{% macro _is_past_retention(upstream, committed_at) %}
+    {%- set age = modules.datetime.datetime.now() - modules.datetime.datetime.fromisoformat(committed_at) -%}
+    {%- if age < modules.datetime.timedelta(days=1) -%} {{ return(false) }} {%- endif -%}
+    {%- if not upstream.get('properties') -%}
+        {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
+    {%- endif -%}
+    {{ return(age > dbt_backfill.get_retention(upstream.properties)) }}
+{% endmacro %}
+
+
+{#- delta.deletedFileRetentionDuration of a table's properties, such as `interval 1 week`, as a timedelta. -#}
+{% macro get_retention(properties) %}
+    {%- set text = properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower -%}
+    {%- set total = namespace(duration=modules.datetime.timedelta(0)) -%}
+    {%- for count, unit in modules.re.findall('(\\d+)\\s*(week|day|hour|minute|second)', text) -%}
+        {%- set total.duration = total.duration + modules.datetime.timedelta(**{unit ~ 's': count | int}) -%}
+    {%- endfor -%}
+    {{ return(total.duration) }}
 {% endmacro %}
 
 

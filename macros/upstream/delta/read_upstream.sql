@@ -1,5 +1,6 @@
 {#-
     The upstream's current version and its log since the version of `since`, newest first: {
+      'relation',
       'version', 'committed_at': of the current version, as text,
       'id': the table's id where it was asked for, else none,
       'properties': likewise,
@@ -22,6 +23,7 @@
     {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first | default(none) if known else none -%}
     {%- set same_table = start and start.committed_at == since.upstream_committed_at -%}
     {%- set upstream = {
+        'relation': relation,
         'version': log[0].version,
         'committed_at': log[0].committed_at,
         'id': since.upstream_id if same_table else none,
