@@ -1,9 +1,10 @@
 {#-
     Properties of the state tables. Serializable isolation is what makes two runs that plan or commit one
-    epoch conflict; it is Delta's default and set explicitly, so that nothing depends on a session.
+    epoch conflict; it is Delta's default and set explicitly, so that nothing depends on a session. Every barrier
+    adds small files, which auto-compaction keeps from piling up.
 -#}
 {% macro state_table_properties(keys) %}
-    {%- set properties = {'delta.isolationLevel': 'Serializable'} -%}
+    {%- set properties = {'delta.isolationLevel': 'Serializable', 'delta.autoOptimize.autoCompact': 'true'} -%}
     {%- if dbt_backfill._needs_column_mapping(keys | map(attribute='upstream') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
     {%- endif -%}
