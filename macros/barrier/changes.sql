@@ -3,12 +3,13 @@
     vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
 
     The view belongs to the session and its name carries epoch, plan and invocation, so that a stalled run
-    cannot swap it under another. Returns {'name', 'count', 'unclear': why the feed does not give one last state per key, 'low', 'high': the
-    least and the greatest key as literals}.
+    cannot swap it under another. Returns {'name', 'count', 'null_keys', 'unclear_keys', 'low', 'high': the least
+    and the greatest key as literals}.
 -#}
 {% macro stage_changes(backfill, state, plan, keys) %}
+    {%- set invocation = invocation_id | replace('-', '') -%}
     {%- set name = dbt_backfill.identifier(
-        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation_id | replace('-', '')] | join('__')
+        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__')
     ) -%}
     {%- set events = dbt_backfill.get_upstream_changes(backfill.upstream, state.upstream_version, plan.upstream_version) -%}
     {%- set sql -%}
@@ -75,7 +76,9 @@
 {#- Why the staged changes cannot be merged; none if they can. -#}
 {% macro find_unclear_changes(staged) %}
     {%- if staged.null_keys or staged.unclear_keys -%}
-        {{ return('the feed has ' ~ (staged.null_keys + staged.unclear_keys) ~ ' keys that are null or stood twice in the upstream') }}
+        {{ return(
+            'the feed has ' ~ (staged.null_keys + staged.unclear_keys) ~ ' keys that are null or stood twice in the upstream'
+        ) }}
     {%- endif -%}
 {% endmacro %}
 
@@ -86,23 +89,31 @@
 -#}
 {% macro run_changes(backfill, plan, staged) %}
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
-    {%- set bounds = dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(keys, 'mv.'), '>=', staged.low)
-        ~ ' and ' ~ dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(keys, 'mv.'), '<=', staged.high) -%}
+    {%- set columns = dbt_backfill.mv_columns(keys, 'mv.') -%}
+    {%- set upstream_columns = dbt_backfill.upstream_columns(keys, 'stage.') -%}
+    {%- set staged_keys, joined, matched = [], [], [] -%}
+    {%- for column in upstream_columns -%}
+        {%- do staged_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+        {%- do joined.append('query.' ~ dbt_backfill.identifier(keys[loop.index0].name) ~ ' = ' ~ column) -%}
+        {%- do matched.append(columns[loop.index0] ~ ' = changes.__bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
     {%- set scan = 'select * except (__bf_deleted, __bf_unclear) from ' ~ staged.name ~ ' where not __bf_deleted' -%}
     {%- set present = 'changes.' ~ dbt_backfill.mv_columns(keys)[0] ~ ' is not null' -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
-            select query.*, {% for key in keys %}stage.{{ dbt_backfill.identifier(key.upstream) }} as __bf_key_{{ loop.index }}{{ ', ' if not loop.last }}{% endfor %}
+            select query.*, {{ staged_keys | join(', ') }}
             from {{ staged.name }} as stage
             left join (
                 {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan) }}
             ) as query
-            on {% for key in keys %}query.{{ dbt_backfill.identifier(key.name) }} = stage.{{ dbt_backfill.identifier(key.upstream) }}{{ ' and ' if not loop.last }}{% endfor %}
-            where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+            on {{ joined | join(' and ') }}
+            where not {{ dbt_backfill.null_key_predicate(upstream_columns) }}
                 and {{ dbt_backfill.get_fence(backfill, plan) }}
         ) as changes
-        on {% for key in keys %}mv.{{ dbt_backfill.identifier(key.name) }} = changes.__bf_key_{{ loop.index }} and {% endfor %}{{ bounds }}
+        on {{ matched | join(' and ') }}
+            and {{ dbt_backfill.tuple_predicate(columns, '>=', staged.low) }}
+            and {{ dbt_backfill.tuple_predicate(columns, '<=', staged.high) }}
         when matched and {{ present }} then update set *
         when matched then delete
         when not matched and {{ present }} then insert *

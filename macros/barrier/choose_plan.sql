@@ -30,12 +30,16 @@
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
     {%- if changed_query -%} {{ return(dbt_backfill.new_plan(backfill, state, 'reset', changed_query)) }} {%- endif -%}
-    {%- if gap -%} {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }} {%- endif -%}
+    {%- if gap -%}
+        {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
+    {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
     {%- if started and known and plan.upstream_version != state.upstream_version -%}
         {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, backfill.key) -%}
         {%- set unclear = dbt_backfill.find_unclear_changes(staged) -%}
-        {%- if unclear -%} {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, unclear, started)) }} {%- endif -%}
+        {%- if unclear -%}
+            {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, unclear, started)) }}
+        {%- endif -%}
         {%- do backfill.update({'staged': staged}) -%}
     {%- endif -%}
     {%- if moves -%} {%- do dbt_backfill.add_range_to_plan(backfill, state, plan, windows) -%} {%- endif -%}

@@ -73,7 +73,8 @@
             'row_count': 'progress.row_count + coalesce(plan.vnode_row_counts[progress.vnode], 0)',
         }) -%}
         {%- for column in positions if not plan.last_range -%}
-            {%- do columns.update({column: 'if(' ~ moves ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')'}) -%}
+            {%- set moved = 'if(' ~ moves ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')' -%}
+            {%- do columns.update({column: moved}) -%}
         {%- endfor -%}
     {%- endif -%}
     {{ return(columns) }}
@@ -82,7 +83,8 @@
 
 {#- Whether two plans make progress tables with the same columns and vnodes. -#}
 {% macro _has_shape_of(left, right) %}
-    {{ return([left.upstream_key, left.key_types, left.vnode_count] == [right.upstream_key, right.key_types, right.vnode_count]) }}
+    {{ return(left.upstream_key == right.upstream_key and left.key_types == right.key_types
+        and left.vnode_count == right.vnode_count) }}
 {% endmacro %}
 
 
@@ -96,6 +98,10 @@
     {{ dbt_backfill.table_clauses(backfill.progress, dbt_backfill.state_table_properties(keys)) }}
     as
     select *
-    from ({{ dbt_backfill.get_not_started_sql(keys, plan.vnode_count, plan.epoch, dbt_backfill.string_literal(plan.backfill_id)) }})
+    from (
+        {{ dbt_backfill.get_not_started_sql(
+            keys, plan.vnode_count, plan.epoch, dbt_backfill.string_literal(plan.backfill_id)
+        ) }}
+    )
     where {{ dbt_backfill.get_fence(backfill, plan) }}
 {%- endmacro %}

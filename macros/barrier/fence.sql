@@ -12,8 +12,8 @@
                 and planned.kind = {{ dbt_backfill.string_literal(plan.kind) }}
             then true
             else raise_error(concat(
-                'backfilled_mv {{ backfill.mv.identifier }}: another run went on while this one executed the barrier {{ plan.epoch }} (',
-                planned.kind, ' of invocation ', planned.invocation_id, ', planned at ', planned.planned_at,
+                'backfilled_mv {{ backfill.mv.identifier }}: another run went on while this one executed the barrier ',
+                '{{ plan.epoch }} (', planned.kind, ' of invocation ', planned.invocation_id, ', planned at ', planned.planned_at,
                 '; committed epoch ', progress.epoch, '). Nothing was written by this run; run again to continue.'
             ))
         end

@@ -25,11 +25,13 @@
     {%- if last.query_hash != backfill.query_hash or last.upstream != backfill.upstream.relation.render() -%}
         {{ return('its query changed') }}
     {%- elif last.unique_key != backfill.options.unique_key -%}
-        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to ' ~ backfill.options.unique_key | join(', ')) }}
+        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to '
+            ~ backfill.options.unique_key | join(', ')) }}
     {%- elif last.vnode_count != backfill.options.vnode_count -%}
         {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
     {%- elif last.get('time_zone') and last.time_zone != state.time_zone -%}
-        {{ return("the session's time zone, on which its query depends, changed from " ~ last.time_zone ~ ' to ' ~ state.time_zone) }}
+        {{ return("the session's time zone, on which its query depends, changed from " ~ last.time_zone
+            ~ ' to ' ~ state.time_zone) }}
     {%- elif not backfill.explained -%}
         {%- do backfill.update({
             'key': dbt_backfill.get_plan_keys(last),

@@ -74,7 +74,9 @@
 {#- Find the bounds of the next ranges by one pass over the keys that remain. -#}
 {% macro plan_bounds(backfill, state, plan) %}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count} -%}
+    {%- set remaining = {
+        'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
+    } -%}
     {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, backfill.key) -%}
     {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, '(select count(*) from ' ~ read ~ ')', state.row_count, backfill.key, backfill.options.backfill_rate_limit

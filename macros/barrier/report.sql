@@ -12,7 +12,9 @@
             {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
         {%- endif -%}
         {%- if plan.kind == 'reanchor' -%} {%- do parts.append('re-anchored: ' ~ plan.reason) -%} {%- endif -%}
-        {%- if counts -%} {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%} {%- endif -%}
+        {%- if counts -%}
+            {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%}
+        {%- endif -%}
         {%- do parts.append('version ' ~ plan.upstream_version) -%}
     {%- endif -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
@@ -84,6 +86,7 @@
             upstream_version=result.state.get('upstream_version')
         )) -%}
     {%- else -%}
-        {%- do store_raw_result('main', message=result.message, code='BARRIER', rows_affected=(result.rows_backfilled + result.changed + result.deleted) | string) -%}
+        {%- set rows = result.rows_backfilled + result.changed + result.deleted -%}
+        {%- do store_raw_result('main', message=result.message, code='BARRIER', rows_affected=rows | string) -%}
     {%- endif -%}
 {% endmacro %}

@@ -83,7 +83,8 @@
     {%- if plan.kind == 'abandon' or (readable and (not rebuild or plan.kind == 'reset')) -%}
         {{ return(plan) }}
     {%- endif -%}
-    {{ return(dbt_backfill.abandon_plan(backfill, plan, rebuild or 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read')) }}
+    {%- set unreadable = 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
+    {{ return(dbt_backfill.abandon_plan(backfill, plan, rebuild if readable else unreadable)) }}
 {% endmacro %}
 
 
@@ -97,7 +98,8 @@
         {%- set counts = dbt_backfill.run_reanchor(backfill, state, plan) -%}
     {%- elif plan.kind == 'advance' -%}
         {%- if not backfill.staged and dbt_backfill._has_changes(state, plan) -%}
-            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan, dbt_backfill.get_plan_keys(plan))}) -%}
+            {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan, keys)}) -%}
         {%- endif -%}
         {%- if backfill.staged and backfill.staged.count -%}
             {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}

@@ -16,7 +16,8 @@
     {%- if reads_nothing -%}
         {%- set state = dbt_backfill.observe_state(backfill) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, state) -%} {%- endif -%}
-        {%- do store_raw_result('main', message='NO-OP (' ~ ('--empty' if flags.EMPTY else '--sample') ~ ')', code='NO-OP', rows_affected='0') -%}
+        {%- set flag = '--empty' if flags.EMPTY else '--sample' -%}
+        {%- do store_raw_result('main', message='NO-OP (' ~ flag ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
         {%- do dbt_backfill.store_result_of_run(dbt_backfill.run_barriers(backfill, rebuild)) -%}

@@ -15,8 +15,8 @@
     {%- set most = 256 -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
     with share as (
-        select greatest(1, remaining) as remaining, least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / greatest(1, remaining)) as sampled
-        from (select {{ total }} - {{ done }} as remaining)
+        select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled
+        from (select greatest(1, {{ total }} - {{ done }}) as remaining)
     ),
     sample as (
         select *

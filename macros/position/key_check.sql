@@ -26,7 +26,10 @@
             sum(null_keys) as null_keys,
             max({{ 'row_count' if check_key else '0' }}) as most
         from (
-            select hash, {{ 'count(*)' if check_key else '1' }} as row_count, {{ 'count_if(null_key)' if check_key else 'int(null_key)' }} as null_keys
+            select
+                hash,
+                {{ 'count(*)' if check_key else '1' }} as row_count,
+                {{ 'count_if(null_key)' if check_key else 'int(null_key)' }} as null_keys
             from (
                 select
                     {{ dbt_backfill.key_hash_expression(keys) }} as hash,

@@ -14,13 +14,13 @@
         {%- elif operator and operator not in dbt_backfill._row_wise_operators() -%}
             {%- do dbt_backfill.refuse(
                 'its query has ' ~ dbt_backfill._operator_words(operator) ~ ', so it is not a row-wise query',
-                'Keep filters and expressions over the rows of the upstream here, and put the rest into a model downstream of this one'
+                dbt_backfill._keep_it_row_wise()
             ) -%}
         {%- endif -%}
         {%- if modules.re.search('(scalar-subquery|exists|list|lateral-subquery)#\\d+', line) -%}
             {%- do dbt_backfill.refuse(
                 'its query has a subquery, so a row of it depends on more than one row',
-                'Keep filters and expressions over the rows of the upstream here, and put the rest into a model downstream of this one'
+                dbt_backfill._keep_it_row_wise()
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -34,6 +34,11 @@
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
         {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{% macro _keep_it_row_wise() %}
+    {{ return("Keep filters and expressions over the upstream's rows here, and put the rest into a model downstream") }}
 {% endmacro %}
 
 

@@ -15,7 +15,8 @@
         {%- set match = modules.re.match(
             '(?P<upstream>.+?)#(?P<id>\\d+)L?(?: AS ' ~ modules.re.escape(column) ~ '#\\d+L?)?(?:, |\\]$)', projection.rest
         ) -%}
-        {%- if not match or not dbt_backfill._relation_has(explained.optimized, match.group('upstream'), match.group('id')) -%}
+        {%- if not match
+                or not dbt_backfill._relation_has(explained.optimized, match.group('upstream'), match.group('id')) -%}
             {%- do dbt_backfill.refuse(
                 "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
                 'Select the primary key of the upstream unchanged (another name is fine)'
@@ -51,7 +52,8 @@
 {#- Whether the relation that a plan scans has the attribute `name#id`. -#}
 {% macro _relation_has(plan, name, id) %}
     {%- for line in plan -%}
-        {%- if 'Relation' in dbt_backfill._plan_operator(line, loop.first) and modules.re.search('[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]', line) -%}
+        {%- set attribute = '[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]' -%}
+        {%- if 'Relation' in dbt_backfill._plan_operator(line, loop.first) and modules.re.search(attribute, line) -%}
             {{ return(true) }}
         {%- endif -%}
     {%- endfor -%}

@@ -17,8 +17,9 @@
 {% macro delta_read_upstream(relation, since) %}
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('upstream_version') is not none -%}
-    {%- if known and (log | last).version > since.upstream_version | int and log[0].version >= since.upstream_version | int -%}
-        {%- set log = dbt_backfill._read_delta_log(relation, log[0].version - since.upstream_version | int + 10) -%}
+    {%- set missing = (log | last).version - since.upstream_version | int if known else 0 -%}
+    {%- if missing > 0 -%}
+        {%- set log = dbt_backfill._read_delta_log(relation, log | length + missing) -%}
     {%- endif -%}
     {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first | default(none) if known else none -%}
     {%- set same_table = start and start.committed_at == since.upstream_committed_at -%}
