@@ -18,7 +18,7 @@ from exactness.upstream import COMMIT_KINDS
 
 MODES = ("arrangement", "no_shuffle", "snapshot")
 LIMITS = (3, 1, 10, None, 0)
-FAULTS = (None, "crash before", "crash after", "submitted twice")
+FAULTS = ("crash after", "crash before", "crash inside", "submitted twice")
 UPSTREAM_CLAUSES = ("", "partitioned by (label)", "cluster by (amount)")
 
 
@@ -104,15 +104,15 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
         vnodes_seed=draw(_seeds) if chance >= 16 else None,
         full_refresh=chance == 13,
         fault=fault,
-        fault_at=draw(st.integers(0, 45)) if fault else 0,
+        fault_at=draw(st.integers(0, 25)) if fault else 0,
     )
 
 
 @st.composite
-def histories(draw: st.DrawFn, faulty: bool = True, barriers: int = 6) -> History:
-    """Histories of up to `barriers` runs, with commits before and between them."""
+def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
+    """Histories of up to `runs` runs, with commits before and between them."""
     key = tuple(draw(st.lists(st.sampled_from(list(KEY_TYPES)), min_size=1, max_size=3)))
-    modes = draw(st.lists(st.sampled_from(MODES), min_size=2, max_size=2, unique=True))
+    modes = draw(st.lists(st.sampled_from(MODES), min_size=1, max_size=2, unique=True))
     models = tuple(
         Model(
             mode=mode,
@@ -123,7 +123,7 @@ def histories(draw: st.DrawFn, faulty: bool = True, barriers: int = 6) -> Histor
         for mode in modes
     )
     steps: list[Step] = list(draw(st.lists(_commits, max_size=2)))
-    for number in range(draw(st.integers(3, barriers))):
+    for number in range(draw(st.integers(2, runs))):
         steps.append(draw(_runs(len(models), faulty)))
         if faulty and number and draw(st.integers(0, 3)) == 0:
             steps.append(Stalled(draw(_seeds)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from exactness.queries import QUERIES
 from exactness.upstream import KeySpace, draw_commit, draw_rows
 from support.project import Crash, Proceed, Project, RunFailed
 
-WRITES = ("merge", "insert", "create", "update", "delete", "drop", "alter", "replace", "truncate")
+WRITES = ("merge", "insert", "create", "replace", "update", "delete", "truncate", "drop", "alter")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Ran:
 class Fault:
     """Strikes once, at the statement of its number; records what is written all along."""
 
+    project: Project
     kind: str | None
     at: int
     written: list[str] = field(default_factory=list)
@@ -63,17 +65,23 @@ class Fault:
     def __call__(self, sql: str, proceed: Proceed) -> None:
         strikes = self.kind is not None and self.seen == self.at
         self.seen += 1
-        if _first_word(sql) in WRITES:
-            self.written.append(sql)
+        writing = [part for part in statements_of(sql) if _first_word(part) in WRITES]
+        self.written += writing
         if strikes and self.kind == "crash before":
-            self.crashed = True
-            raise Crash(f"before statement {self.at}")
+            self._crash("before")
+        if strikes and self.kind == "crash inside" and len(writing) > 1:
+            for part in writing[:-1]:
+                self.project.sql(part)
+            self._crash("inside")
         proceed()
         if strikes and self.kind == "crash after":
-            self.crashed = True
-            raise Crash(f"after statement {self.at}")
-        if strikes and self.kind == "submitted twice" and _first_word(sql) in WRITES:
+            self._crash("after")
+        if strikes and self.kind == "submitted twice" and writing:
             proceed()
+
+    def _crash(self, where: str) -> None:
+        self.crashed = True
+        raise Crash(f"{where} statement {self.at}")
 
 
 @dataclass
@@ -165,7 +173,7 @@ class Player:
             zip(self.followers, self.history.models, strict=True)
         ):
             follower.write(**self._config(step, number, model))
-        fault = Fault(step.fault, step.fault_at)
+        fault = Fault(self.project, step.fault, step.fault_at)
         began, version = time.time(), self.upstream.version
         arguments = ["--full-refresh"] if step.full_refresh else []
         names = [follower.name for follower in self.followers]
@@ -193,10 +201,8 @@ class Player:
         return config
 
     def _complete(self) -> None:
-        """Runs until nothing is left to do; the second run is for what a crash left undone."""
-        everything = Run(limits=(None,) * len(self.followers), barriers_per_run="all")
-        self._run(everything)
-        self._run(everything)
+        """One run without limits, which also completes what a crash left undone."""
+        self._run(Run(limits=(None,) * len(self.followers), barriers_per_run="all"))
         for follower in self.followers:
             follower.check_complete()
 
@@ -255,11 +261,18 @@ class Player:
             raise Inexact(f"{where}: version {new.version}, newest is {run.upstream_version}")
 
 
+def statements_of(sql: str) -> list[str]:
+    """The statements of a `begin … end` script, or the one that it is."""
+    text = _without_comment(sql)
+    if _first_word(text) != "begin":
+        return [text]
+    inner = text.strip()[len("begin") :].rsplit("end", 1)[0]
+    return [part for part in re.split(r";\s*(?:\n|$)", inner) if part.strip()]
+
+
+def _without_comment(sql: str) -> str:
+    return re.sub(r"^\s*/\*.*?\*/", "", sql, flags=re.DOTALL)
+
+
 def _first_word(sql: str) -> str:
-    lines = [
-        line for line in sql.splitlines() if line.strip() and not line.strip().startswith("--")
-    ]
-    text = " ".join(lines)
-    while text.lstrip().startswith("/*"):
-        text = text.split("*/", 1)[1]
-    return (text.split() or [""])[0].lower()
+    return (sql.split() or [""])[0].lower()
