@@ -65,7 +65,7 @@
 
 {% macro _refuse_missing_state(backfill, existing) %}
     {%- if existing.progress is none and existing.barriers is none
-            and (not existing.mv.is_delta or 'dbt_backfill.id' not in dbt_backfill.read_delta_detail(backfill.mv).properties) -%}
+            and (not dbt_backfill.is_delta(existing.mv) or 'dbt_backfill.id' not in dbt_backfill.read_delta_detail(backfill.mv).properties) -%}
         {%- do dbt_backfill._refuse_foreign_mv(backfill) -%}
     {%- endif -%}
     {%- set missing = [] -%}
@@ -89,7 +89,7 @@
 
 
 {% macro _check_mv_is_ours(backfill, existing) %}
-    {%- if existing.is_view or not existing.is_delta -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- if existing.is_view or not dbt_backfill.is_delta(existing) -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set properties = dbt_backfill.read_delta_detail(backfill.mv).properties -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do backfill.update({'mv_id': properties['dbt_backfill.id'], 'docs': properties.get('dbt_backfill.docs')}) -%}

@@ -8,7 +8,8 @@
         {%- do parts.append('plan given up: ' ~ plan.reason) -%}
     {%- else -%}
         {%- if not state.finished or plan.get('range_row_count') is not none -%}
-            {%- do parts.append('{:,} of {:,} rows'.format(state.row_count, plan.get('upstream_row_count') or 0)) -%}
+            {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
+            {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
             {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
         {%- endif -%}
         {%- if plan.kind == 'reanchor' -%} {%- do parts.append('re-anchored: ' ~ plan.reason) -%} {%- endif -%}

@@ -35,13 +35,27 @@
             'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
             'Read the table under the view, and put what the view computes into this query'
         ) -%}
-    {%- elif not relation.is_delta -%}
+    {%- elif not dbt_backfill.is_delta(relation) -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ name.render() ~ ' is not a Delta table',
             'Only tables that keep their versions can be followed: make it a Delta table'
         ) -%}
     {%- endif -%}
     {{ return({'relation': name, 'kind': 'delta'}) }}
+{% endmacro %}
+
+
+{#-
+    Whether a relation of dbt's cache is a Delta table. One that was built in this same invocation stands there as
+    its materialization returned it, without a provider, so Spark is asked.
+-#}
+{% macro is_delta(relation) %}
+    {%- if relation.is_delta or relation.information -%} {{ return(relation.is_delta) }} {%- endif -%}
+    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ relation.render())
+            if row[0] == 'Provider' -%}
+        {{ return(row[1] == 'delta') }}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 
