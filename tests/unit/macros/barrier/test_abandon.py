@@ -25,13 +25,3 @@ def test_a_plan_is_marked_as_abandoned_and_never_overwritten(abandon: str) -> No
         "reason = 'it\\'s gone'"
     ) in abandon
     assert "insert" not in abandon and "delete" not in abandon
-
-
-@pytest.mark.xfail(strict=True, reason="the range of an abandoned plan is taken for the position")
-def test_an_abandoned_plan_keeps_no_range_that_would_be_taken_for_the_position(
-    abandon: str, render: Callable[..., str], relations: Any
-) -> None:
-    """The position of a uniform state is the range_high of its plan."""
-    position = render("get_state_sql", relations).split(" as position")[0].rsplit(", if(", 1)[1]
-
-    assert "range_high = " in abandon or "range_low" in position

@@ -142,6 +142,10 @@ def test_a_changed_key_is_merged_with_what_the_query_makes_of_its_last_state(mer
     assert "stage.`id` as __bf_key_1, stage.`shard` as __bf_key_2 from `stage` as stage" in sql
 
 
+def test_a_null_key_is_not_merged(merge: Any) -> None:
+    assert "where not (stage.`id` is null or stage.`shard` is null) and" in merge()
+
+
 def test_a_key_that_the_query_no_longer_returns_is_deleted(merge: Any) -> None:
     assert merge().endswith(
         "when matched and changes.`k` is not null then update set * "

@@ -11,7 +11,7 @@ import pytest
 from support.macros import Macros
 
 LOG = [
-    {"version": version, "committed_at": f"10:{version}:00", "operation": "WRITE",
+    {"version": version, "committed_at": f"2024-05-01 10:{version}:00", "operation": "WRITE",
      "parameters": ""} for version in [17, 16, 15]
 ]  # fmt: skip
 
@@ -44,7 +44,10 @@ def choose(
     ) -> Any:
         options.update(set or {})
         log = [entry for entry in LOG if entry["version"] <= version]
-        upstream = {"version": version, "id": "u1", "log": log, "complete": True}
+        kept = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+        upstream = {
+            "version": version, "id": "u1", "log": log, "complete": True, "properties": kept,
+        }  # fmt: skip
         return macros.call(
             "choose_plan", backfill, make_state(**state), {**upstream, **(observed or {})}, rebuild
         )
@@ -56,8 +59,10 @@ FINISHED = {"finished": True, "any_finished": True}
 NEW = {"position": None, "upstream_version": None, "row_count": 0}
 
 
-def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any) -> None:
+def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any, macros: Macros) -> None:
     plan = choose()
+
+    assert macros.context["explained"] == [1]
 
     assert (plan["kind"], plan["epoch"], plan["upstream_version"]) == ("advance", 3, "17")
     assert plan["range_row_count"] == 4
@@ -107,6 +112,18 @@ def test_the_first_barrier_reads_no_changes(choose: Any, backfill: Any) -> None:
     assert backfill["staged"] is None
 
 
+@pytest.mark.parametrize(
+    "state", [{"uniform": False}, {"any_finished": True}], ids=["some moved", "some finished"]
+)
+def test_changes_are_read_as_soon_as_any_vnode_has_moved(
+    choose: Any, macros: Macros, backfill: Any, state: Any
+) -> None:
+    macros.results = [[['{"moving": [1]}']]]
+    choose(position=None, **state)
+
+    assert backfill["staged"]["name"] == "`s`"
+
+
 def test_there_is_nothing_to_do_once_the_selected_vnodes_have_finished(
     choose: Any, macros: Macros
 ) -> None:
@@ -126,6 +143,38 @@ def test_the_mode_snapshot_stays_at_its_first_version_until_all_vnodes_have_fini
     assert backfill["staged"] is None
     assert choose(set=mode, **FINISHED)["upstream_version"] == "17"
     assert choose(set=mode, **NEW)["upstream_version"] == "17"
+
+
+def test_the_mode_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
+    choose: Any, macros: Macros
+) -> None:
+    mode = {"backfill_mode": "snapshot"}
+    macros.stub("find_upstream_gap", lambda upstream, observed, committed: None)
+    macros.stub("is_upstream_readable", lambda upstream, observed, version, id: version != "16")
+    plan = choose(set=mode)
+
+    assert (plan["kind"], plan["upstream_version"]) == ("reanchor", "17")
+    assert plan["reason"] == "the version 16 of the snapshot can no longer be read"
+    assert choose(set=mode, **FINISHED)["kind"] == "advance"
+    assert choose(set={"backfill_mode": "arrangement"})["kind"] == "advance"
+
+
+def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused: Any) -> None:
+    with refused(
+        "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position. "
+        "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh."
+    ):
+        choose(set={"backfill_mode": "no_shuffle"}, uniform=False, position=None)
+
+
+def test_the_mode_no_shuffle_goes_on_while_vnodes_agree(choose: Any) -> None:
+    assert choose(set={"backfill_mode": "no_shuffle"})["range_row_count"] == 4
+
+
+def test_a_full_refresh_brings_differing_vnodes_back_to_one_position(choose: Any) -> None:
+    mode = {"backfill_mode": "no_shuffle"}
+
+    assert choose(set=mode, rebuild="full refresh", uniform=False)["kind"] == "reset"
 
 
 def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> None:

@@ -244,7 +244,9 @@ def test_what_is_known_by_then_is_noted_once_in_this_very_plan(
     commit_barrier(3, "p3", counts={"changed": 5, "deleted": 2})
     sql = " ".join(macros.statements[0].sql.split())
 
-    assert "barriers.epoch = 3 and barriers.plan_id = 'p3' " in sql
+    assert (
+        "on barriers.epoch = committed.epoch and barriers.epoch = 3 and barriers.plan_id = 'p3' "
+    ) in sql
     assert (
         "when matched and barriers.committed_at is null then update set "
         "committed_at = current_timestamp(), changed_row_count = 5, deleted_row_count = 2;"
@@ -256,7 +258,8 @@ def test_counts_are_zero_where_the_format_does_not_tell(
 ) -> None:
     commit_barrier(3, "p3")
 
-    assert "changed_row_count = 0" in macros.statements[0].sql
+    sql = macros.statements[0].sql
+    assert "changed_row_count = 0," in sql and "deleted_row_count = 0;" in sql
 
 
 def test_staged_changes_are_dropped_with_the_commit(macros: Macros, commit_barrier: Any) -> None:

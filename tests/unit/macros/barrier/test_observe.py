@@ -53,11 +53,24 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     macros: Macros, observe: Observe, exist: str
 ) -> None:
     """The creation of the tables begins with the barriers table, and a run may have died then."""
+    explained: list[Any] = []
+    macros.stub("explain_backfill", explained.append)
     state = observe(exist)
 
-    assert state["missing"] and state["epoch"] == 0
-    assert (state["uniform"], state["finished"], state["row_count"]) == (True, False, 0)
-    assert (state["committed"]["kind"], state["committed"]["epoch"]) == ("create", 0)
+    committed = state.pop("committed")
+    assert state.pop("backfill_id") == committed["backfill_id"]
+    assert state == {
+        "missing": True,
+        "epoch": 0,
+        "uniform": True,
+        "finished": False,
+        "any_finished": False,
+        "dirty": False,
+        "row_count": 0,
+    }
+    assert (committed["kind"], committed["epoch"]) == ("create", 0)
+    assert (committed["next_bounds"], committed["bounds_complete"]) == ([], False)
+    assert len(explained) == 1
     assert macros.statements == []
 
 
@@ -170,8 +183,8 @@ def test_a_damaged_progress_table_is_refused(
 def create(macros: Macros, backfill: Any) -> Any:
     """Creates an MV for the state of one about to be created; returns both and what was created."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.context["persist_constraints"] = lambda relation, model: None
     created: list[Any] = []
+    macros.context["persist_constraints"] = lambda relation, model: created.append(relation)
 
     def create_state(relations: Any, plan: Any, columns: Any) -> str:
         created.append((plan["epoch"], columns))
@@ -197,6 +210,7 @@ def test_a_created_mv_has_the_id_that_stands(create: Any, backfill: Any) -> None
     assert state["backfill_id"] == state["committed"]["backfill_id"] == "standing"
     assert backfill["created"]
     assert created[0][0] == 0
+    assert created[1] == backfill["mv"]  # its constraints
 
 
 @pytest.mark.parametrize("columns", [("k", "v", "v"), ("k", "v", "V")])

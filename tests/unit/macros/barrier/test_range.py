@@ -52,6 +52,10 @@ def test_vnodes_that_differ_move_from_the_lowest_of_their_positions(
     assert sql.endswith("from lake.mv__progress where not backfill_finished )")
     assert "min(struct(`id`, `shard`)) as low" in sql
     assert "bool_and(`id` is not null) as started" in sql
+    assert (
+        "'low', if(started, array(concat(cast(low.`id` as string), 'L'), "
+        "concat(cast(low.`shard` as string), '')), null)"
+    ) in sql
 
 
 def test_selected_vnodes_that_differ_are_the_only_ones_to_move(
@@ -171,13 +175,10 @@ def add_range(
 
 
 def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macros: Macros) -> None:
-    plan, _ = add_range([500], rate_limit=None)
+    plan, _ = add_range([500], rate_limit=None, windows={"moving": [0], "low": ["0", "3"]})
 
-    assert (plan["last_range"], plan["range_low"], plan["range_high"]) == (
-        True,
-        ["1", "2"],
-        ["1", "2"],
-    )
+    assert plan["last_range"]
+    assert plan["range_low"] == plan["range_high"] == ["0", "3"]
     assert macros.statements == []
 
 
@@ -205,6 +206,23 @@ def test_bounds_are_found_where_none_is_stored(add_range: Any, macros: Macros) -
     assert len(checked) == 1
     assert "row_number() over" in macros.statements[0].sql
     assert "lake.up version as of 17" in macros.statements[0].sql
+
+
+def test_bounds_are_looked_for_in_all_that_remains(add_range: Any, macros: Macros) -> None:
+    add_range(
+        [9],
+        bounds=[["3", "3"]],
+        next_bounds=[],
+        bounds_complete=False,
+        windows={"moving": None, "low": ["0", "3"]},
+    )
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert (
+        "from (select * from lake.up version as of 17 as source where ((source.`id` >= 0 and "
+        "(source.`id` > 0 or (source.`id` = 0 and source.`shard` > 3)))))"
+    ) in sql
+    assert "(select count(*) from lake.up version as of 17) - 40" in sql  # rows read so far
 
 
 @pytest.mark.parametrize(("counted", "passes"), [(12, 0), (13, 1)])
@@ -256,7 +274,7 @@ def test_keys_that_are_in_order_are_counted_in_one_statement(
     assert len(macros.statements) == 1
 
 
-@pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (12, "12 rows with a null")])
+@pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (2, "2 rows with a null")])
 def test_null_keys_are_refused(check_keys: Any, refused: Any, count: int, rows: str) -> None:
     with refused(
         f"lake.up has {rows} in id, shard, in version 17. Give these rows a key or delete them; a "
@@ -275,6 +293,16 @@ def test_duplicate_keys_are_refused_with_examples(check_keys: Any, refused: Any)
 
 def test_two_keys_with_one_hash_are_not_duplicates(check_keys: Any) -> None:
     assert check_keys([], duplicates=True)["row_count"] == 9
+
+
+def test_the_keys_of_a_range_are_checked_together_with_null_ones(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    macros.stub("check_keys", lambda backfill, plan, read, scan: scan)
+    scan = macros.call("check_range", backfill, make_state(), make_plan(range_high=["5", "6"]))
+
+    assert "source.`id` <= 5" in scan
+    assert scan.strip().endswith(") or (source.`id` is null or source.`shard` is null)")
 
 
 # -- the statement ----------------------------------------------------------------------------

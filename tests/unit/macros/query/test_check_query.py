@@ -134,11 +134,16 @@ Project [th#1, th#1]
    +- {operator}
       +- #
 """
-    with refused(
-        f"its query has {words}, so it is not a row-wise query. Keep filters and expressions over "
-        "the rows of the upstream here, and put the rest into a model downstream of this one."
-    ):
+    with refused(f"its query has {words}, so it is not a row-wise query. "):
         check(plan)
+
+
+def test_a_refusal_tells_where_to_put_what_is_not_row_wise(check: Check, refused: Any) -> None:
+    with refused(
+        "its query has a DISTINCT, so it is not a row-wise query. Keep filters and expressions "
+        "over the upstream's rows here, and put the rest into a model downstream."
+    ):
+        check("Distinct\n+- #")
 
 
 @pytest.mark.parametrize("prefix", ["+- ", ":- ", ":  +- ", "   :  :- "])
@@ -232,8 +237,7 @@ def test_a_function_that_is_random_or_depends_on_time_session_or_place_is_refuse
 
     with refused(
         f"its query uses {name}(), which gives another value when the same row is read again. "
-        "Take the value from a column of the upstream, or add it in a model downstream of this "
-        "one."
+        "Take the value from a column of the upstream, or add it in a model downstream"
     ):
         check(_with(printed), f"select th, {call} as c from lake.up")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from support.macros import Macros
 
@@ -23,6 +27,34 @@ def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
     assert "from lake.mv__progress" in sql
     assert "from lake.mv__barriers) as committed on committed.epoch = progress.epoch " in sql
     assert sql.endswith("from lake.mv__barriers) as planned on planned.epoch = progress.epoch + 1")
+
+
+@pytest.mark.parametrize(
+    ("uniform", "kind", "position"),
+    [
+        (1, "advance", "high"),
+        (1, "reanchor", "high"),
+        (1, "create", "high"),
+        (1, "abandon", "low"),  # its range was not read
+        (0, "advance", None),
+    ],
+)
+def test_the_position_is_where_the_range_of_the_committed_plan_ends(
+    render: Callable[..., str],
+    relations: Any,
+    sqlite: sqlite3.Connection,
+    uniform: int,
+    kind: str,
+    position: str | None,
+) -> None:
+    sql = render("get_state_sql", relations)
+    (expression,) = re.findall(r"planned\.plan as planned, (case .* end) as position,", sql)
+    state = (
+        f"select {uniform} as uniform, '{kind}' as kind, 'low' as range_low, 'high' as range_high"
+    )
+    expression = re.sub(r"\b(progress|committed\.plan)\.", "", expression)
+
+    assert sqlite.execute(f"select {expression} from ({state})").fetchone() == (position,)
 
 
 def test_vnodes_agree_if_they_differ_in_nothing_but_their_row_counts(

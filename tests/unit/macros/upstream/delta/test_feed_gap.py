@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +31,9 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
     log |= {entry["version"]: entry for entry in entries}
     newest_first = [log[version] for version in sorted(log, reverse=True)]
     version = newest_first[0]["version"]
-    return {"version": version, "id": "u1", "complete": True, "log": newest_first, **changes}
+    kept = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+    table = {"version": version, "id": "u1", "complete": True, "log": newest_first}
+    return {**table, "properties": kept, **changes}
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
@@ -223,3 +226,68 @@ def test_the_time_of_a_version_may_have_fractions(readable: Callable[..., bool])
     next(e for e in table["log"] if e["version"] == 6)["committed_at"] = "2024-05-01 06:00:00.001"
 
     assert readable(table, 5)
+
+
+# -- retention --------------------------------------------------------------------------------
+
+
+def _aged(retention: str | None, *days: float) -> Table:
+    """A table whose versions 3, 4, … were committed so many days ago."""
+    properties = {"delta.deletedFileRetentionDuration": retention} if retention else {"other": "1"}
+    table = _table(properties=properties)
+    table["log"] = table["log"][-len(days) :]
+    table["version"] = table["log"][0]["version"]
+    for entry, age in zip(reversed(table["log"]), days, strict=True):
+        entry["committed_at"] = str(datetime.now() - timedelta(days=age))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("retention", "oldest"),
+    [
+        (None, 5),  # a week
+        ("interval 1 week", 5),
+        ("interval 2 weeks", 4),
+        ("interval 40 days", 3),
+        ("interval 120 hours", 5),
+        ("interval 1 day", 7),
+        ("interval 1 week 5 days", 4),
+        ("INTERVAL 10 DAYS", 4),
+    ],
+)
+def test_delta_reads_no_version_past_its_retention(
+    readable: Callable[..., bool], retention: str | None, oldest: int
+) -> None:
+    """Also where nothing was vacuumed; the current version is always read."""
+    table = _aged(retention, 20, 9, 3, 1.5, 1.2)
+
+    assert [v for v in range(3, 8) if readable(table, v)] == list(range(oldest, 8))
+
+
+def test_the_current_version_is_read_however_old(readable: Callable[..., bool]) -> None:
+    assert readable(_aged("interval 1 day", 99, 98, 97), 5)
+
+
+def test_the_retention_is_asked_for_only_where_a_version_is_older_than_a_day(
+    macros: Macros, readable: Callable[..., bool]
+) -> None:
+    asked: list[Any] = []
+    macros.stub(
+        "read_delta_detail",
+        lambda relation: (
+            asked.append(relation)
+            or {"properties": {"delta.deletedFileRetentionDuration": "interval 1 day"}}
+        ),
+    )
+    young = {**_aged(None, 0.9, 0.5, 0.1), "properties": None, "relation": "lake.up"}
+    old = {**_aged(None, 3, 2, 0.1), "properties": None, "relation": "lake.up"}
+
+    assert readable(young, 3) and asked == []
+    assert not readable(old, 3) and asked == ["lake.up"]
+
+
+def test_changes_past_the_retention_are_a_gap(gap: Callable[..., Any]) -> None:
+    table = _aged("interval 1 week", 20, 9, 3)
+
+    assert gap(table, since=3) == "the changes since version 3 were vacuumed"
+    assert gap(table, since=4) is None
