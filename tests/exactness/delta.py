@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 from deltalake import DeltaTable, QueryBuilder
 
 from support.project import Project
@@ -23,6 +23,11 @@ RowsOfVersions = dict[int, Counter[tuple[Any, ...]]]
 def location(project: Project, table: str) -> Path:
     """Where Spark keeps a managed table of the project's schema."""
     return project.lake.directory / "warehouse" / f"{project.schema}.db" / table
+
+
+def write_timestamps_for_all_readers(project: Project) -> None:
+    """Spark's default, INT96, is read as nanoseconds by others: only the years 1677 to 2262."""
+    project.lake.spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 def newest_version(path: Path) -> int:

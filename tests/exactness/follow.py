@@ -25,6 +25,7 @@ from exactness.delta import (
     newest_version,
     rows_of_versions,
     rows_of_versions_in_spark,
+    write_timestamps_for_all_readers,
 )
 from exactness.keys import literal
 from exactness.oracle import (
@@ -77,6 +78,7 @@ class Upstream:
         """A new table; `rows` are its first commit after the creation."""
         columns = ", ".join(f"{column} {sql}" for column, sql in schema.columns.items())
         listed = ", ".join(f"'{n}' = '{v}'" for n, v in {**TABLE_PROPERTIES, **properties}.items())
+        write_timestamps_for_all_readers(project)
         upstream = cls(project, name, schema)
         project.sql(
             f"create table {upstream.table} ({columns}) using delta {clause}"

@@ -54,12 +54,11 @@ def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
     updates: list[Event] = []
     inserts: list[Event] = []
     for change in changes:
-        if change.old is None and change.new is None:
-            continue
-        if change.old is None:
+        if change.new is None:
+            if change.old is not None:
+                deletes.append((Op.DELETE, change.old))
+        elif change.old is None:
             inserts.append((Op.INSERT, change.new))
-        elif change.new is None:
-            deletes.append((Op.DELETE, change.old))
         elif key_of(change.old) != key_of(change.new) and key_of(change.new) in freed:
             deletes.append((Op.DELETE, change.old))
             inserts.append((Op.INSERT, change.new))
