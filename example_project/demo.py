@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ class Demo:
         self.screen = screen
         self.begun = time.monotonic()
         self.dbt = Dbt()
+        self.dbt.watch_interrupts()
         self.comparisons: list[Comparison] = []
         self.barrier_seconds: list[float] = []
 
@@ -106,6 +108,7 @@ class Demo:
             self.dbt.invoke("deps")
             self.dbt.reuse_manifest()
             self.dbt.invoke("debug", "--connection")
+            self.dbt.watch_interrupts()
             self.lake = Lake()
             step.append(f"Spark {self.lake.spark.version} started")
         with self.step("writing the schedule") as step:
@@ -200,12 +203,15 @@ def main() -> int:
         return 1
     shutil.rmtree(LAKE, ignore_errors=True)
     console = take_over_output()
+    demo = Demo(Screen(console))
     try:
-        return 0 if Demo(Screen(console)).run() else 1
-    except KeyboardInterrupt:
-        console.print("\nStopped. The next start begins again with an empty lake.")
-        return 130
-    except StepError as error:
+        return 0 if demo.run() else 1
+    except (Exception, KeyboardInterrupt) as error:
+        if demo.dbt.interrupted:
+            console.print("\nStopped. The next start begins again with an empty lake.")
+            return 130
+        if not isinstance(error, StepError):
+            traceback.print_exc()
         console.print(f"\n{error}", style="red", markup=False)
         console.print(f"More is in example_project/{LOG} and example_project/logs/dbt.log.")
         return 1

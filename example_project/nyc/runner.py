@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
 from typing import Any
 
 from dbt.cli.main import dbtRunner
@@ -16,6 +18,7 @@ class Dbt:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.interrupted = False
         self.runner = dbtRunner(callbacks=[self._keep_line])
 
     def _keep_line(self, event: Any) -> None:
@@ -36,6 +39,20 @@ class Dbt:
             messages = [result.message for result in results if result.status != "success"]
             raise StepError("\n".join(filter(None, messages)) or str(outcome.exception))
         return outcome.result
+
+    def watch_interrupts(self) -> None:
+        """Note Ctrl-C in ``self.interrupted``. Call it again after Spark has set a handler.
+
+        A statement that Ctrl-C cancels ends in an error of Spark's, which tells nothing of Ctrl-C.
+        """
+        previous = signal.getsignal(signal.SIGINT)
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.interrupted = True
+            if callable(previous):
+                previous(number, frame)
+
+        signal.signal(signal.SIGINT, note)
 
     def reuse_manifest(self) -> None:
         """Parse once; every later command starts from this manifest."""

@@ -40,7 +40,14 @@ class Screen:
         """Show ``text`` and the time: a spinner on a terminal, a line now and then elsewhere."""
         if self.console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            with Progress(*columns, console=self.console, transient=True) as progress:
+            # What dbt prints goes to the log; rich would bring it back to the screen.
+            with Progress(
+                *columns,
+                console=self.console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            ) as progress:
                 progress.add_task(text)
                 yield
             return
