@@ -65,7 +65,6 @@ def test_a_reset_tells_why(report: Callable[..., str]) -> None:
     assert line == "mv [BARRIER 3 · 0.0 % · emptied: full refresh · 4 s]"
 
 
-@pytest.mark.xfail(strict=True, reason="the range that was not read is taken for one that was")
 def test_an_abandoned_plan_tells_why(report: Callable[..., str]) -> None:
     line = report({"kind": "abandon", "reason": "version 17 was vacuumed"})
 

@@ -20,8 +20,12 @@ def run(
 ) -> Callable[..., Any]:
     """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
     macros.context["rebuilds"] = []
+    macros.context["reported"] = []
     macros.stub("find_query_change", lambda backfill, state: None)
-    macros.stub("report_barrier", lambda backfill, barrier: None)
+    macros.stub(
+        "report_barrier",
+        lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
+    )
     macros.stub("create_backfill", lambda backfill, state: state.update(missing=False))
 
     def run(
@@ -32,10 +36,12 @@ def run(
     ) -> Any:
         options["barriers_per_run"] = barriers_per_run
         left = list(kinds)
+        asked_in_vain: list[Any] = []
 
         def run_barrier(backfill: Any, state: Any, rebuild: Any) -> Any:
             if not left:
-                return None
+                assert not asked_in_vain, "asked again after there was nothing left to do"
+                return asked_in_vain.append(state)
             macros.context["rebuilds"].append(rebuild)
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=5)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
@@ -55,6 +61,12 @@ def test_a_run_is_one_barrier_unless_more_are_asked_for(run: Any) -> None:
 
     assert len(result["left"]) == 2
     assert (result["message"], result["barriers"]) == ("BARRIER 3 (40.0 %)", 1)
+
+
+def test_every_barrier_is_reported(run: Any, macros: Macros) -> None:
+    run("abandon", "reanchor", "advance", barriers_per_run=2)
+
+    assert macros.context["reported"] == ["abandon", "reanchor", "advance"]
 
 
 def test_a_run_has_as_many_barriers_as_are_asked_for_and_adds_up_their_counts(run: Any) -> None:
@@ -87,7 +99,10 @@ def test_a_reset_and_an_abandoned_plan_do_not_count_as_barriers(run: Any, kind: 
 
 
 def test_a_reanchor_counts_as_a_barrier(run: Any) -> None:
-    assert len(run("reanchor", "advance", barriers_per_run=1)["left"]) == 1
+    result = run("reanchor", "advance", barriers_per_run=1)
+
+    assert len(result["left"]) == 1
+    assert (result["rows_backfilled"], result["changed"], result["deleted"]) == (0, 0, 0)
 
 
 def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
@@ -238,8 +253,9 @@ def test_a_reanchor_is_the_only_step_of_its_barrier(execute: Any) -> None:
     assert execute(plan={"kind": "reanchor"}) == (["reanchor"], {"changed": 7})
 
 
-def test_a_reset_is_the_only_step_of_its_barrier(execute: Any) -> None:
+def test_a_reset_is_the_only_step_of_its_barrier(execute: Any, backfill: Any) -> None:
     assert execute(plan={"kind": "reset"}) == (["reset"], {})
+    assert backfill["created"]  # its comments have to be written again
 
 
 def test_an_abandoned_plan_takes_no_step(execute: Any) -> None:
@@ -302,12 +318,16 @@ def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any)
 
 
 def test_a_plan_that_stands_is_executed_and_none_is_chosen(
-    barrier: Any, macros: Macros, make_plan: Callable[..., Any]
+    barrier: Any, macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
+    """What was staged in the barrier before is not used for it."""
     macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
-    result, asked = barrier(planned=make_plan(plan_id="left"))
+    backfill["staged"] = {"name": "`older`", "count": 1}
+    result, asked = barrier(planned=make_plan(plan_id="left"), committed={"plan_id": "p2b"})
 
     assert result["plan"]["plan_id"] == "left"
+    assert asked["staged"] is None
+    assert backfill["committed"] == {"plan_id": "p2b"}
     assert asked["committed"] == ("left", {"changed": 1}, None)
 
 
