@@ -95,3 +95,31 @@ def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(macros: Macros
 
     assert macros.call("get_upstream_read", upstream, "7") == "lake.up version as of 7"
     assert "table_changes('lake.up', 8, 9)" in macros.call("get_upstream_changes", upstream, "7", 9)
+
+
+@pytest.mark.parametrize(
+    ("known", "provider", "is_delta"),
+    [
+        ({"is_delta": True, "information": "Provider: delta"}, None, True),
+        ({"is_delta": True}, None, True),
+        ({"is_delta": False, "information": "Provider: parquet"}, None, False),
+        ({}, "delta", True),
+        ({}, "parquet", False),
+    ],
+)
+def test_spark_is_asked_for_the_format_of_a_table_that_was_built_in_the_same_invocation(
+    macros: Macros, known: dict[str, Any], provider: str | None, is_delta: bool
+) -> None:
+    """dbt's cache has it as its materialization returned it, without what Spark says of it."""
+    relation = SparkRelation.create(schema="lake", identifier="up", type="table", **known)
+    macros.results = [[["id", "bigint", None], ["Provider", provider, ""], ["Owner", "me", ""]]]
+
+    assert macros.call("is_delta", relation) is is_delta
+    assert len(macros.statements) == (provider is not None)
+
+
+def test_a_table_that_spark_tells_no_format_of_is_not_a_delta_table(macros: Macros) -> None:
+    relation = SparkRelation.create(schema="lake", identifier="up", type="table")
+    macros.results = [[["id", "bigint", None]]]
+
+    assert macros.call("is_delta", relation) is False
