@@ -77,9 +77,7 @@ def main() -> None:
     )
     rows = load_lineitem(project, options.scale, directory)
     console.print(f"lineitem: {rows:,} rows")
-    project.write(
-        {name: config + QUERY for name, config in MODELS.items()}, sources=["lineitem"]
-    )
+    project.write({name: config + QUERY for name, config in MODELS.items()}, sources=["lineitem"])
     table = Table("round", "create table as", "first run", "ratio")
     ratios = []
     for number in range(options.rounds + 1):

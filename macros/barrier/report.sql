@@ -30,7 +30,9 @@
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
     {%- set rows = barrier.plan.get('range_row_count') -%}
-    {%- if not rows or barrier.state.finished or barrier.plan.get('vnodes') is not none -%} {{ return(took) }} {%- endif -%}
+    {%- if not rows or barrier.plan.kind != 'advance' or barrier.state.finished or barrier.plan.get('vnodes') is not none -%}
+        {{ return(took) }}
+    {%- endif -%}
     {%- set left = [1, ((barrier.plan.upstream_row_count - barrier.state.row_count) / rows) | round(0, 'ceil') | int] | max -%}
     {{ return(took ~ ', ' ~ '{:,}'.format(left) ~ (' barriers' if left > 1 else ' barrier')
         ~ ' left (about ' ~ dbt_backfill._duration_text(left * barrier.seconds) ~ ')') }}

@@ -14,24 +14,11 @@
     {%- elif not rebuild -%}
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) -%}
     {%- endif -%}
-    {%- for _ in range(100000) if not run.done -%}
-        {%- if run.barriers == backfill.options.barriers_per_run -%}
-            {%- set run.done = true -%}
-        {%- else -%}
-            {%- set barrier = dbt_backfill.run_barrier(backfill, run.state, run.rebuild) -%}
-            {%- if barrier is none -%}
-                {%- set run.done = true -%}
-                {%- set run.plan = none -%}
-            {%- else -%}
-                {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
-                {%- set run.state, run.plan = barrier.state, barrier.plan -%}
-                {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
-                {%- set run.barriers = run.barriers + (0 if run.plan.kind in ['reset', 'abandon'] else 1) -%}
-                {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0 if run.plan.kind == 'advance' else 0) -%}
-                {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
-                {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
-            {%- endif -%}
-        {%- endif -%}
+    {#- Jinja has no while: two loops, so that few turns are idle. -#}
+    {%- for _ in range(1000) if not run.done -%}
+        {%- for _ in range(1000) if not run.done -%}
+            {%- do dbt_backfill._run_next_barrier(backfill, run) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- if run.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {{ return({
@@ -39,6 +26,25 @@
         'state': run.state, 'plan': run.plan, 'barriers': run.barriers,
         'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
+{% endmacro %}
+
+
+{#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
+{% macro _run_next_barrier(backfill, run) %}
+    {%- set barrier = dbt_backfill.run_barrier(backfill, run.state, run.rebuild) -%}
+    {%- set run.plan = barrier.plan if barrier else none -%}
+    {%- if barrier is none -%}
+        {%- set run.done = true -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
+    {%- set run.state = barrier.state -%}
+    {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
+    {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
+    {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
+    {%- if run.plan.kind == 'advance' -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
+    {%- if run.plan.kind not in ['reset', 'abandon'] -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
+    {%- set run.done = run.barriers == backfill.options.barriers_per_run -%}
 {% endmacro %}
 
 

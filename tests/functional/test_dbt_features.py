@@ -1,0 +1,306 @@
+"""What dbt and dbt-spark offer for tables works for a `backfilled_mv` too.
+
+Most models are run once, in one dbt run; each test looks at one feature.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import (
+    CHANGE_FEED,
+    assert_made_nothing,
+    assert_refused,
+    assert_writes_nothing,
+    model,
+    shared_project,
+    source,
+)
+from support.lake import Lake
+from support.project import Crash, Proceed, Project, RunResult
+
+QUERY = f"select id, name, city from {source('people')}"
+DESCRIPTION = 'People who aren\'t "gone": 100 % of ${them}, C:\\new'
+
+AUDIT = "insert into {{ this.schema }}.audit values ('%s', %s)"
+COUNT = "(select count(*) from {{ this }})"
+
+MODELS = {
+    "hooked": model(
+        QUERY,
+        pre_hook=AUDIT % ("before", "-1"),
+        post_hook=AUDIT % ("after", COUNT),
+        tags=["nightly"],
+    ),
+    "dressed": model(
+        QUERY,
+        backfill_rate_limit=2,
+        alias="dressed_up",
+        tblproperties={"team": "it's ours", "delta.enableChangeDataFeed": "true"},
+        partition_by="city",
+        location_root="LOCATION",
+        persist_docs={"relation": True, "columns": True},
+    ),
+    "clustered": model(QUERY, clustered_by=["city", "id"], full_refresh=False),
+    "kept_contract": model(QUERY, contract={"enforced": True}),
+    "broken_contract": model(QUERY, contract={"enforced": True}),
+    "short_contract": model(QUERY, contract={"enforced": True}),
+}
+
+PEOPLE_COLUMNS = [
+    {"name": "id", "data_type": "int"},
+    {"name": "name", "data_type": "string"},
+    {"name": "city", "data_type": "string"},
+]
+
+PROPERTIES: dict[str, Any] = {
+    "models": [
+        {
+            "name": "dressed",
+            "description": DESCRIPTION,
+            "columns": [
+                {"name": "id", "description": "The person's number"},
+                {"name": "name", "description": DESCRIPTION},
+            ],
+        },
+        {"name": "kept_contract", "columns": PEOPLE_COLUMNS},
+        {
+            "name": "broken_contract",
+            "columns": [{"name": "id", "data_type": "bigint"}, *PEOPLE_COLUMNS[1:]],
+        },
+        {"name": "short_contract", "columns": PEOPLE_COLUMNS[:2]},
+    ],
+    "unit_tests": [
+        {
+            "name": "hooked_carries_all_columns",
+            "model": "hooked",
+            "given": [
+                {
+                    "input": "source('lake', 'people')",
+                    "rows": [{"id": 7, "name": "gil", "city": "rome"}],
+                }
+            ],
+            "expect": {"rows": [{"id": 7, "name": "gil", "city": "rome"}]},
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "features")
+    project.sql(
+        "create table {schema}.people (id int, name string, city string)"
+        f" using delta {CHANGE_FEED}"
+    )
+    project.sql(
+        "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'oslo'),"
+        " (3, 'cid', 'oslo')"
+    )
+    project.sql("create table {schema}.audit (event string, rows int) using delta")
+    location = tmp_path_factory.mktemp("located")
+    models = {name: sql.replace("LOCATION", str(location)) for name, sql in MODELS.items()}
+    return project.write(models, sources=["people"], properties=PROPERTIES)
+
+
+@pytest.fixture(scope="module")
+def first(project: Project) -> RunResult:
+    """The only run of most models."""
+    return project.dbt("run", expect=False)
+
+
+def detail(project: Project, table: str) -> dict[str, Any]:
+    return project.sql(f"describe detail {{schema}}.{table}")[0].asDict()
+
+
+def comments(project: Project, table: str) -> tuple[str | None, dict[str, str | None]]:
+    columns = {
+        row["col_name"]: row["comment"] for row in project.sql(f"describe {{schema}}.{table}")
+    }
+    return detail(project, table)["description"], columns
+
+
+def test_hooks_run_before_and_after_the_barrier(project: Project, first: RunResult) -> None:
+    assert first["hooked"].status == "success", first.message("hooked")
+    assert project.rows("select * from {schema}.audit") == [("after", 3), ("before", -1)]
+
+
+@pytest.mark.parametrize("selector", ["tag:nightly", "config.materialized:backfilled_mv"])
+def test_models_are_selected_by_tag_and_materialization(project: Project, selector: str) -> None:
+    listed = project.dbt("ls", "--quiet", "--resource-type", "model", "--select", selector).output
+
+    assert "tested.hooked" in listed
+    assert ("tested.clustered" in listed) == (selector != "tag:nightly")
+
+
+def test_an_alias_names_all_three_tables(project: Project, first: RunResult) -> None:
+    assert first["dressed"].status == "success", first.message("dressed")
+    for table in ("dressed_up", "dressed_up__progress", "dressed_up__barriers"):
+        assert project.exists(table)
+    assert not project.exists("dressed")
+
+
+def test_table_properties_partitions_and_location_are_the_users(
+    project: Project, first: RunResult
+) -> None:
+    assert first.nodes
+    mv = detail(project, "dressed_up")
+
+    assert mv["properties"]["team"] == "it's ours"
+    assert mv["partitionColumns"] == ["city"]
+    assert mv["location"].endswith("/dressed_up")
+    for suffix in ("__progress", "__barriers"):
+        state = detail(project, f"dressed_up{suffix}")
+        assert state["location"] == mv["location"] + suffix
+        assert state["partitionColumns"] == []
+
+
+def test_clustered_by_without_buckets_is_liquid_clustering(
+    project: Project, first: RunResult
+) -> None:
+    assert first["clustered"].status == "success", first.message("clustered")
+    assert detail(project, "clustered")["clusteringColumns"] == ["city", "id"]
+
+
+def test_docs_are_persisted_once_and_again_when_they_change(
+    project: Project, first: RunResult
+) -> None:
+    assert first.nodes
+    about, columns = comments(project, "dressed_up")
+    assert about == DESCRIPTION
+    assert columns["id"] == "The person's number"
+    assert columns["name"] == DESCRIPTION
+
+    project.run("--select", "dressed")
+    caught_up = assert_writes_nothing(
+        project, lambda: project.run("--select", "dressed"), mv="dressed_up"
+    )
+    assert caught_up.message("dressed") == "CAUGHT UP"
+
+    described = json.loads(json.dumps(PROPERTIES).replace("The person's number", "A number"))
+    project.write({}, properties=described)
+    assert project.run("--select", "dressed").message("dressed") == "CAUGHT UP"
+    assert comments(project, "dressed_up")[1]["id"] == "A number"
+    project.run("--select", "dressed", "--full-refresh")
+    assert comments(project, "dressed_up")[0] == DESCRIPTION
+    assert comments(project, "dressed_up")[1]["id"] == "A number"
+    assert detail(project, "dressed_up")["partitionColumns"] == ["city"]
+    assert detail(project, "dressed_up")["properties"]["team"] == "it's ours"
+
+
+def test_an_enforced_contract_holds(project: Project, first: RunResult) -> None:
+    assert first["kept_contract"].status == "success", first.message("kept_contract")
+    assert [tuple(row)[:2] for row in project.sql("describe {schema}.kept_contract")] == [
+        ("id", "int"),
+        ("name", "string"),
+        ("city", "string"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["broken_contract", "short_contract"])
+def test_a_violated_contract_fails_before_anything_is_made(
+    project: Project, first: RunResult, name: str
+) -> None:
+    assert first[name].status == "error"
+    assert "This model has an enforced contract that failed" in first.message(name)
+    assert ("id" if name == "broken_contract" else "city") in first.message(name)
+    assert_made_nothing(project, name)
+
+
+def test_full_refresh_false_protects_an_mv(project: Project, first: RunResult) -> None:
+    assert first.nodes
+
+    result = project.run("--full-refresh", "--select", "clustered")
+
+    assert result.message("clustered") == "CAUGHT UP"
+    assert "emptied" not in result.output
+
+
+def test_a_unit_test_of_the_model_runs(project: Project, first: RunResult) -> None:
+    assert first.nodes
+    result = project.test("--select", "test_type:unit")
+    assert [node.status for node in result.nodes] == ["pass"]
+
+    project.write({"hooked": MODELS["hooked"].replace("select id, name", "select id, 'x' as name")})
+    failed = project.fail("test", "--select", "test_type:unit")
+    assert "actual differs from expected" in failed.error
+    project.write({"hooked": MODELS["hooked"]})
+
+
+def test_docs_generate_lists_the_mv_with_its_columns(project: Project, first: RunResult) -> None:
+    assert first.nodes
+
+    project.dbt("docs", "generate")
+
+    catalog = json.loads((project.root / "target" / "catalog.json").read_text())
+    columns = catalog["nodes"]["model.tested.hooked"]["columns"]
+    assert list(columns) == ["id", "name", "city"]
+    manifest = json.loads((project.root / "target" / "manifest.json").read_text())
+    assert manifest["nodes"]["model.tested.hooked"]["config"]["materialized"] == "backfilled_mv"
+
+
+def test_compile_and_show_treat_the_model_as_plain_sql(project: Project, first: RunResult) -> None:
+    assert first.nodes
+    compiled = project.dbt("compile", "--select", "hooked").output
+    assert "select id, name, city from features.people" in compiled
+
+    shown = project.dbt("show", "--select", "hooked", "--limit", "5").output
+    assert "ann" in shown
+
+
+def test_retry_goes_on_after_a_failure(project: Project, first: RunResult) -> None:
+    assert first.nodes
+    project.sql("insert into {schema}.people values (4, 'dan', 'bonn')")
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if "features.kept_contract: commit" in sql:
+            raise Crash("connection lost")
+        proceed()
+
+    failed = project.fail("--select", "kept_contract", "hooked", intercept=crash)
+    assert failed["hooked"].status == "success"
+    assert failed["kept_contract"].status == "error"
+
+    retried = project.dbt("retry")
+
+    assert [node.name for node in retried.nodes] == ["kept_contract"]
+    assert retried.message("kept_contract") == "BARRIER 2 (100.0 %)"
+    assert project.value("select count(*) from {schema}.kept_contract") == 4
+
+
+def test_two_mvs_of_one_upstream_run_in_parallel(project: Project, first: RunResult) -> None:
+    assert first.nodes
+    project.write(
+        {
+            "left_mv": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
+            "right_mv": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
+        }
+    )
+    expected = "select id, name, city from {schema}.people"
+
+    project.run("--threads", "4", "--select", "left_mv", "right_mv")
+    project.sql("update {schema}.people set name = 'new' where id = 2")
+    project.sql("delete from {schema}.people where id = 1")
+    project.run("--threads", "4", "--select", "left_mv", "right_mv")
+
+    for name in ("left_mv", "right_mv"):
+        assert project.rows(f"select * from {{schema}}.{name}") == project.rows(expected)
+
+
+def test_grants_are_refused_by_open_source_spark_by_name(project: Project) -> None:
+    """Open-source Spark has no GRANT; a table model with grants fails in the same way."""
+    project.write({"granted": model(QUERY, grants={"select": ["bob"]})})
+    try:
+        failed = project.fail("--select", "granted")
+    finally:
+        project.remove("granted")
+    assert_refused(failed, "granted", "grant")

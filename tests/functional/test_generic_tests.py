@@ -1,0 +1,185 @@
+"""`backfill_complete` and `backfill_consistent` pass after runs, and find what others change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import CHANGE_FEED, model, shared_project, source
+from support.lake import Lake
+from support.project import Crash, Proceed, Project, RunResult
+
+MV = model(
+    f"select id, upper(name) as name, scores, tags from {source('people')} where name <> 'hidden'",
+    backfill_rate_limit=4,
+)
+
+PROPERTIES: dict[str, Any] = {
+    "models": [
+        {
+            "name": "mv",
+            "data_tests": ["dbt_backfill.backfill_complete", "dbt_backfill.backfill_consistent"],
+        },
+        {
+            "name": "plain",
+            "data_tests": ["dbt_backfill.backfill_complete", "dbt_backfill.backfill_consistent"],
+        },
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    """An MV in the middle of its backfill, with a map and an array among its columns."""
+    project = shared_project(request, lake, packages, tmp_path_factory, "generic_tests")
+    properties = PROPERTIES
+    if project.adapter != "spark":  # the plugin's macros are the project's own
+        names = ["backfill_complete", "backfill_consistent"]
+        properties = {"models": [{"name": n, "data_tests": names} for n in ("mv", "plain")]}
+    project.sql(
+        "create table {schema}.people (id int, name string, scores map<string, int>,"
+        f" tags array<string>) using delta {CHANGE_FEED}"
+    )
+    project.sql(
+        "insert into {schema}.people select id, if(id = 3, 'hidden', concat('n', id)),"
+        " map('b', id, 'a', id), array(string(id), null) from range(1, 11)"
+    )
+    project.write(
+        {
+            "mv": MV,
+            "plain": f"{{{{ config(materialized='table') }}}} select * from {source('people')}",
+        },
+        sources=["people"],
+        properties=properties,
+    )
+    project.run("--select", "mv")
+    return project
+
+
+def run_tests(project: Project) -> RunResult:
+    return project.dbt("test", "--select", "mv", expect=False)
+
+
+def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
+    """Of each test, by the end of its name: its status and its number of failures."""
+    return {
+        "complete" if "complete" in node.name else "consistent": (node.status, node.failures)
+        for node in result.nodes
+    }
+
+
+def test_a_partly_backfilled_mv_is_consistent_but_not_complete(project: Project) -> None:
+    result = run_tests(project)
+
+    assert statuses(result) == {"complete": ("fail", 4), "consistent": ("pass", 0)}
+
+
+def test_an_upstream_that_went_on_is_compared_at_the_recorded_version(project: Project) -> None:
+    project.sql("update {schema}.people set name = 'later' where id = 1")
+
+    assert statuses(run_tests(project))["consistent"] == ("pass", 0)
+
+
+def test_a_finished_mv_passes_both(project: Project) -> None:
+    project.write({"mv": MV.replace("backfill_rate_limit=4", "barriers_per_run='all'")})
+    project.run("--select", "mv")
+
+    assert statuses(run_tests(project)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
+
+
+TAMPERED = {
+    "extra row": ("insert into {schema}.mv values (99, 'N99', map(), array())", 1),
+    "missing row": ("delete from {schema}.mv where id = 5", 1),
+    "changed value": ("update {schema}.mv set name = 'other' where id = 5", 2),
+    "changed to null": ("update {schema}.mv set name = null where id = 5", 2),
+    "changed map": ("update {schema}.mv set scores = map('a', 5) where id = 5", 2),
+    "changed array": ("update {schema}.mv set tags = array('5') where id = 5", 2),
+    "duplicate row": ("insert into {schema}.mv select * from {schema}.mv where id = 5", 1),
+    "every row twice": ("insert into {schema}.mv select * from {schema}.mv", 9),
+    "moved key": ("update {schema}.mv set id = 55 where id = 5", 2),
+}
+
+
+@pytest.fixture
+def restored(project: Project) -> Iterator[Project]:
+    """The MV, and afterwards the MV as it was before the test."""
+    if not project.value("select bool_and(backfill_finished) from {schema}.mv__progress"):
+        project.write({"mv": MV.replace("backfill_rate_limit=4", "barriers_per_run='all'")})
+        project.run("--select", "mv")
+    version = project.sql("describe history {schema}.mv limit 1")[0]["version"]
+    yield project
+    project.sql(f"restore table {{schema}}.mv to version as of {version}")
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_an_mv_that_was_tampered_with_is_not_consistent(restored: Project, what: str) -> None:
+    statement, differences = TAMPERED[what]
+    restored.sql(statement)
+
+    assert statuses(run_tests(restored)) == {
+        "complete": ("pass", 0),
+        "consistent": ("fail", differences),
+    }
+
+
+def test_a_map_in_another_order_is_the_same(restored: Project) -> None:
+    restored.sql("update {schema}.mv set scores = map('a', id, 'b', id)")
+
+    assert statuses(run_tests(restored))["consistent"] == ("pass", 0)
+
+
+def test_a_row_above_the_position_is_not_consistent(new_project: Any) -> None:
+    project = new_project()
+    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    project.sql("insert into {schema}.people select id, concat('n', id) from range(1, 11)")
+    query = f"select id, name from {source('people')}"
+    test = "dbt_backfill.backfill_consistent"
+    project.write(
+        {"mv": model(query, backfill_rate_limit=4)},
+        sources=["people"],
+        properties={"models": [{"name": "mv", "data_tests": [test]}]},
+    )
+    project.run()
+    assert statuses(run_tests(project)) == {"consistent": ("pass", 0)}
+
+    project.sql("insert into {schema}.mv values (7, 'n7')")
+
+    assert statuses(run_tests(project)) == {"consistent": ("fail", 1)}
+
+
+def test_a_barrier_that_is_not_committed_is_not_compared(project: Project) -> None:
+    project.sql("update {schema}.people set name = 'even later' where id = 2")
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if ".mv: commit" in sql:
+            raise Crash("driver lost")
+        proceed()
+
+    project.fail("--select", "mv", intercept=crash)
+    result = run_tests(project)
+    [consistent] = [node for node in result.nodes if "consistent" in node.name]
+
+    assert consistent.status == "error"
+    assert "backfilled_mv mv: its barrier" in consistent.message
+    assert "is not committed" in consistent.message
+    project.run("--select", "mv")
+    assert statuses(run_tests(project)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
+
+
+def test_a_table_of_another_materialization_is_refused_by_name(project: Project) -> None:
+    project.run("--select", "plain")
+
+    result = project.fail("test", "--select", "plain")
+
+    for node in result.nodes:
+        assert node.status == "error"
+        assert "backfilled_mv plain: " in node.message
+        assert "is not a backfilled_mv" in node.message

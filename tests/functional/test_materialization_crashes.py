@@ -1,0 +1,218 @@
+"""A run that dies anywhere is completed by the next plain run, to the row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import CHANGE_FEED, model, shared_project, source
+from support.lake import Lake
+from support.project import Crash, Interceptor, Proceed, Project
+
+QUERY = f"select id, upper(name) as name from {source('people')} where name <> 'hidden'"
+MV = model(QUERY, backfill_rate_limit=20)
+
+PROMISED = """
+    select people.id, upper(people.name)
+    from {schema}.people version as of VERSION as people
+    join {schema}.mv__progress as progress
+        on progress.vnode = cast(pmod(xxhash64(cast(people.id as int)), 4) as int)
+    where people.name <> 'hidden' and (progress.backfill_finished or people.id <= progress.id)
+"""
+
+
+def is_ours(sql: str) -> bool:
+    return re.search(r"/\* \w+\.mv: ", sql) is not None
+
+
+def step_of(sql: str) -> str:
+    [step] = re.findall(r"/\* \w+\.mv: (.*?) \*/", sql)
+    return str(step)
+
+
+class CrashBefore:
+    """Ends the run before its n-th statement of ours, counted from 1."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.steps: list[str] = []
+
+    def __call__(self, sql: str, proceed: Proceed) -> None:
+        if is_ours(sql):
+            self.steps.append(step_of(sql))
+            if len(self.steps) == self.number:
+                raise Crash(f"driver lost before: {step_of(sql)}")
+        proceed()
+
+
+def statements_of_script(sql: str) -> list[str]:
+    """The statements of a `begin … end` script; their texts have no semicolon elsewhere."""
+    body = re.sub(r"(?s)^.*?\bbegin\b(.*)\bend\b\s*$", r"\1", sql)
+    return [statement.strip() for statement in body.split(";") if statement.strip()]
+
+
+def crash_inside(project: Project, step: str, executed: int) -> Interceptor:
+    """Executes the first statements of the script of `step` and ends the run there."""
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        if not is_ours(sql) or not step_of(sql).startswith(step):
+            proceed()
+            return
+        for statement in statements_of_script(sql)[:executed]:
+            project.sql(statement)
+        raise Crash(f"driver lost inside: {step}")
+
+    return intercept
+
+
+def assert_exact(project: Project) -> None:
+    """The MV is Q(upstream @ S where pk <= current_pos), by the recorded S and positions."""
+    version = project.value("select max(upstream_version) from {schema}.mv__progress")
+    promised = [] if version is None else project.rows(PROMISED.replace("VERSION", version))
+    assert project.rows("select * from {schema}.mv") == promised
+
+
+def make_people(project: Project, rows: int = 200) -> Project:
+    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    project.sql(
+        f"insert into {{schema}}.people select id * 10, concat('n', id) from range(1, {rows + 1})"
+    )
+    return project.write({"mv": MV}, sources=["people"])
+
+
+def change_people(project: Project, turn: int) -> None:
+    """An update, a delete, an insert below the position, and a row that leaves Q."""
+    project.sql(f"update {{schema}}.people set name = 'turn {turn}' where id % 30 = 0")
+    project.sql(f"delete from {{schema}}.people where id = {turn * 10}")
+    project.sql(f"insert into {{schema}}.people values ({turn * 10 + 5}, 'new {turn}')")
+    project.sql(f"update {{schema}}.people set name = 'hidden' where id = {turn * 10 + 100}")
+
+
+@pytest.fixture(scope="module")
+def shared(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = make_people(shared_project(request, lake, packages, tmp_path_factory, "crashes"))
+    project.run()
+    return project
+
+
+def test_a_crash_between_any_two_statements_of_a_barrier(shared: Project) -> None:
+    for number in range(1, 30):
+        change_people(shared, number)
+        crash = CrashBefore(number)
+        died = shared.dbt("run", expect=False, intercept=crash)
+        if died.success:
+            assert len(crash.steps) < number
+            break
+        assert "driver lost" in died.error
+        epoch = shared.value("select max(epoch) from {schema}.mv__progress")
+
+        shared.run()
+
+        committed = shared.value("select max(epoch) from {schema}.mv__progress")
+        assert committed == epoch + 1, f"after a crash before: {crash.steps[-1]}"
+        assert_exact(shared)
+    else:
+        raise AssertionError("the run never got to its end")
+    assert number >= 6, crash.steps
+    assert any("commit" in step for step in crash.steps)
+    assert any("range" in step for step in crash.steps)
+    assert any("changes" in step for step in crash.steps)
+
+
+def test_a_crash_inside_the_commit(shared: Project) -> None:
+    change_people(shared, 14)
+    epoch = shared.value("select max(epoch) from {schema}.mv__progress")
+
+    shared.fail(intercept=crash_inside(shared, "commit", 1))
+    assert shared.value("select max(epoch) from {schema}.mv__progress") == epoch + 1
+    assert_exact(shared)
+
+    shared.run()
+    assert shared.value("select max(epoch) from {schema}.mv__progress") == epoch + 2
+    assert_exact(shared)
+
+
+def test_a_crash_inside_the_plan_leaves_a_plan_that_the_next_run_adopts(shared: Project) -> None:
+    change_people(shared, 15)
+    epoch = shared.value("select max(epoch) from {schema}.mv__progress")
+    shared.fail(intercept=crash_inside(shared, "plan", 1))
+    plan = "select plan_id, upstream_version from {schema}.mv__barriers where epoch = "
+    left = shared.rows(plan + str(epoch + 1))
+    change_people(shared, 16)
+
+    shared.run()
+
+    assert shared.rows(plan + str(epoch + 1)) == left, "adopted word for word"
+    assert shared.rows("select distinct epoch, upstream_version from {schema}.mv__progress") == [
+        (epoch + 1, left[0][1])
+    ]
+    assert_exact(shared)
+
+
+def test_a_crash_in_the_middle_of_a_full_refresh_is_completed_by_a_plain_run(
+    shared: Project,
+) -> None:
+    """Before the plan: as if it had not been asked for. After it: the next run completes it."""
+    epoch = shared.value("select max(epoch) from {schema}.mv__progress")
+    outcomes: dict[str, str] = {}
+    for step in ("plan the barrier", "empty the MV", "commit the barrier"):
+        change_people(shared, 20 + len(outcomes))
+
+        def crash(sql: str, proceed: Proceed, step: str = step) -> None:
+            if is_ours(sql) and step_of(sql).startswith(step):
+                raise Crash(step)
+            proceed()
+
+        shared.fail("--full-refresh", intercept=crash)
+        assert shared.value("select max(epoch) from {schema}.mv__progress") == epoch
+        result = shared.run()
+        outcomes[step] = "emptied: full refresh" if "emptied" in result.output else "went on"
+        epoch = shared.value("select max(epoch) from {schema}.mv__progress")
+        assert_exact(shared)
+
+    assert outcomes == {
+        "plan the barrier": "went on",
+        "empty the MV": "emptied: full refresh",
+        "commit the barrier": "emptied: full refresh",
+    }
+
+
+def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> None:
+    shared.write({"mv": MV.replace("backfill_rate_limit=20", "barriers_per_run='all'")})
+
+    shared.run()
+
+    assert shared.rows("select * from {schema}.mv") == shared.rows(
+        "select id, upper(name) from {schema}.people where name <> 'hidden'"
+    )
+
+
+def crashes_of_creation() -> Iterator[Any]:
+    """Where a first run dies: before a step, or inside the script that makes the state tables."""
+    yield pytest.param("create the state tables", 0, id="nothing made")
+    yield pytest.param("create the state tables", 1, id="barriers made")
+    yield pytest.param("create the state tables", 2, id="barriers and progress made")
+    yield pytest.param("create the MV", 0, id="MV not made")
+
+
+@pytest.mark.parametrize(("step", "executed"), crashes_of_creation())
+def test_a_first_run_that_dies_is_completed_by_the_next(
+    project: Project, step: str, executed: int
+) -> None:
+    make_people(project, rows=30)
+
+    project.fail(intercept=crash_inside(project, step, executed))
+    project.run()
+
+    assert project.value("select max(epoch) from {schema}.mv__progress") == 1
+    assert project.value("select count(*) from {schema}.mv") == 20
+    assert_exact(project)

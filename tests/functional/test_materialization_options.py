@@ -1,0 +1,259 @@
+"""What the options change: how much a run does, which version and which vnodes it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.checks import (
+    CHANGE_FEED,
+    assert_writes_nothing,
+    model,
+    shared_project,
+    source,
+    state_versions,
+)
+from support.lake import Lake
+from support.project import Project, RunResult
+
+QUERY = f"select id, name from {source('people')}"
+FRESH = "select id, name from {schema}.people"
+
+MODELS = {
+    "unlimited": model(QUERY),
+    "limited": model(QUERY, backfill_rate_limit=4),
+    "two_a_run": model(QUERY, backfill_rate_limit=4, barriers_per_run=2),
+    "all_at_once": model(QUERY, backfill_rate_limit=4, barriers_per_run="all"),
+    "paused": model(QUERY, backfill_rate_limit=0),
+}
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "options")
+    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    project.sql("insert into {schema}.people select id, concat('n', id) from range(1, 11)")
+    return project.write(MODELS, sources=["people"])
+
+
+@pytest.fixture(scope="module")
+def first(project: Project) -> RunResult:
+    return project.run()
+
+
+def lines(result: RunResult, name: str) -> list[str]:
+    return [line for line in result.messages if f"{name} [BARRIER" in line]
+
+
+def test_without_a_limit_the_first_barrier_reads_everything(
+    project: Project, first: RunResult
+) -> None:
+    assert first.message("unlimited") == "BARRIER 1 (100.0 %)"
+    assert "10 of 10 rows · +10 backfilled" in lines(first, "unlimited")[0]
+    assert project.rows("select * from {schema}.unlimited") == project.rows(FRESH)
+
+
+def test_a_barrier_reads_as_many_rows_as_the_limit_says(project: Project, first: RunResult) -> None:
+    assert first.message("limited") == "BARRIER 1 (40.0 %)"
+    assert "4 of 10 rows · +4 backfilled" in lines(first, "limited")[0]
+    assert project.rows("select id from {schema}.limited") == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_run_of_two_barriers_commits_two(project: Project, first: RunResult) -> None:
+    assert first.message("two_a_run") == "BARRIER 2 (80.0 %)"
+    assert len(lines(first, "two_a_run")) == 2
+    assert project.value("select count(*) from {schema}.two_a_run") == 8
+    assert project.value("select max(epoch) from {schema}.two_a_run__progress") == 2
+
+
+def test_all_goes_on_until_everything_is_read(project: Project, first: RunResult) -> None:
+    assert len(lines(first, "all_at_once")) == 3
+    assert "10 of 10 rows" in lines(first, "all_at_once")[-1]
+    assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
+    assert project.value("select bool_and(backfill_finished) from {schema}.all_at_once__progress")
+
+
+def test_a_limit_of_zero_pauses_the_backfill(project: Project, first: RunResult) -> None:
+    assert first.message("paused") == "PAUSED (0.0 %)"
+    assert lines(first, "paused") == []
+    assert project.rows("select * from {schema}.paused") == []
+    assert project.value("select count(*) from {schema}.paused__progress where epoch = 0") == 4
+
+
+def test_while_paused_the_changes_of_what_was_read_go_on(
+    project: Project, first: RunResult
+) -> None:
+    assert first.success
+    project.write({"limited": model(QUERY, backfill_rate_limit=0)})
+    again = assert_writes_nothing(project, lambda: project.run("--select", "limited"), mv="limited")
+    assert again.message("limited") == "PAUSED (40.0 %)"
+
+    project.sql("update {schema}.people set name = 'new' where id in (2, 9)")
+    project.sql("delete from {schema}.people where id = 1")
+    project.sql("insert into {schema}.people values (0, 'low'), (11, 'high')")
+    result = project.run("--select", "limited")
+
+    assert "+0 backfilled · 2 changed, 1 deleted" in lines(result, "limited")[0]
+    assert project.rows("select * from {schema}.limited") == [
+        (0, "low"),
+        (2, "new"),
+        (3, "n3"),
+        (4, "n4"),
+    ]
+
+
+def test_all_at_once_reports_being_caught_up(project: Project, first: RunResult) -> None:
+    assert first.success
+    project.sql("delete from {schema}.people where id = 10")
+
+    result = project.run("--select", "all_at_once")
+
+    assert len(lines(result, "all_at_once")) == 1
+    assert result.message("all_at_once") == "CAUGHT UP"
+    assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
+
+
+@pytest.fixture
+def numbers(project: Project) -> Project:
+    """Another upstream in the same project, for models of one test each."""
+    project.sql("drop table if exists {schema}.numbers")
+    project.sql(f"create table {{schema}}.numbers (id int, name string) using delta {CHANGE_FEED}")
+    project.sql("insert into {schema}.numbers select id, concat('n', id) from range(1, 11)")
+    return project.write({}, sources=["people", "numbers"])
+
+
+NUMBERS = f"select id, name from {source('numbers')}"
+
+
+def test_snapshot_mode_reads_one_version_until_the_backfill_has_finished(numbers: Project) -> None:
+    numbers.write({"pinned": model(NUMBERS, backfill_rate_limit=4, backfill_mode="snapshot")})
+    at_start = numbers.rows("select id, name from {schema}.numbers")
+    numbers.run("--select", "pinned")
+    numbers.sql("update {schema}.numbers set name = 'new' where id in (2, 6)")
+    numbers.sql("delete from {schema}.numbers where id = 9")
+
+    numbers.run("--select", "pinned")
+    assert numbers.rows("select * from {schema}.pinned") == numbers.rows(
+        "select id, name from {schema}.numbers version as of 1 where id <= 8"
+    )
+    assert {"1"} == {
+        row[0] for row in numbers.rows("select upstream_version from {schema}.pinned__progress")
+    }
+
+    finished = numbers.run("--select", "pinned")
+    assert finished.message("pinned") == "BARRIER 3 (100.0 %)"
+    assert numbers.rows("select * from {schema}.pinned") == at_start
+
+    numbers.run("--select", "pinned")
+    assert numbers.rows("select * from {schema}.pinned") == numbers.rows(
+        "select id, name from {schema}.numbers"
+    )
+
+
+def test_no_shuffle_gives_every_vnode_the_same_position(numbers: Project) -> None:
+    numbers.write({"level": model(NUMBERS, backfill_rate_limit=4, backfill_mode="no_shuffle")})
+
+    numbers.run("--select", "level")
+
+    assert numbers.rows("select distinct id from {schema}.level__progress") == [(4,)]
+    assert numbers.rows("select id from {schema}.level") == [(1,), (2,), (3,), (4,)]
+
+
+def test_only_the_chosen_vnodes_are_read(numbers: Project) -> None:
+    numbers.write({"some": model(NUMBERS, backfill_vnodes=[0, 1])})
+    vnode = "cast(pmod(xxhash64(cast(id as int)), 4) as int)"
+
+    numbers.run("--select", "some")
+
+    chosen = numbers.rows(f"select id, name from {{schema}}.numbers where {vnode} in (0, 1)")
+    assert 0 < len(chosen) < 10
+    assert numbers.rows("select * from {schema}.some") == chosen
+    assert numbers.rows("select vnode from {schema}.some__progress where backfill_finished") == [
+        (0,),
+        (1,),
+    ]
+
+    numbers.sql("update {schema}.numbers set name = 'new'")
+    numbers.run("--select", "some")
+    assert numbers.rows("select * from {schema}.some") == [(row[0], "new") for row in chosen]
+    assert numbers.run("--select", "some").message("some").startswith("PAUSED (")
+
+    numbers.write({"some": model(NUMBERS)})
+    numbers.run("--select", "some")
+    assert numbers.rows("select * from {schema}.some") == numbers.rows(
+        "select id, name from {schema}.numbers"
+    )
+
+
+def test_an_mv_of_an_mv_follows_it(numbers: Project) -> None:
+    numbers.write(
+        {
+            "lower_mv": model(f"{NUMBERS} where id % 2 = 1", backfill_rate_limit=2),
+            "upper_mv": model("select id, upper(name) as name from {{ ref('lower_mv') }}"),
+        }
+    )
+    expected = "select id, upper(name) from {schema}.lower_mv"
+
+    numbers.run("--select", "lower_mv", "upper_mv")
+    assert numbers.rows("select * from {schema}.upper_mv") == [(1, "N1")]
+
+    numbers.sql("update {schema}.numbers set name = 'new' where id = 1")
+    numbers.sql("update {schema}.numbers set id = 20 where id = 3")
+    result = numbers.run("--select", "lower_mv", "upper_mv")
+    assert result.message("upper_mv") == "BARRIER 2 (100.0 %)"
+    assert (1, "NEW") in numbers.rows("select * from {schema}.upper_mv")
+    assert numbers.rows("select * from {schema}.upper_mv") == numbers.rows(expected)
+
+    refreshed = numbers.run("--full-refresh", "--select", "lower_mv")
+    assert refreshed.success
+    after = numbers.run("--select", "upper_mv")
+    assert "re-anchored: the upstream was replaced" in after.output
+    assert numbers.rows("select * from {schema}.upper_mv") == numbers.rows(expected)
+
+
+TIMED = """
+sources:
+  - name: timed
+    schema: options
+    tables:
+      - name: events
+        config:
+          event_time: at
+"""
+
+
+def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -> None:
+    """Both make dbt render the upstream as a filtered subquery."""
+    project.sql(f"create table {{schema}}.events (id int, at timestamp) using delta {CHANGE_FEED}")
+    project.sql("insert into {schema}.events select id, timestamp'2020-01-01' from range(1, 11)")
+    query = "select id, `at` from {{ source('timed', 'events') }} as events where id > 0"
+    names = ("after_empty", "after_sample")
+    project.write(
+        {name: model(query, backfill_rate_limit=4) for name in names},
+        files={"models/_timed.yml": TIMED},
+    )
+    flags = {"after_empty": ["--empty"], "after_sample": ["--sample", "1 day"]}
+
+    for name in names:
+        created = project.run("--select", name, *flags[name])
+        assert created.message(name) == f"NO-OP ({flags[name][0]})"
+        assert project.rows(f"select * from {{schema}}.{name}") == []
+        assert project.value(f"select max(epoch) from {{schema}}.{name}__progress") == 0
+
+    result = project.run("--select", *names)
+    for name in names:
+        assert result.message(name) == "BARRIER 1 (40.0 %)"
+        assert project.value(f"select count(*) from {{schema}}.{name}") == 4
+
+    for name in names:
+        before = state_versions(project, name)
+        for more in ([], ["--full-refresh"]):
+            again = project.run("--select", name, *flags[name], *more)
+            assert again.message(name) == f"NO-OP ({flags[name][0]})"
+        assert state_versions(project, name) == before

@@ -1,0 +1,335 @@
+"""One MV from its first barrier to a full refresh: what a user sees at each step.
+
+The story is played once; each test looks at one side of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import CHANGE_FEED, model, shared_project, source, state_versions
+from support.lake import Lake
+from support.project import Project, RunResult
+
+MV = model(
+    f"select id as person, upper(name) as name from {source('people')} where city <> 'nowhere'",
+    unique_key="person",
+    backfill_rate_limit=2,
+)
+
+LINE = re.compile(
+    r"mv \[BARRIER (?P<epoch>\d+) · (?P<percent>\d+\.\d) %"
+    r"(?: · (?P<done>[\d,]+) of (?P<total>[\d,]+) rows · \+(?P<backfilled>[\d,]+) backfilled)?"
+    r"(?: · (?P<changed>[\d,]+) changed, (?P<deleted>[\d,]+) deleted)?"
+    r" · version (?P<version>\d+)"
+    r" · (?P<took>\d+) s(?:, (?P<left>\d+) barriers? left \(about [^()]+\))?\]"
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run, and what stood in the tables after it."""
+
+    result: RunResult
+    rows: list[tuple[Any, ...]]
+    progress: list[dict[str, Any]]
+    barriers: list[dict[str, Any]]
+    versions: dict[str, int]
+    upstream_version: int
+    upstream_rows: int
+
+    @property
+    def message(self) -> str:
+        return self.result.message("mv")
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in self.result.messages if "mv [" in line]
+
+    @property
+    def barrier(self) -> dict[str, str | None]:
+        """The numbers of the step's only line."""
+        [line] = self.lines
+        found = LINE.search(line)
+        assert found, line
+        return found.groupdict()
+
+    @property
+    def position(self) -> int | None:
+        [position] = {row["id"] for row in self.progress}
+        return position
+
+
+def take_step(project: Project, *args: str) -> Step:
+    result = project.run(*args)
+    upstream = project.sql("describe history {schema}.people limit 1")[0]["version"]
+    return Step(
+        result=result,
+        rows=project.rows("select * from {schema}.mv"),
+        progress=[
+            row.asDict()
+            for row in project.sql("select * from {schema}.mv__progress order by vnode")
+        ],
+        barriers=[
+            row.asDict()
+            for row in project.sql("select * from {schema}.mv__barriers order by epoch")
+        ],
+        versions=state_versions(project),
+        upstream_version=upstream,
+        upstream_rows=project.value("select count(*) from {schema}.people"),
+    )
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "story")
+    project.sql(
+        "create table {schema}.people (id int, name string, city string)"
+        f" using delta {CHANGE_FEED}"
+    )
+    project.sql(
+        "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'nowhere'),"
+        " (3, 'cid', 'oslo'), (4, 'dan', 'oslo'), (5, 'eve', 'rome')"
+    )
+    return project.write({"mv": MV}, sources=["people"])
+
+
+@pytest.fixture(scope="module")
+def story(project: Project) -> dict[str, Step]:
+    steps = {"first": take_step(project)}
+    # Changed, entered Q, inserted below the position; deleted above it.
+    project.sql("update {schema}.people set name = 'amy' where id = 1")
+    project.sql("update {schema}.people set city = 'bonn' where id = 2")
+    project.sql("insert into {schema}.people values (0, 'zoe', 'rome')")
+    project.sql("delete from {schema}.people where id = 3")
+    steps["second"] = take_step(project)
+    steps["last"] = take_step(project)
+    while not steps["last"].progress[0]["backfill_finished"]:
+        steps["last"] = take_step(project)
+    steps["caught up"] = take_step(project)
+    project.sql("delete from {schema}.people where id = 5")
+    project.sql("update {schema}.people set city = 'nowhere' where id = 4")
+    project.sql("insert into {schema}.people values (7, 'gil', 'rome'), (8, 'hal', 'rome')")
+    steps["followed"] = take_step(project)
+    steps["caught up again"] = take_step(project)
+    project.sql("insert into {schema}.people values (6, 'fay', 'rome')")
+    steps["refreshed"] = take_step(project, "--full-refresh")
+    return steps
+
+
+def test_the_first_barrier_reads_the_first_range(story: dict[str, Step]) -> None:
+    step = story["first"]
+
+    assert step.message == "BARRIER 1 (40.0 %)"
+    assert "mv [BARRIER 1 · 40.0 % · 2 of 5 rows · +2 backfilled · version 1 · " in step.lines[0]
+    assert step.barrier["left"] == "2"
+    assert step.rows == [(1, "ANN")]
+    assert step.position == 2
+
+
+def test_the_second_barrier_merges_changes_below_the_position_only(story: dict[str, Step]) -> None:
+    step = story["second"]
+    barrier = step.barrier
+
+    assert step.position is not None and step.position >= 4
+    assert step.rows[:3] == [(0, "ZOE"), (1, "AMY"), (2, "BOB")]
+    assert (barrier["changed"], barrier["deleted"]) == ("3", "0")
+    assert barrier["version"] == str(step.upstream_version)
+    assert barrier["total"] == "5"
+
+
+def test_the_line_and_the_message_say_what_stands_in_the_progress_table(
+    story: dict[str, Step],
+) -> None:
+    for name, before in (("second", "first"), ("last", "second")):
+        step, barrier = story[name], story[name].barrier
+        done = sum(row["row_count"] for row in step.progress)
+        gained = done - sum(row["row_count"] for row in story[before].progress)
+        assert barrier["done"] == f"{done:,}"
+        if before == "first":
+            assert barrier["backfilled"] == f"{gained:,}"
+        assert step.message == f"BARRIER {barrier['epoch']} ({barrier['percent']} %)"
+        assert {row["epoch"] for row in step.progress} == {int(barrier["epoch"] or 0)}
+
+
+def test_the_backfill_ends_with_all_vnodes_finished_and_the_mv_equal_to_the_query(
+    story: dict[str, Step],
+) -> None:
+    step = story["last"]
+
+    assert step.message.endswith("(100.0 %)")
+    assert all(row["backfill_finished"] for row in step.progress)
+    assert step.rows == [(0, "ZOE"), (1, "AMY"), (2, "BOB"), (4, "DAN"), (5, "EVE")]
+
+
+def test_changes_are_followed_after_the_backfill(story: dict[str, Step]) -> None:
+    step = story["followed"]
+    barrier = step.barrier
+
+    assert step.rows == [(0, "ZOE"), (1, "AMY"), (2, "BOB"), (7, "GIL"), (8, "HAL")]
+    assert (barrier["changed"], barrier["deleted"]) == ("2", "2")
+    assert barrier["percent"] == "100.0"
+    assert barrier["backfilled"] is None
+    assert step.message == f"BARRIER {barrier['epoch']} (100.0 %)"
+    assert sum(r["row_count"] for r in step.progress) == sum(
+        r["row_count"] for r in story["last"].progress
+    ), "row_count counts snapshot rows only"
+
+
+@pytest.mark.parametrize(
+    ("name", "before"), [("caught up", "last"), ("caught up again", "followed")]
+)
+def test_nothing_is_written_when_there_is_nothing_to_do(
+    story: dict[str, Step], name: str, before: str
+) -> None:
+    step = story[name]
+
+    assert step.message == "CAUGHT UP"
+    assert step.lines == []
+    assert step.versions == story[before].versions
+    ours = [sql for sql in step.result.statements if "/* story.mv: " in sql]
+    assert 1 <= len(ours) <= 4, ours
+
+
+def test_a_full_refresh_empties_the_mv_and_begins_again_with_the_next_epoch(
+    story: dict[str, Step],
+) -> None:
+    step, before = story["refreshed"], story["caught up again"]
+    last = before.progress[0]["epoch"]
+
+    assert len(step.lines) == 2
+    assert f"mv [BARRIER {last + 1} · 0.0 % · emptied: full refresh · " in step.lines[0]
+    assert f"mv [BARRIER {last + 2} · " in step.lines[1]
+    assert step.message.startswith(f"BARRIER {last + 2} (")
+    assert step.rows == [(0, "ZOE"), (1, "AMY")]
+    assert step.position == 1
+    assert [row["epoch"] for row in step.barriers] == list(range(last + 3))
+    assert sum(row["row_count"] for row in step.progress) == 2
+
+
+def test_the_mv_has_the_columns_of_the_query_and_nothing_else(project: Project, story: Any) -> None:
+    assert [(row[0], row[1]) for row in project.sql("describe {schema}.mv")] == [
+        ("person", "int"),
+        ("name", "string"),
+    ]
+
+
+def test_the_progress_table_has_a_row_per_vnode_with_the_upstreams_key(
+    project: Project, story: dict[str, Step]
+) -> None:
+    assert [(row[0], row[1]) for row in project.sql("describe {schema}.mv__progress")] == [
+        ("vnode", "int"),
+        ("id", "int"),
+        ("backfill_finished", "boolean"),
+        ("row_count", "bigint"),
+        ("epoch", "bigint"),
+        ("upstream_version", "string"),
+        ("dirty", "boolean"),
+        ("backfill_id", "string"),
+    ]
+    for step in story.values():
+        assert [row["vnode"] for row in step.progress] == [0, 1, 2, 3]
+        assert {row["dirty"] for row in step.progress} == {False}
+        assert len({row["epoch"] for row in step.progress}) == 1
+    followed = story["followed"]
+    assert {row["upstream_version"] for row in followed.progress} == {
+        str(followed.upstream_version)
+    }
+
+
+def test_the_barriers_table_has_the_columns_that_are_promised(project: Project, story: Any) -> None:
+    columns = {row[0]: row[1] for row in project.sql("describe {schema}.mv__barriers")}
+
+    promised = {
+        "epoch": "bigint",
+        "plan_id": "string",
+        "backfill_id": "string",
+        "kind": "string",
+        "upstream": "string",
+        "upstream_id": "string",
+        "upstream_version": "string",
+        "upstream_committed_at": "string",
+        "upstream_row_count": "bigint",
+        "range_low": "array<string>",
+        "range_high": "array<string>",
+        "last_range": "boolean",
+        "vnodes": "array<int>",
+        "vnode_row_counts": "map<int,bigint>",
+        "range_row_count": "bigint",
+        "query": "string",
+        "query_hash": "string",
+        "unique_key": "array<string>",
+        "upstream_key": "array<string>",
+        "key_types": "array<string>",
+        "vnode_count": "int",
+        "backfill_rate_limit": "bigint",
+        "backfill_mode": "string",
+        "reason": "string",
+        "invocation_id": "string",
+        "planned_at": "timestamp",
+        "committed_at": "timestamp",
+        "changed_row_count": "bigint",
+        "deleted_row_count": "bigint",
+    }
+    assert {name: columns.get(name) for name in promised} == promised
+
+
+def test_the_barriers_table_tells_what_each_barrier_did(story: dict[str, Step]) -> None:
+    barriers = story["refreshed"].barriers
+    first, second = barriers[1], barriers[2]
+
+    assert barriers[0]["kind"] == "create"
+    assert [row["kind"] for row in barriers[-2:]] == ["reset", "advance"]
+    assert {row["kind"] for row in barriers[1:-2]} == {"advance"}
+    assert (first["upstream_version"], first["range_row_count"], first["range_low"]) == (
+        "1",
+        2,
+        None,
+    )
+    assert (second["changed_row_count"], second["deleted_row_count"]) == (3, 0)
+    assert second["range_low"] == first["range_high"]
+    assert sum(first["vnode_row_counts"].values()) == 2
+    for row in barriers:
+        assert row["upstream"] == "story.people"
+        assert row["unique_key"] == ["person"]
+        assert row["upstream_key"] == ["id"]
+        assert row["key_types"] == ["int"]
+        assert row["vnode_count"] == 4
+        assert row["backfill_rate_limit"] == 2
+        assert row["backfill_mode"] == "arrangement"
+        assert "upper(name)" in row["query"]
+    for row in barriers[1:]:
+        assert row["committed_at"] >= row["planned_at"]
+
+
+def test_one_id_stands_in_all_three_tables(project: Project, story: dict[str, Step]) -> None:
+    step = story["refreshed"]
+    [of_mv] = [
+        row["value"]
+        for row in project.sql("show tblproperties {schema}.mv")
+        if row["key"] == "dbt_backfill.id"
+    ]
+
+    assert of_mv
+    assert {row["backfill_id"] for row in step.progress} == {of_mv}
+    assert {row["backfill_id"] for row in step.barriers} == {of_mv}
+
+
+def test_the_mv_is_a_table_that_others_can_follow(project: Project, story: Any) -> None:
+    properties = {row["key"]: row["value"] for row in project.sql("show tblproperties {schema}.mv")}
+
+    assert properties["delta.enableChangeDataFeed"] == "true"
+    assert properties["delta.isolationLevel"] == "Serializable"
+    for table in ("mv__progress", "mv__barriers"):
+        isolation = project.sql(f"show tblproperties {{schema}}.{table}('delta.isolationLevel')")
+        assert isolation[0]["value"] == "Serializable"

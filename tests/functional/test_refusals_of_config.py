@@ -1,0 +1,85 @@
+"""Options that are unknown, ill-typed or contradict each other are refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import (
+    CHANGE_FEED,
+    assert_made_nothing,
+    assert_refused,
+    model,
+    shared_project,
+    source,
+)
+from support.lake import Lake
+from support.project import Project, RunResult
+
+CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "misspelt_rate": ({"backfill_rate": 10}, ("'backfill_rate'", "backfill_rate_limit")),
+    "misspelt_barriers": ({"barrier_per_run": 2}, ("'barrier_per_run'", "barriers_per_run")),
+    "misspelt_vnodes": ({"vnodes": 4}, ("'vnodes'", "vnode_count")),
+    "rate_negative": ({"backfill_rate_limit": -1}, ("backfill_rate_limit is -1", "0 or more")),
+    "rate_text": ({"backfill_rate_limit": "100"}, ('backfill_rate_limit is "100"', "whole number")),
+    "rate_fraction": ({"backfill_rate_limit": 1.5}, ("backfill_rate_limit is 1.5",)),
+    "rate_boolean": ({"backfill_rate_limit": True}, ("backfill_rate_limit is true",)),
+    "barriers_zero": ({"barriers_per_run": 0}, ("barriers_per_run is 0", "1 or more")),
+    "barriers_text": ({"barriers_per_run": "some"}, ('barriers_per_run is "some"', "'all'")),
+    "mode_unknown": (
+        {"backfill_mode": "fast"},
+        ('backfill_mode is "fast"', "arrangement or no_shuffle or snapshot"),
+    ),
+    "vnode_count_zero": ({"vnode_count": 0}, ("vnode_count is 0", "1 to 32768")),
+    "vnode_count_large": ({"vnode_count": 32769}, ("vnode_count is 32769", "1 to 32768")),
+    "vnodes_beyond": ({"backfill_vnodes": [0, 4]}, ("vnode 4", "0 to 3")),
+    "vnodes_text": ({"backfill_vnodes": "0"}, ('backfill_vnodes is "0"',)),
+    "vnodes_empty": ({"backfill_vnodes": []}, ("backfill_vnodes is []",)),
+    "vnodes_no_shuffle": (
+        {"backfill_vnodes": [0], "backfill_mode": "no_shuffle"},
+        ("backfill_vnodes needs a position per vnode", "no_shuffle"),
+    ),
+    "check_key_text": ({"check_key": "no"}, ('check_key is "no"', "true or false")),
+    "query_change_unknown": (
+        {"on_query_change": "apply"},
+        ('on_query_change is "apply"', "fail or rebuild"),
+    ),
+    "format_unknown": ({"file_format": "parquet"}, ('file_format is "parquet"', "delta")),
+    "key_empty": ({"unique_key": []}, ("unique_key is missing",)),
+    "key_twice": ({"unique_key": ["id", "id"]}, ("unique_key is", "different columns")),
+    "upstream_key_longer": (
+        {"upstream_key": ["id", "name"]},
+        ("upstream_key has 2 columns and unique_key 1",),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "refused_config")
+    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    query = f"select id, name from {source('people')}"
+    models = {name: model(query, **options) for name, (options, _) in CASES.items()}
+    return project.write(models, sources=["people"])
+
+
+@pytest.fixture(scope="module")
+def run(project: Project) -> RunResult:
+    return project.fail()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_option_that_cannot_be_meant_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, facts = CASES[name]
+
+    assert_refused(run, name, *facts)
+    assert_made_nothing(project, name)

@@ -1,0 +1,205 @@
+"""Queries that cannot be followed row by row are refused before anything is written.
+
+All models are run once, in one dbt run; each test looks at one of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.checks import (
+    CHANGE_FEED,
+    assert_made_nothing,
+    assert_refused,
+    model,
+    shared_project,
+    source,
+)
+from support.lake import Lake
+from support.project import Project, RunResult
+
+EVENTS = source("events")
+
+NOT_ROW_WISE = {
+    "group_by": (f"select id, count(*) as n from {EVENTS} group by id", "an aggregate"),
+    "aggregate": (f"select max(id) as id from {EVENTS}", "an aggregate"),
+    "having": (f"select id from {EVENTS} group by id having count(*) > 1", "an aggregate"),
+    "pivot": (
+        f"select * from (select id, name, amount from {EVENTS})"
+        " pivot (sum(amount) for name in ('a', 'b'))",
+        "an aggregate",
+    ),
+    "window": (
+        f"select id, row_number() over (order by name) as n from {EVENTS}",
+        "a window function",
+    ),
+    "unused_window": (
+        f"select id from (select id, row_number() over (order by name) as n from {EVENTS})",
+        "a window function",
+    ),
+    "distinct": (f"select distinct id, name from {EVENTS}", "a DISTINCT"),
+    "limit": (f"select id from {EVENTS} limit 10", "a LIMIT"),
+    "offset": (f"select id from {EVENTS} offset 1", "an OFFSET"),
+    "join": (f"select a.id from {EVENTS} a join {EVENTS} b on a.id = b.id", "a join"),
+    "join_of_literals": (f"select e.id from {EVENTS} e cross join (select 1 as x)", "a join"),
+    "lateral_join": (
+        f"select e.id, y from {EVENTS} e, lateral (select e.id + 1 as y)",
+        "a lateral",
+    ),
+    "union": (f"select id from {EVENTS} union all select id from {EVENTS}", "(UNION)"),
+    "union_of_literals": (f"select id from {EVENTS} union all select 7 as id", "(UNION)"),
+    "intersect": (f"select id from {EVENTS} intersect select id from {EVENTS}", "(INTERSECT)"),
+    "except": (f"select id from {EVENTS} except select 3 as id", "(EXCEPT)"),
+    "recursive": (
+        f"with recursive r as (select id from {EVENTS} union all select id + 1 from r where id < 3)"
+        " select id from r",
+        "not a row-wise query",
+    ),
+    "explode": (f"select id, explode(tags) as tag from {EVENTS}", "a generator"),
+    "lateral_view": (
+        f"select id, tag from {EVENTS} lateral view explode(tags) t as tag",
+        "a generator",
+    ),
+    "order_by": (f"select id as event_id from {EVENTS} order by 1", "ORDER BY"),
+    "tablesample": (f"select id from {EVENTS} tablesample (10 percent)", "a TABLESAMPLE"),
+    "scalar_subquery": (
+        f"select id from {EVENTS} where id = (select max(id) from {EVENTS})",
+        "a subquery",
+    ),
+    "in_subquery": (
+        f"select id from {EVENTS} where id in (select id from {EVENTS})",
+        "a subquery",
+    ),
+    "exists_subquery": (
+        f"select id from {EVENTS} e where exists (select 1 from {EVENTS} x where x.id = e.id)",
+        "a subquery",
+    ),
+    "always_false": (f"select id from {EVENTS} where 1 = 2", "filter", "always false"),
+    "time_travel": (f"select id from {EVENTS} version as of 0", "version"),
+    "two_upstreams": (
+        f"select e.id from {EVENTS} e join {source('others')} o on e.id = o.id",
+        "reads events, others",
+        "Read one upstream",
+    ),
+    "hidden_upstream": (f"select id from -- {EVENTS}\n values (1) as t(id)", "does not read"),
+    "same_name_twice": (f"select id, name, name from {EVENTS}", "'name'", "twice"),
+}
+
+UNREPEATABLE = {
+    "rand": (f"select id, rand() as r from {EVENTS}", "rand()"),
+    "rand_in_filter": (f"select id from {EVENTS} where rand() < 0.5", "rand()"),
+    "uuid": (f"select id, uuid() as r from {EVENTS}", "uuid()"),
+    "monotonic": (
+        f"select id, monotonically_increasing_id() as r from {EVENTS}",
+        "monotonically_increasing_id()",
+    ),
+    "now": (f"select id, now() as r from {EVENTS}", "now()"),
+    "current_timestamp": (
+        f"select id, current_timestamp as r from {EVENTS}",
+        "current_timestamp()",
+    ),
+    "current_date": (f"select id from {EVENTS} where at < current_date", "current_date()"),
+    "current_user": (f"select id, current_user() as r from {EVENTS}", "current_user()"),
+    "session_user": (f"select id, session_user() as r from {EVENTS}", "user()"),
+    "current_database": (f"select id, current_database() as r from {EVENTS}", "current_"),
+    "metadata": (f"select id, _metadata.file_path as r from {EVENTS}", "_metadata"),
+    "input_file": (f"select id, input_file_name() as r from {EVENTS}", "input_file_name()"),
+    "now_beside_text": (f"select id, 'now()' as text, now() as r from {EVENTS}", "now()"),
+}
+
+BROKEN = {
+    "unknown_column": (f"select id, nothing from {EVENTS}", "`nothing`", "Correct the query"),
+    "unknown_function": (f"select id, no_such(name) as x from {EVENTS}", "no_such"),
+    "wrong_type": (f"select id, name + tags as x from {EVENTS}", "(name + tags)"),
+}
+
+ACCEPTED = f"""
+-- distinct, limit and now() are but words of a comment
+with renamed as (
+    select id as event_id, name, tags, `at` from {EVENTS} where name <> 'group by' or name is null
+)
+select
+    event_id,
+    concat('rand() explode( /* ', name, ' */ now()') as text,
+    transform(tags, tag -> upper(tag)) as tags,
+    case when `at` > timestamp'2020-01-01 00:00:00' then 'new' else "old -- now()" end as age
+from renamed
+"""
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "refused_queries")
+    project.sql(
+        "create table {schema}.events (id int, name string, amount double, at timestamp,"
+        f" tags array<string>) using delta {CHANGE_FEED}"
+    )
+    project.sql(
+        "insert into {schema}.events"
+        " values (1, 'a', 1.5, timestamp'2024-01-01 00:00:00', array('x', 'y'))"
+    )
+    project.sql(f"create table {{schema}}.others (id int) using delta {CHANGE_FEED}")
+    cases = NOT_ROW_WISE | UNREPEATABLE | BROKEN
+    models = {name: model(query) for name, (query, *_) in cases.items()}
+    models["order_by"] = model(cases["order_by"][0], unique_key="event_id")
+    models["syntax_error"] = model(f"select id,, from {EVENTS}")
+    models["accepted"] = model(ACCEPTED, unique_key="event_id")
+    return project.write(models, sources=["events", "others"])
+
+
+@pytest.fixture(scope="module")
+def run(project: Project) -> RunResult:
+    return project.fail()
+
+
+@pytest.mark.parametrize("name", NOT_ROW_WISE)
+def test_a_query_that_is_not_row_wise_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, *facts = NOT_ROW_WISE[name]
+
+    assert_refused(run, name, *facts)
+    assert_made_nothing(project, name)
+
+
+@pytest.mark.parametrize("name", UNREPEATABLE)
+def test_a_function_that_gives_another_value_next_time_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, *facts = UNREPEATABLE[name]
+
+    assert_refused(run, name, "another value", *facts)
+    assert_made_nothing(project, name)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_query_that_spark_cannot_resolve_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, *facts = BROKEN[name]
+
+    assert_refused(run, name, "Spark cannot run its query", *facts)
+    assert_made_nothing(project, name)
+
+
+def test_a_syntax_error_shows_the_place_and_makes_nothing(project: Project, run: RunResult) -> None:
+    message = run.message("syntax_error")
+
+    assert "[PARSE_SYNTAX_ERROR]" in message
+    assert "select id,, from refused_queries.events" in message
+    assert "org.apache.spark" not in message
+    assert_made_nothing(project, "syntax_error")
+
+
+def test_words_in_texts_comments_and_names_do_not_count(project: Project, run: RunResult) -> None:
+    assert run["accepted"].status == "success", run.message("accepted")
+    assert project.rows("select * from {schema}.accepted") == [
+        (1, "rand() explode( /* a */ now()", ["X", "Y"], "new")
+    ]

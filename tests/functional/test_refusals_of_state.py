@@ -1,0 +1,291 @@
+"""A model that no longer fits what its earlier runs left is refused, and nothing is written.
+
+The MVs are built once; each test spoils one, sees it refused, and repairs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.checks import (
+    CHANGE_FEED,
+    assert_refused,
+    model,
+    shared_project,
+    source,
+    state_versions,
+    tables_of,
+    versions,
+)
+from support.lake import Lake
+from support.project import Project, RunResult
+
+QUERY = f"select id, code, name from {source('people')}"
+MODELS = {
+    "mv": model(QUERY),
+    "twin": model(QUERY),
+    "fed": model(f"select id, name from {source('letters')}"),
+    "retyped": model(f"select id, name from {source('numbers')}"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "refused_state")
+    project.sql(
+        f"create table {{schema}}.people (id int, code int, name string) using delta {CHANGE_FEED}"
+    )
+    project.sql("insert into {schema}.people values (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')")
+    for table in ("letters", "numbers"):
+        project.sql(
+            f"create table {{schema}}.{table} (id int, name string) using delta {CHANGE_FEED}"
+        )
+        project.sql(f"insert into {{schema}}.{table} values (1, 'a'), (2, 'b')")
+    project.write(MODELS, sources=["people", "letters", "numbers"])
+    project.run()
+    project.sql("insert into {schema}.people values (4, 40, 'd')")  # there is something to do
+    return project
+
+
+def refuse(project: Project, name: str = "mv") -> RunResult:
+    """Run the model, which must fail without a commit to any of its tables that exist."""
+    tables = [table for table in tables_of(name) if project.exists(table)]
+    delta = [table for table in tables if is_delta(project, table)]
+    before = versions(project, *delta)
+    result = project.fail("--select", name)
+    assert [table for table in tables_of(name) if project.exists(table)] == tables
+    assert versions(project, *delta) == before
+    return result
+
+
+def is_delta(project: Project, table: str) -> bool:
+    provider = [
+        row["data_type"]
+        for row in project.sql(f"describe extended {{schema}}.{table}")
+        if row["col_name"] == "Provider"
+    ]
+    return provider == ["delta"]
+
+
+def rename(project: Project, old: str, new: str) -> None:
+    project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
+
+
+def restore(project: Project, table: str, version: int) -> None:
+    project.sql(f"restore table {{schema}}.{table} to version as of {version}")
+
+
+@contextmanager
+def put_aside(project: Project, *tables: str) -> Iterator[None]:
+    for table in tables:
+        rename(project, table, f"{table}_aside")
+    try:
+        yield
+    finally:
+        for table in tables:
+            rename(project, f"{table}_aside", table)
+
+
+CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "filter": (model(QUERY + " where id > 1"), ("its query changed",)),
+    "column": (model(QUERY.replace("name", "upper(name) as name")), ("its query changed",)),
+    "upstream": (
+        model(f"select id, 1 as code, name from {source('letters')}"),
+        ("its query changed",),
+    ),
+    "vnode_count": (model(QUERY, vnode_count=8), ("vnode_count changed from 4 to 8",)),
+    "unique_key": (
+        model(QUERY, unique_key="code"),
+        ("unique_key changed from id to code",),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED_MODELS)
+def test_a_model_that_means_something_else_is_refused(project: Project, what: str) -> None:
+    sql, facts = CHANGED_MODELS[what]
+    project.write({"mv": sql})
+    try:
+        refused = refuse(project)
+    finally:
+        project.write({"mv": MODELS["mv"]})
+
+    assert_refused(
+        refused, "mv", *facts, "since its last barrier", "--full-refresh", "on_query_change"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "facts"),
+    [
+        (["progress"], ["its state is missing", "mv__progress does not exist"]),
+        (["barriers"], ["its state is missing", "mv__barriers does not exist"]),
+        (
+            ["progress", "barriers"],
+            ["its state is missing", "mv__progress and refused_state.mv__barriers do not exist"],
+        ),
+    ],
+    ids=["no progress", "no barriers", "no state"],
+)
+def test_missing_state_is_refused(project: Project, missing: list[str], facts: list[str]) -> None:
+    with put_aside(project, *(f"mv__{table}" for table in missing)):
+        refused = refuse(project)
+
+    assert_refused(refused, "mv", *facts, "Restore", "to build it anew")
+
+
+def test_state_without_its_mv_is_refused(project: Project) -> None:
+    with put_aside(project, "mv"):
+        refused = refuse(project)
+
+    assert_refused(refused, "mv", "refused_state.mv does not exist, but its state does", "Restore")
+
+
+@pytest.mark.parametrize("tables", [["progress"], ["barriers"], ["progress", "barriers"]])
+def test_state_of_another_mv_is_refused(project: Project, tables: list[str]) -> None:
+    before = state_versions(project)
+    for table in tables:
+        project.sql(
+            f"insert overwrite {{schema}}.mv__{table} select * from {{schema}}.twin__{table}"
+        )
+    refused = refuse(project)
+    for table in tables:
+        restore(project, f"mv__{table}", before[f"mv__{table}"])
+
+    assert_refused(refused, "mv", "belong to another MV", "Restore", "to build it anew")
+
+
+def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> None:
+    version = state_versions(project)["mv__progress"]
+    project.sql("delete from {schema}.mv__progress where vnode = 2")
+    refused = refuse(project)
+    restore(project, "mv__progress", version)
+
+    assert_refused(refused, "mv", "mv__progress is damaged", "3 rows for 4 vnodes", "Restore")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table {schema}.foreign_delta using delta as select 1 as id",
+        "create table {schema}.foreign_parquet using parquet as select 1 as id",
+        "create view {schema}.foreign_view as select 1 as id",
+    ],
+    ids=["delta", "parquet", "view"],
+)
+def test_a_table_or_view_that_is_not_ours_is_refused(project: Project, statement: str) -> None:
+    name = statement.split()[2].removeprefix("{schema}.")
+    project.sql(statement)
+    project.write({name: model(QUERY)})
+
+    refused = refuse(project, name)
+
+    assert_refused(
+        refused, name, f"{name} exists", "not made by this materialization", "Drop or rename it"
+    )
+    assert project.rows(f"select * from {{schema}}.{name}") == [(1,)]
+
+
+def test_the_mv_is_as_it_was_after_all_refusals(project: Project) -> None:
+    project.run("--select", "mv")
+
+    assert project.rows("select id from {schema}.mv") == [(1,), (2,), (3,), (4,)]
+
+
+def test_keys_that_are_null_or_stand_twice_in_the_feed_are_refused(project: Project) -> None:
+    project.sql("insert into {schema}.letters values (null, 'x'), (3, 'c')")
+    assert_refused(refuse(project, "fed"), "fed", "refused_state.letters", "null in id")
+
+    project.sql("delete from {schema}.letters where id is null")
+    project.sql("insert into {schema}.letters values (5, 'one'), (5, 'two')")
+    assert_refused(refuse(project, "fed"), "fed", "id is not unique", "refused_state.letters")
+
+    project.sql("delete from {schema}.letters where name = 'two'")
+    project.run("--select", "fed")
+    assert project.rows("select * from {schema}.fed") == [
+        (1, "a"),
+        (2, "b"),
+        (3, "c"),
+        (5, "one"),
+    ]
+
+
+def test_a_feed_that_was_switched_off_is_refused_and_followed_again(project: Project) -> None:
+    switch = "alter table {schema}.letters set tblproperties (delta.enableChangeDataFeed = "
+    project.sql(switch + "false)")
+    project.sql("insert into {schema}.letters values (7, 'g')")
+    refused = refuse(project, "fed")
+    assert_refused(refused, "fed", "refused_state.letters has no change data feed", "ALTER TABLE")
+
+    project.sql(switch + "true)")
+    project.sql("insert into {schema}.letters values (8, 'h')")
+    result = project.run("--select", "fed")
+
+    assert "re-anchored: the change data feed was switched" in result.output
+    assert (7, "g") in project.rows("select * from {schema}.fed")
+    assert (8, "h") in project.rows("select * from {schema}.fed")
+
+
+def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
+    project.sql("drop table {schema}.numbers")
+    project.sql(
+        f"create table {{schema}}.numbers (id bigint, name string) using delta {CHANGE_FEED}"
+    )
+    project.sql("insert into {schema}.numbers values (1, 'a'), (2, 'b'), (3000000000, 'c')")
+
+    refused = refuse(project, "retyped")
+    assert_refused(
+        refused, "retyped", "the type of id changed from int to bigint", "--full-refresh"
+    )
+
+    project.run("--full-refresh", "--select", "retyped")
+    assert project.rows("select id from {schema}.retyped") == [(1,), (2,), (3000000000,)]
+    assert column_types(project, "retyped")["id"] == "bigint"
+    assert column_types(project, "retyped__progress")["id"] == "bigint"
+
+
+def column_types(project: Project, table: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in project.sql(f"describe {{schema}}.{table}")}
+
+
+def test_a_foreign_table_in_the_place_of_the_mv_is_refused(project: Project) -> None:
+    project.sql("create or replace table {schema}.retyped using delta as select 1 as id")
+
+    assert_refused(refuse(project, "retyped"), "retyped", "not made by this materialization")
+
+
+def test_a_changed_query_is_rebuilt_where_the_model_says_so(project: Project) -> None:
+    project.write({"twin": model(QUERY + " where id > 1", on_query_change="rebuild")})
+
+    result = project.run("--select", "twin")
+
+    assert "emptied: its query changed" in result.output
+    assert project.rows("select id from {schema}.twin") == [(2,), (3,), (4,)]
+
+
+def test_a_full_refresh_accepts_another_key_and_vnode_count(project: Project) -> None:
+    project.write({"mv": model(QUERY, unique_key=["code", "id"], vnode_count=8)})
+
+    project.run("--full-refresh", "--select", "mv")
+
+    assert project.rows("select id from {schema}.mv") == [(1,), (2,), (3,), (4,)]
+    assert project.value("select count(*) from {schema}.mv__progress") == 8
+    assert list(column_types(project, "mv__progress"))[:3] == ["vnode", "code", "id"]
+    epochs = project.rows("select distinct epoch from {schema}.mv__progress")
+    assert epochs == project.rows("select max(epoch) from {schema}.mv__barriers")
+
+
+def test_comments_and_layout_are_no_change_of_the_query(project: Project) -> None:
+    project.write({"fed": MODELS["fed"].replace("select id,", "select  -- the key\n   id,")})
+    spaced = project.dbt("run", "--select", "fed", expect=False)
+
+    assert spaced.success, spaced.error
