@@ -1,0 +1,94 @@
+"""The flow of a run, with every step recorded instead of taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(macros: Macros) -> Run:
+    """Runs the materialization; returns the steps, in order, and what dbt was told."""
+    steps: list[Any] = []
+    told: dict[str, Any] = {}
+
+    def step(name: str, returned: Any = None) -> Callable[..., Any]:
+        return lambda *_, **__: steps.append(name) or returned
+
+    macros.stub(
+        "run_barriers", lambda backfill, rebuild: steps.append(("run", rebuild)) or "result"
+    )
+    macros.stub("store_result_of_run", lambda result: told.update(result=result))
+    macros.stub("create_backfill", step("create"))
+    macros.stub("apply_docs", step("docs"))
+    macros.context.update(
+        sql="select a from (select * from lake.up where false limit 0) _dbt_limit_subq_up",
+        pre_hooks=["pre"],
+        post_hooks=["post"],
+        load_relation=lambda relation: relation,
+        run_hooks=lambda hooks: steps.append(hooks[0]) or "",
+        store_raw_result=lambda name, **result: told.update(result),
+        apply_grants=step("grants"),
+        should_revoke=lambda existing, full_refresh: True,
+    )
+
+    def run(
+        empty: bool = False, sample: bool = False, full_refresh: bool = False, missing: bool = False
+    ) -> Any:
+        def get_backfill(mv: Any, sql: str) -> dict[str, Any]:
+            told["sql"] = sql
+            return {"mv": mv}
+
+        macros.stub("get_backfill", get_backfill)
+        macros.stub("observe_state", step("observe", {"missing": missing}))
+        macros.context["flags"] = SimpleNamespace(EMPTY=empty, SAMPLE=sample)
+        macros.context["should_full_refresh"] = lambda: full_refresh
+        returned = macros.call("materialization_backfilled_mv_spark")
+        assert returned == {"relations": [macros.relation]}
+        return steps, told
+
+    return run
+
+
+def test_barriers_are_run_between_the_hooks(run: Run) -> None:
+    steps, told = run()
+
+    assert steps == ["pre", ("run", None), "grants", "docs", "post"]
+    assert told["result"] == "result"
+
+
+def test_a_full_refresh_is_a_rebuild(run: Run) -> None:
+    assert ("run", "full refresh") in run(full_refresh=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"), [("empty", "NO-OP (--empty)"), ("sample", "NO-OP (--sample)")]
+)
+def test_a_sampled_run_moves_nothing(run: Run, flag: str, message: str) -> None:
+    steps, told = run(**{flag: True})
+
+    assert steps == ["pre", "observe", "grants", "docs", "post"]
+    assert (told["message"], told["code"], told["rows_affected"]) == (message, "NO-OP", "0")
+
+
+def test_a_sampled_run_creates_the_tables_that_do_not_exist_for_the_real_query(run: Run) -> None:
+    steps, told = run(empty=True, missing=True)
+
+    assert steps[1:3] == ["observe", "create"]
+    assert told["sql"] == "select a from lake.up"
+
+
+def test_a_run_takes_the_query_as_it_is(run: Run) -> None:
+    """A subquery that looks like dbt's own sample is then the user's."""
+    assert "limit 0" in run()[1]["sql"]
+
+
+def test_even_a_full_refresh_moves_nothing_in_a_sampled_run(run: Run) -> None:
+    assert run(empty=True, full_refresh=True)[0][1] == "observe"
