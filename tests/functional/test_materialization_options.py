@@ -55,7 +55,7 @@ def test_without_a_limit_the_first_barrier_reads_everything(
     project: Project, first: RunResult
 ) -> None:
     assert first.message("unlimited") == "BARRIER 1 (100.0 %)"
-    assert "10 of 10 rows · +10 backfilled" in lines(first, "unlimited")[0]
+    assert " 10 rows · +10 backfilled" in lines(first, "unlimited")[0]
     assert project.rows("select * from {schema}.unlimited") == project.rows(FRESH)
 
 
@@ -74,7 +74,7 @@ def test_a_run_of_two_barriers_commits_two(project: Project, first: RunResult) -
 
 def test_all_goes_on_until_everything_is_read(project: Project, first: RunResult) -> None:
     assert len(lines(first, "all_at_once")) == 3
-    assert "10 of 10 rows" in lines(first, "all_at_once")[-1]
+    assert " 10 rows · " in lines(first, "all_at_once")[-1]
     assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
     assert project.value("select bool_and(backfill_finished) from {schema}.all_at_once__progress")
 

@@ -24,7 +24,7 @@ MV = model(
 
 LINE = re.compile(
     r"mv \[BARRIER (?P<epoch>\d+) · (?P<percent>\d+\.\d) %"
-    r"(?: · (?P<done>[\d,]+) of (?P<total>[\d,]+) rows · \+(?P<backfilled>[\d,]+) backfilled)?"
+    r"(?: · (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? rows · \+(?P<backfilled>[\d,]+) backfilled)?"
     r"(?: · (?P<changed>[\d,]+) changed, (?P<deleted>[\d,]+) deleted)?"
     r" · version (?P<version>\d+)"
     r" · (?P<took>\d+) s(?:, (?P<left>\d+) barriers? left \(about [^()]+\))?\]"
