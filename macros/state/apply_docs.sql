@@ -14,7 +14,19 @@
         {%- do dbt_backfill.run_table('comment on the MV', 'comment on table ' ~ backfill.mv.render() ~ ' is '
             ~ dbt_backfill.string_literal(model.description)) -%}
     {%- endif -%}
-    {%- do persist_docs(backfill.mv, model, for_relation=false) -%}
+    {%- if config.persist_column_docs() -%}
+        {%- do dbt_backfill._comment_on_columns(backfill.mv) -%}
+    {%- endif -%}
     {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ backfill.mv.render()
         ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
+{% endmacro %}
+
+
+{#- dbt-spark's own persist_docs loses backslashes and `${…}` of a description. -#}
+{% macro _comment_on_columns(mv) %}
+    {%- set present = adapter.get_columns_in_relation(mv) | map(attribute='name') | map('lower') | list -%}
+    {%- for name, column in model.columns.items() if column.description and name | lower in present -%}
+        {%- do dbt_backfill.run_table('comment on ' ~ name, 'alter table ' ~ mv.render() ~ ' alter column '
+            ~ dbt_backfill.identifier(name) ~ ' comment ' ~ dbt_backfill.string_literal(column.description)) -%}
+    {%- endfor -%}
 {% endmacro %}

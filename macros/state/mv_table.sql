@@ -39,7 +39,6 @@
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {{ dbt_backfill.cluster_clause() }}
-    {{ comment_clause() }}
 {%- endmacro %}
 
 

@@ -26,7 +26,7 @@ from support.project import Crash, Proceed, Project, RunResult
 QUERY = f"select id, name, city from {source('people')}"
 DESCRIPTION = 'People who aren\'t "gone": 100 % of ${them}, C:\\new'
 
-AUDIT = "insert into {{ this.schema }}.audit values ('%s', %s)"
+AUDIT = "insert into {{ this.schema }}.audit select '%s', %s"
 COUNT = "(select count(*) from {{ this }})"
 
 MODELS = {
@@ -296,11 +296,11 @@ def test_two_mvs_of_one_upstream_run_in_parallel(project: Project, first: RunRes
         assert project.rows(f"select * from {{schema}}.{name}") == project.rows(expected)
 
 
-def test_grants_are_refused_by_open_source_spark_by_name(project: Project) -> None:
+def test_grants_fail_on_open_source_spark_as_for_any_model(project: Project) -> None:
     """Open-source Spark has no GRANT; a table model with grants fails in the same way."""
     project.write({"granted": model(QUERY, grants={"select": ["bob"]})})
     try:
         failed = project.fail("--select", "granted")
     finally:
         project.remove("granted")
-    assert_refused(failed, "granted", "grant")
+    assert "The statement or clause: GRANT is not valid" in failed.message("granted")

@@ -68,7 +68,11 @@ KEYS = {
     "key_float": ("share", "share", "has the type float,"),
     "key_struct": ("info", "info, name", "type struct<a:int,b:string>, of"),
     "key_array": ("tags", "tags, name", "type array<string>, of"),
-    "key_twice_the_same": (["id", "other_id"], "id, id as other_id", "'id'", "'other_id'"),
+    "key_twice_the_same": (
+        ["id", "other_id"],
+        "id, id as other_id",
+        "two columns of unique_key carry 'id'",
+    ),
 }
 
 

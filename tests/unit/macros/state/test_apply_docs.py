@@ -13,7 +13,10 @@ from support.macros import Macros
 @pytest.fixture
 def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
     """Applies the docs of a model; returns the hash that it noted, none if it wrote nothing."""
-    macros.context["persist_docs"] = lambda *_, **__: None
+    macros.context["adapter"].get_columns_in_relation = lambda _: [
+        SimpleNamespace(name="k"),
+        SimpleNamespace(name="undescribed"),
+    ]
 
     def apply(description: str = "it's flights", **known: Any) -> str | None:
         macros.context["model"] = SimpleNamespace(
@@ -39,6 +42,7 @@ def test_docs_are_written_once(macros: Macros, apply: Any) -> None:
 
     assert noted
     assert "comment on table lake.mv is 'it\\'s flights'" in macros.statements[0].sql
+    assert "alter table lake.mv alter column `k` comment 'key'" in macros.statements[1].sql
     assert apply(docs=noted) is None
 
 

@@ -19,7 +19,6 @@ def dbt_spark(macros: Macros) -> None:
         options_clause=lambda: "options (o)",
         partition_cols=lambda label: f"{label} (p)",
         clustered_cols=lambda label: f"{label} (c) into 8 buckets",
-        comment_clause=lambda: "comment 'd'",
     )
 
 
@@ -31,7 +30,7 @@ def test_the_mv_is_created_empty_with_the_columns_of_the_query(
         "tblproperties ( 'delta.enableChangeDataFeed' = 'true', "
         "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name', "
         "'delta.isolationLevel' = 'Serializable', 'dbt_backfill.id' = 'b1' ) "
-        "options (o) partitioned by (p) comment 'd'"
+        "options (o) partitioned by (p)"
     )
 
 
