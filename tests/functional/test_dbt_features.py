@@ -14,7 +14,6 @@ import pytest
 from support.checks import (
     CHANGE_FEED,
     assert_made_nothing,
-    assert_refused,
     assert_writes_nothing,
     model,
     shared_project,
