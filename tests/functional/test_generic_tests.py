@@ -88,15 +88,12 @@ def test_an_upstream_that_went_on_is_compared_at_the_recorded_version(project: P
     assert statuses(run_tests(project))["consistent"] == ("pass", 0)
 
 
-def test_a_finished_mv_passes_both(project: Project) -> None:
-    project.write({"mv": MV.replace("backfill_rate_limit=4", "barriers_per_run='all'")})
-    project.run("--select", "mv")
-
-    assert statuses(run_tests(project)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
+def test_a_finished_mv_passes_both(finished: Project) -> None:
+    assert statuses(run_tests(finished)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
 
 
 TAMPERED = {
-    "extra row": ("insert into {schema}.mv values (99, 'N99', map(), array())", 1),
+    "extra row": ("insert into {schema}.mv values (99, 'N99', map('a', 1), array('x'))", 1),
     "missing row": ("delete from {schema}.mv where id = 5", 1),
     "changed value": ("update {schema}.mv set name = 'other' where id = 5", 2),
     "changed to null": ("update {schema}.mv set name = null where id = 5", 2),
@@ -109,14 +106,20 @@ TAMPERED = {
 
 
 @pytest.fixture
-def restored(project: Project) -> Iterator[Project]:
-    """The MV, and afterwards the MV as it was before the test."""
+def finished(project: Project) -> Project:
+    """The MV, backfilled to its end."""
     if not project.value("select bool_and(backfill_finished) from {schema}.mv__progress"):
         project.write({"mv": MV.replace("backfill_rate_limit=4", "barriers_per_run='all'")})
         project.run("--select", "mv")
-    version = project.sql("describe history {schema}.mv limit 1")[0]["version"]
-    yield project
-    project.sql(f"restore table {{schema}}.mv to version as of {version}")
+    return project
+
+
+@pytest.fixture
+def restored(finished: Project) -> Iterator[Project]:
+    """The finished MV, put back after the test."""
+    version = finished.sql("describe history {schema}.mv limit 1")[0]["version"]
+    yield finished
+    finished.sql(f"restore table {{schema}}.mv to version as of {version}")
 
 
 @pytest.mark.parametrize("what", TAMPERED)
@@ -155,23 +158,23 @@ def test_a_row_above_the_position_is_not_consistent(new_project: Any) -> None:
     assert statuses(run_tests(project)) == {"consistent": ("fail", 1)}
 
 
-def test_a_barrier_that_is_not_committed_is_not_compared(project: Project) -> None:
-    project.sql("update {schema}.people set name = 'even later' where id = 2")
+def test_a_barrier_that_is_not_committed_is_not_compared(finished: Project) -> None:
+    finished.sql("update {schema}.people set name = 'even later' where id = 2")
 
     def crash(sql: str, proceed: Proceed) -> None:
         if ".mv: commit" in sql:
             raise Crash("driver lost")
         proceed()
 
-    project.fail("--select", "mv", intercept=crash)
-    result = run_tests(project)
+    finished.fail("--select", "mv", intercept=crash)
+    result = run_tests(finished)
     [consistent] = [node for node in result.nodes if "consistent" in node.name]
 
     assert consistent.status == "error"
     assert "backfilled_mv mv: its barrier" in consistent.message
     assert "is not committed" in consistent.message
-    project.run("--select", "mv")
-    assert statuses(run_tests(project)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
+    finished.run("--select", "mv")
+    assert statuses(run_tests(finished)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
 
 
 def test_a_table_of_another_materialization_is_refused_by_name(project: Project) -> None:

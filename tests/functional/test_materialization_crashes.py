@@ -76,7 +76,7 @@ def assert_exact(project: Project) -> None:
     assert project.rows("select * from {schema}.mv") == promised
 
 
-def make_people(project: Project, rows: int = 200) -> Project:
+def make_people(project: Project, rows: int) -> Project:
     project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
     project.sql(
         f"insert into {{schema}}.people select id * 10, concat('n', id) from range(1, {rows + 1})"
@@ -99,7 +99,8 @@ def shared(
     packages: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
-    project = make_people(shared_project(request, lake, packages, tmp_path_factory, "crashes"))
+    project = shared_project(request, lake, packages, tmp_path_factory, "crashes")
+    make_people(project, rows=600)  # more ranges than the tests have runs
     project.run()
     return project
 

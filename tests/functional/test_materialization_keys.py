@@ -134,7 +134,7 @@ def test_hostile_keys_are_backfilled_and_followed(project: Project) -> None:
         assert second.message(name).startswith("BARRIER 2 (")
 
     project.sql("update {schema}.items set word = concat(word, '\\'') where flag")
-    for _ in range(6):
+    for _ in range(10):
         result = project.run()
         if all(result.message(name) == "CAUGHT UP" for name in NAMES):
             break

@@ -61,6 +61,7 @@ class Step:
 
     @property
     def position(self) -> int | None:
+        position: int | None
         [position] = {row["id"] for row in self.progress}
         return position
 

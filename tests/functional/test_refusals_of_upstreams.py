@@ -6,6 +6,7 @@ The models of a fixture are run once, in one dbt run; each test looks at one of 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ UPSTREAMS = {
     "key_twice": (source("twice"), "id is not unique", "twice", "2"),
 }
 
-KEYS = {
+KEYS: dict[str, tuple[Any, ...]] = {
     "key_missing": (None, "id, name", "unique_key is missing"),
     "key_not_selected": ("id", "name", "does not return the column 'id'"),
     "second_key_not_selected": (
