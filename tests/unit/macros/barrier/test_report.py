@@ -112,6 +112,7 @@ def test_a_barrier_is_told_to_the_user_and_not_only_to_the_log_file(
         ({}, {"row_count": 60}, 10, "10 s, 4 barriers left (about 40 s)"),
         ({}, {"row_count": 61}, 10, "10 s, 4 barriers left (about 40 s)"),
         ({}, {"row_count": 59}, 60, "60 s, 5 barriers left (about 5 min)"),
+        ({}, {"row_count": 81}, 10, "10 s, 2 barriers left (about 20 s)"),
         ({}, {"row_count": 95}, 0.3, "0 s, 1 barrier left (about 0 s)"),
         # Rows that were deleted since they were read count as read.
         ({}, {"row_count": 120}, 7, "7 s, 1 barrier left (about 7 s)"),
@@ -139,7 +140,7 @@ def test_a_barrier_tells_how_long_it_took_and_what_is_left(
         (100, "2 min"),
         (5999, "100 min"),
         (6000, "1.7 h"),
-        (90000, "25.0 h"),
+        (36_000_000, "10000.0 h"),
     ],
 )
 def test_a_duration_is_told_in_its_largest_unit(macros: Macros, seconds: float, text: str) -> None:

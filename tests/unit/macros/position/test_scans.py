@@ -138,6 +138,20 @@ def test_null_keys_are_read_along_where_positions_differ_too(prefix: Callable[..
     assert [key for key in with_nulls if None in key] == NULL_KEYS
 
 
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("macro", ["get_prefix_scan_sql", "get_range_scan_sql"])
+def test_null_keys_are_not_looked_for_unless_they_are_asked_for(
+    macros: Macros, relations: Any, keys: Any, make_state: Any, make_plan: Any, macro: str,
+    uniform: bool,
+) -> None:  # fmt: skip
+    plan = [make_plan(vnodes=[0])] if "range" in macro else []
+    arguments = ["lake.up", *plan, make_state(uniform=uniform), relations, keys]
+    null_key = "(source.`id` is null or source.`shard` is null)"
+
+    assert null_key not in macros.call(macro, *arguments)
+    assert null_key in macros.call(macro, *arguments, with_null_keys=True)
+
+
 def test_the_data_is_not_hashed_while_all_vnodes_agree(
     macros: Macros, relations: Any, keys: Any, make_state: Callable[..., Any]
 ) -> None:

@@ -18,9 +18,12 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
         SimpleNamespace(name="undescribed"),
     ]
 
-    def apply(description: str = "it's flights", **known: Any) -> str | None:
+    def apply(description: str = "it's flights", key: str = "key", **known: Any) -> str | None:
+        columns = {"K": key, "undescribed": "", "gone": "not in the MV"}
         macros.context["model"] = SimpleNamespace(
-            name="mv", description=description, columns={"k": SimpleNamespace(description="key")}
+            name="mv",
+            description=description,
+            columns={name: SimpleNamespace(description=text) for name, text in columns.items()},
         )
         macros.statements.clear()
         macros.call("apply_docs", {**backfill, **known})
@@ -42,7 +45,8 @@ def test_docs_are_written_once(macros: Macros, apply: Any) -> None:
 
     assert noted
     assert "comment on table lake.mv is 'it\\'s flights'" in macros.statements[0].sql
-    assert "alter table lake.mv alter column `k` comment 'key'" in macros.statements[1].sql
+    assert "alter table lake.mv alter column `K` comment 'key'" in macros.statements[1].sql
+    assert len(macros.statements) == 3
     assert apply(docs=noted) is None
 
 
@@ -51,6 +55,15 @@ def test_docs_are_written_again_once_they_changed(macros: Macros, apply: Any) ->
     noted = apply()
 
     assert apply("departures", docs=noted) not in (None, noted)
+    assert apply(key="another", docs=noted) is None  # columns are not asked for
+
+
+def test_docs_of_columns_are_written_again_once_they_changed(macros: Macros, apply: Any) -> None:
+    macros.config["persist_docs"] = {"columns": True}
+    noted = apply()
+
+    assert apply(key="another", docs=noted) not in (None, noted)
+    assert apply("departures", docs=noted) is None
 
 
 def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, apply: Any) -> None:

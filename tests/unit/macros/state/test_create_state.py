@@ -48,11 +48,16 @@ def test_each_step_of_the_creation_can_be_repeated(macros: Macros, create: Any) 
     create("b1")
 
     sql = macros.statements[0].sql
+    assert "cast(0 as bigint) as epoch" in sql
     assert sql.count("create table") == sql.count("create table if not exists") == 2
 
 
 def test_the_id_that_stands_already_is_taken_over(macros: Macros, create: Any) -> None:
     assert create("older") == "older"
+    assert (
+        "select to_json(named_struct('backfill_id', min(backfill_id))) "
+        "from lake.mv__barriers where epoch = 0;"
+    ) in " ".join(macros.statements[0].sql.split())
     assert macros.statements[1].sql.strip().endswith("create mv older")
     assert (
         "cast((select min(backfill_id) from lake.mv__barriers where epoch = 0) as string)"

@@ -57,6 +57,24 @@ def test_the_position_is_where_the_range_of_the_committed_plan_ends(
     assert sqlite.execute(f"select {expression} from ({state})").fetchone() == (position,)
 
 
+def test_a_progress_table_whose_rows_differ_in_their_epoch_is_told(
+    render: Callable[..., str], relations: Any
+) -> None:
+    sql = render("get_state_sql", relations)
+
+    assert "min(epoch) as epoch, max(epoch) as last_epoch, " in sql
+    assert "count(*) as rows" in sql
+
+
+def test_an_mv_is_dirty_or_unfinished_if_any_vnode_is(
+    render: Callable[..., str], relations: Any
+) -> None:
+    sql = render("get_state_sql", relations)
+
+    assert "bool_or(dirty) as dirty, bool_and(backfill_finished) as finished, " in sql
+    assert "bool_or(backfill_finished) as any_finished" in sql
+
+
 def test_vnodes_agree_if_they_differ_in_nothing_but_their_row_counts(
     render: Callable[..., str], relations: Any
 ) -> None:
