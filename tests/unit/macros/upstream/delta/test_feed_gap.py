@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,7 +114,10 @@ def test_a_feed_that_was_switched_is_a_gap(
 ) -> None:
     macros.results = [[{"id": "t", "properties": {"delta.enableChangeDataFeed": "true"}}]]
     properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
-    table = {**_table(_entry(6, operation, properties)), "relation": Relation("lake", "up")}
+    table = {
+        **_table(_entry(6, operation, properties)),
+        "relation": SimpleNamespace(render=lambda: "lake.up", identifier="up"),
+    }
 
     assert gap(table) == "the change data feed was switched in version 6"
 
