@@ -122,6 +122,17 @@ def test_a_feed_that_was_switched_is_a_gap(
     assert gap(table) == "the change data feed was switched in version 6"
 
 
+def test_a_feed_that_is_off_is_refused(
+    macros: Macros, gap: Callable[..., Any], refused: Any, up: Any
+) -> None:
+    """A re-anchor would only help for this one barrier."""
+    macros.results = [[{"id": "u1", "properties": {"delta.enableChangeDataFeed": "false"}}]]
+    properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
+
+    with refused("its upstream lake.up has no change data feed, "):
+        gap(_table(_entry(6, "SET TBLPROPERTIES", properties), relation=up))
+
+
 def test_another_property_is_no_gap(gap: Callable[..., Any]) -> None:
     properties = {"properties": '{"delta.deletedFileRetentionDuration":"interval 1 day"}'}
 
