@@ -7,7 +7,9 @@
     the changes, merge the next range, commit the progress. docs/barrier.md draws it.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {%- set reads_nothing = flags.EMPTY or flags.SAMPLE -%}
+    {#- dbt tells macros of --sample only among the invocation's arguments. -#}
+    {%- set sampled = invocation_args_dict.get('sample') is not none -%}
+    {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql) if reads_nothing else sql) -%}
 

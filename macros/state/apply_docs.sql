@@ -4,7 +4,7 @@
 -#}
 {% macro apply_docs(backfill) %}
     {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%} {{ return(none) }} {%- endif -%}
-    {%- set described = [model.description if config.persist_relation_docs()] -%}
+    {%- set described = [model.description if config.persist_relation_docs() else none] -%}
     {%- for name, column in model.columns.items() if config.persist_column_docs() -%}
         {%- do described.append([name, column.description]) -%}
     {%- endfor -%}

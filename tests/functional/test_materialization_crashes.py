@@ -208,7 +208,7 @@ def crashes_of_creation() -> Iterator[Any]:
     yield pytest.param("create the MV", 0, id="MV not made")
 
 
-@pytest.mark.parametrize(("step", "executed"), crashes_of_creation())
+@pytest.mark.parametrize(("step", "executed"), list(crashes_of_creation()))
 def test_a_first_run_that_dies_is_completed_by_the_next(
     project: Project, step: str, executed: int
 ) -> None:

@@ -153,6 +153,7 @@ class Macros:
             "zip": lambda *values, default=None: list(zip(*values, strict=False)),
             "var": lambda name, default=None: default,
             "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False),
+            "invocation_args_dict": {},
         }
 
     def _dispatch(self, name: str, macro_namespace: str | None = None) -> Callable[..., Any]:

@@ -48,7 +48,8 @@ def run(macros: Macros) -> Run:
 
         macros.stub("get_backfill", get_backfill)
         macros.stub("observe_state", step("observe", {"missing": missing}))
-        macros.context["flags"] = SimpleNamespace(EMPTY=empty, SAMPLE=sample)
+        macros.context["flags"] = SimpleNamespace(EMPTY=empty)
+        macros.context["invocation_args_dict"] = {"sample": object()} if sample else {}
         macros.context["should_full_refresh"] = lambda: full_refresh
         returned = macros.call("materialization_backfilled_mv_spark")
         assert returned == {"relations": [macros.relation]}

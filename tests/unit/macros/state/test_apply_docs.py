@@ -58,7 +58,6 @@ def test_docs_are_written_again_once_they_changed(macros: Macros, apply: Any) ->
     assert apply(key="another", docs=noted) is None  # columns are not asked for
 
 
-@pytest.mark.xfail(strict=True, reason="an undefined value is made JSON")
 def test_docs_of_columns_are_written_again_once_they_changed(macros: Macros, apply: Any) -> None:
     macros.config["persist_docs"] = {"columns": True}
     noted = apply()
