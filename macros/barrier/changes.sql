@@ -5,26 +5,43 @@
     The view belongs to the session and its name carries epoch, plan and invocation, so that a stalled run
     cannot swap it under another. Returns {'name', 'count', 'null_keys', 'unclear_keys', 'low', 'high': the least
     and the greatest key as literals}.
+
+    While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
+    that was adopted.
 -#}
-{% macro stage_changes(backfill, state, plan, keys) %}
-    {%- set invocation = invocation_id | replace('-', '') -%}
-    {%- set name = dbt_backfill.identifier(
-        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__')
-    ) -%}
-    {%- set events = dbt_backfill.get_upstream_changes(backfill.upstream, state.upstream_version, plan.upstream_version) -%}
+{% macro stage_changes(backfill, state, plan) %}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, dbt_backfill.get_plan_keys(plan)) -%}
     {%- set sql -%}
         begin
-            create or replace temporary view {{ name }} as
-            {{ dbt_backfill.get_last_states_sql(
-                dbt_backfill.get_prefix_scan_sql('(' ~ events ~ ')', state, backfill, keys, with_null_keys=true), keys
-            ) }};
-            cache table {{ name }};
-            {{ dbt_backfill.get_stage_summary_sql(name, keys) }};
+            {{ stage.statements | join(';\n            ') }};
+            select to_json(({{ stage.summary }}));
         end
     {%- endset -%}
     {%- set staged = dbt_backfill.run_json('stage the changes', sql)[0] -%}
-    {%- do staged.update({'name': name}) -%}
+    {%- do staged.update({'name': dbt_backfill.get_stage_name(backfill, plan)}) -%}
     {{ return(staged) }}
+{% endmacro %}
+
+
+{% macro get_stage_name(backfill, plan) %}
+    {%- set invocation = invocation_id | replace('-', '') -%}
+    {{ return(dbt_backfill.identifier(
+        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__')
+    )) }}
+{% endmacro %}
+
+
+{#- {'statements' that make the stage, 'summary': a select of what it holds}. -#}
+{% macro get_stage(backfill, state, plan, keys) %}
+    {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
+    {%- set changes = dbt_backfill.get_upstream_changes(
+        backfill.upstream, backfill.observed, state.upstream_version, plan.upstream_version, keys
+    ) -%}
+    {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
+    {%- set statements = [changes.setup] if changes.setup else [] -%}
+    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ dbt_backfill.get_last_states_sql(events, keys)) -%}
+    {%- do statements.append('cache table ' ~ name) -%}
+    {{ return({'statements': statements, 'summary': dbt_backfill.get_stage_summary_sql(name, keys)}) }}
 {% endmacro %}
 
 
@@ -51,16 +68,17 @@
 {%- endmacro %}
 
 
+{#- What a stage holds, as one struct: see `stage_changes`. -#}
 {% macro get_stage_summary_sql(stage, keys) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
-    select to_json(named_struct(
+    select named_struct(
         'count', count,
         'null_keys', null_keys,
         'unclear_keys', unclear_keys,
         'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
         'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
-    ))
+    )
     from (
         select
             count_if(not {{ null_key }}) as count,
@@ -71,6 +89,12 @@
         from {{ stage }}
     )
 {%- endmacro %}
+
+
+{#- The type of that struct. -#}
+{% macro stage_summary_type() %}
+    {{ return('struct<count: bigint, null_keys: bigint, unclear_keys: bigint, low: array<string>, high: array<string>>') }}
+{% endmacro %}
 
 
 {#- Why the staged changes cannot be merged; none if they can. -#}
@@ -85,7 +109,7 @@
 
 {#-
     Step 3 of a barrier: one MERGE of the staged changes. A key whose row Q no longer returns is deleted. Returns
-    {'changed', 'deleted'}: rows written, where the table format tells.
+    get_merge_counts.
 -#}
 {% macro run_changes(backfill, plan, staged) %}
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
@@ -119,15 +143,5 @@
         when not matched and {{ present }} then insert *
     {%- endset -%}
     {%- set result = dbt_backfill.run_table('merge the changes of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return(dbt_backfill.get_merge_counts(result)) }}
-{% endmacro %}
-
-
-{#- The counts that Delta returns from a MERGE; Iceberg returns nothing. -#}
-{% macro get_merge_counts(result) %}
-    {%- if not result or 'num_deleted_rows' not in result.column_names -%} {{ return({}) }} {%- endif -%}
-    {{ return({
-        'changed': (result[0]['num_updated_rows'] + result[0]['num_inserted_rows']) | int,
-        'deleted': result[0]['num_deleted_rows'] | int,
-    }) }}
+    {{ return(dbt_backfill.get_merge_counts(backfill, plan, result)) }}
 {% endmacro %}

@@ -1,7 +1,6 @@
 {#-
     What the next barrier is to do, after an observation: a plan of the kind `reset`, `reanchor` or `advance`,
-    or none if there is nothing to do. Everything that may be refused is refused here, before the plan is
-    inserted.
+    or none if there is nothing to do. What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as read_upstream returned it.
@@ -19,7 +18,6 @@
         ) -%}
     {%- endif -%}
     {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
-    {%- set known = state.get('upstream_version') is not none -%}
     {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
@@ -34,14 +32,6 @@
         {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
-    {%- if started and known and plan.upstream_version != state.upstream_version -%}
-        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, backfill.key) -%}
-        {%- set unclear = dbt_backfill.find_unclear_changes(staged) -%}
-        {%- if unclear -%}
-            {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, unclear, started)) }}
-        {%- endif -%}
-        {%- do backfill.update({'staged': staged}) -%}
-    {%- endif -%}
     {%- if moves -%} {%- do dbt_backfill.add_range_to_plan(backfill, state, plan, windows) -%} {%- endif -%}
     {{ return(plan) }}
 {% endmacro %}
@@ -79,10 +69,5 @@
     {%- if not started -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true) -%}
-    {%- set checked = dbt_backfill.check_keys(backfill, plan, read, scan) -%}
-    {%- do plan.update({'upstream_row_count': checked.upstream_row_count}) -%}
-    {{ return(plan) }}
+    {{ return(dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason)) }}
 {% endmacro %}

@@ -3,7 +3,7 @@
     it. The plan's row is then completed with what is known by now. Returns the committed state.
 
     Arguments:
-      counts (dict): 'changed', 'deleted': rows of the MV that the barrier's changes wrote.
+      counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       stage (string or none): the view of staged changes, dropped with it.
 -#}
 {% macro commit_barrier(backfill, plan, counts={}, stage=none) %}
@@ -11,13 +11,15 @@
         begin
             {{ dbt_backfill.get_commit_sql(backfill, plan) }};
             merge into {{ backfill.barriers.render() }} as barriers
-            using (select {{ plan.epoch }} as epoch) as committed
+            using (
+                select {{ plan.epoch }} as epoch, {{ counts.get('changed', 0) }} as changed, {{ counts.get('deleted', 0) }} as deleted
+            ) as committed
             on barriers.epoch = committed.epoch and barriers.epoch = {{ plan.epoch }}
                 and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
             when matched and barriers.committed_at is null then update set
                 committed_at = current_timestamp(),
-                changed_row_count = {{ counts.get('changed') or 0 }},
-                deleted_row_count = {{ counts.get('deleted') or 0 }};
+                changed_row_count = committed.changed,
+                deleted_row_count = committed.deleted;
             {%- if stage %}
             drop view if exists {{ stage }};
             {%- endif %}

@@ -25,3 +25,12 @@
         ) as planned
     )
 {%- endmacro %}
+
+
+{#-
+    The WHEN MATCHED clause of a MERGE that has only rows to insert: none on Delta, which is fastest without one.
+    Iceberg checks a MERGE for conflicts only if it has one; without it two runs both appended their rows.
+-#}
+{% macro get_matched_clause(action) -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' %}when matched then {{ action }}{% endif -%}
+{%- endmacro %}

@@ -17,6 +17,7 @@
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- endif -%}
     {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv) -%}
+    {%- do dbt_backfill.check_catalog_cache(backfill) -%}
     {%- set state = dbt_backfill.read_state(backfill) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
     {{ return(state) }}
@@ -25,6 +26,7 @@
 
 {#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
 {% macro get_missing_state(backfill) %}
+    {%- do dbt_backfill.check_catalog_cache(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
@@ -36,19 +38,33 @@
 {% endmacro %}
 
 
-{#-
-    Create the three tables for such a state. Until here nothing was written, so that whatever is refused about
-    the query or the keys of the first range leaves nothing behind.
--#}
+{#- Create the three tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
 {% macro create_backfill(backfill, state) %}
+    {%- do dbt_backfill.prepare_creation(backfill) -%}
+    {%- set sql -%}
+        begin
+            declare create_mv string;
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
+        end
+    {%- endset -%}
+    {%- do dbt_backfill.run_table('create the tables', sql) -%}
+    {%- do dbt_backfill.finish_creation(backfill, state) -%}
+{% endmacro %}
+
+
+{#- What has to be known about the query's columns before the tables are created. -#}
+{% macro prepare_creation(backfill) %}
     {%- set columns = dbt_backfill.get_query_columns(backfill.sql) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for name in names if names.count(name) > 1 -%}
         {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
     {%- endfor -%}
-    {%- set backfill_id = dbt_backfill.create_state(backfill, state.committed, columns) -%}
-    {%- do state.update({'missing': false, 'backfill_id': backfill_id}) -%}
-    {%- do state.committed.update({'backfill_id': backfill_id}) -%}
+    {%- do backfill.update({'columns': columns}) -%}
+{% endmacro %}
+
+
+{% macro finish_creation(backfill, state) %}
+    {%- do state.update({'missing': false}) -%}
     {%- do backfill.update({'created': true}) -%}
     {%- do persist_constraints(backfill.mv, model) -%}
 {% endmacro %}
@@ -65,7 +81,7 @@
 
 {% macro _refuse_missing_state(backfill, existing) %}
     {%- if existing.progress is none and existing.barriers is none
-            and (not dbt_backfill.is_delta(existing.mv) or 'dbt_backfill.id' not in dbt_backfill.read_delta_detail(backfill.mv).properties) -%}
+            and 'dbt_backfill.id' not in dbt_backfill.read_table_properties(backfill.mv) -%}
         {%- do dbt_backfill._refuse_foreign_mv(backfill) -%}
     {%- endif -%}
     {%- set missing = [] -%}
@@ -89,9 +105,15 @@
 
 
 {% macro _check_mv_is_ours(backfill, existing) %}
-    {%- if existing.is_view or not dbt_backfill.is_delta(existing) -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
-    {%- set properties = dbt_backfill.read_delta_detail(backfill.mv).properties -%}
+    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
+    {%- if format != backfill.options.file_format -%}
+        {%- do dbt_backfill.refuse(
+            'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',
+            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and its two state tables to build it anew'
+        ) -%}
+    {%- endif -%}
     {%- do backfill.update({'mv_id': properties['dbt_backfill.id'], 'docs': properties.get('dbt_backfill.docs')}) -%}
 {% endmacro %}
 

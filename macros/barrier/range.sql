@@ -1,28 +1,14 @@
-{#-
-    Part of planning: add the next range to a plan, and refuse keys that are null or stand twice in it, before
-    anything is written. `windows` is what read_windows returned.
--#}
+{#- Part of planning: add the next range to a plan. `windows` is what read_windows returned. -#}
 {% macro add_range_to_plan(backfill, state, plan, windows) %}
-    {%- do plan.update({'vnodes': windows.moving, 'range_low': windows.low}) -%}
-    {%- set rate_limit = backfill.options.backfill_rate_limit -%}
-    {%- if rate_limit is none -%}
+    {%- do plan.update({'vnodes': windows.moving, 'range_low': windows.low, 'has_range': true}) -%}
+    {%- if backfill.options.backfill_rate_limit is none -%}
         {%- do plan.update({'last_range': true, 'range_high': windows.low}) -%}
-        {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
+    {%- elif dbt_backfill.take_next_bound(backfill, state, plan) -%}
+        {#- Rows may have been added since the bounds were found. -#}
+        {%- do plan.update({'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int}) -%}
     {%- else -%}
-        {%- set stored = dbt_backfill.take_next_bound(backfill, state, plan) -%}
-        {%- if not stored -%} {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%} {%- endif -%}
-        {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
-        {%- if stored and checked.row_count > rate_limit * 1.25 -%}
-            {#- Rows were added since the bounds were found. -#}
-            {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%}
-            {%- set checked = dbt_backfill.check_range(backfill, state, plan) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%}
     {%- endif -%}
-    {%- do plan.update({
-        'upstream_row_count': checked.upstream_row_count,
-        'range_row_count': checked.row_count,
-        'vnode_row_counts': checked.vnode_row_counts,
-    }) -%}
 {% endmacro %}
 
 
@@ -95,45 +81,9 @@
 {% endmacro %}
 
 
-{#- Count the rows of a plan's range and check their keys; refuses null and duplicate keys. -#}
-{% macro check_range(backfill, state, plan) %}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, state, backfill, backfill.key, with_null_keys=true) -%}
-    {{ return(dbt_backfill.check_keys(backfill, plan, read, scan)) }}
-{% endmacro %}
-
-
-{#- Count the rows of a select and check their keys; refuses null and duplicate keys. -#}
-{% macro check_keys(backfill, plan, read, scan) %}
-    {%- set keys = backfill.key -%}
-    {%- set checked = dbt_backfill.run_json('check the keys', dbt_backfill.get_key_check_sql(
-        scan, '(select count(*) from ' ~ read ~ ')', keys, plan.vnode_count, backfill.options.check_key
-    ))[0] -%}
-    {%- if checked.null_keys -%}
-        {%- do dbt_backfill.refuse(
-            plan.upstream ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row') ~ ' with a null in ' ~ keys | map(attribute='upstream') | join(', ')
-                ~ ', in version ' ~ plan.upstream_version,
-            'Give these rows a key or delete them; a primary key is never null'
-        ) -%}
-    {%- endif -%}
-    {%- if checked.duplicates -%}
-        {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, keys)) -%}
-        {%- if duplicates -%}
-            {%- do dbt_backfill.refuse(
-                'the key ' ~ keys | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ plan.upstream
-                    ~ ', in version ' ~ plan.upstream_version ~ '; it stands twice with ('
-                    ~ duplicates | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
-                'Delete the duplicates, or name in unique_key the columns that are unique'
-            ) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {{ return(checked) }}
-{% endmacro %}
-
-
 {#-
-    Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). It only inserts: a row that is
-    there already was written by this same plan. The literals in ON prune the target to nothing.
+    Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was
+    written by this same plan. The literals in ON prune the target to nothing.
 -#}
 {% macro run_range(backfill, state, plan) %}
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
@@ -147,6 +97,7 @@
         ) as range
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
             and {{ dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
+        {{ dbt_backfill.get_matched_clause('update set *') }}
         when not matched then insert *
     {%- endset -%}
     {%- do dbt_backfill.run_table('merge the range of the barrier ' ~ plan.epoch, sql) -%}

@@ -17,7 +17,9 @@
         when not matched then insert *
         when not matched by source then delete
     {%- endset -%}
-    {{ return(dbt_backfill.get_merge_counts(dbt_backfill.run_table('re-anchor in the barrier ' ~ plan.epoch, sql))) }}
+    {{ return(dbt_backfill.get_merge_counts(
+        backfill, plan, dbt_backfill.run_table('re-anchor in the barrier ' ~ plan.epoch, sql)
+    )) }}
 {% endmacro %}
 
 

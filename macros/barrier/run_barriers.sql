@@ -53,23 +53,27 @@
     {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
-    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
+    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since, state.get('upstream_log')) -%}
+    {%- do backfill.update({'observed': observed}) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
         {%- if mine is none -%} {{ return(none) }} {%- endif -%}
-        {%- if state.get('missing') -%}
-            {%- do dbt_backfill.create_backfill(backfill, state) -%}
-            {%- do mine.update({'backfill_id': state.backfill_id}) -%}
-        {%- endif -%}
-        {%- set plan = dbt_backfill.insert_plan(backfill, mine) -%}
-        {%- if plan.plan_id != mine.plan_id -%} {%- do backfill.update({'staged': none}) -%} {%- endif -%}
+        {%- if state.get('missing') -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
+        {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
+        {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
     {%- set stage = backfill.staged.name if backfill.staged else none -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, stage) -%}
+    {%- if counts -%}
+        {%- set counts = {
+            'changed': committed.committed.get('changed_row_count') or 0,
+            'deleted': committed.committed.get('deleted_row_count') or 0,
+        } -%}
+    {%- endif -%}
     {{ return({
         'plan': plan,
         'counts': counts,
@@ -86,11 +90,14 @@
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
     {%- set readable = plan.get('upstream_version') is none or dbt_backfill.is_upstream_readable(
         backfill.upstream, observed, plan.upstream_version, plan.upstream_id) -%}
-    {%- if plan.kind == 'abandon' or (readable and (not rebuild or plan.kind == 'reset')) -%}
+    {%- set lost = none if readable else 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
+    {%- if readable and plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
+        {%- set lost = dbt_backfill.find_upstream_gap(backfill.upstream, observed, state.committed) -%}
+    {%- endif -%}
+    {%- if plan.kind == 'abandon' or (not lost and (not rebuild or plan.kind == 'reset')) -%}
         {{ return(plan) }}
     {%- endif -%}
-    {%- set unreadable = 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
-    {{ return(dbt_backfill.abandon_plan(backfill, plan, rebuild if readable else unreadable)) }}
+    {{ return(dbt_backfill.abandon_plan(backfill, plan, lost or rebuild)) }}
 {% endmacro %}
 
 
@@ -103,9 +110,8 @@
     {%- elif plan.kind == 'reanchor' -%}
         {%- set counts = dbt_backfill.run_reanchor(backfill, state, plan) -%}
     {%- elif plan.kind == 'advance' -%}
-        {%- if not backfill.staged and dbt_backfill._has_changes(state, plan) -%}
-            {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
-            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan, keys)}) -%}
+        {%- if not backfill.staged and dbt_backfill.has_changes(state, plan) -%}
+            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan)}) -%}
         {%- endif -%}
         {%- if backfill.staged and backfill.staged.count -%}
             {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
@@ -118,7 +124,8 @@
 {% endmacro %}
 
 
-{% macro _has_changes(state, plan) %}
+{#- Whether the plan has changes to merge: something was backfilled, and the upstream's version moves. -#}
+{% macro has_changes(state, plan) %}
     {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
     {{ return(started and state.get('upstream_version') is not none and plan.upstream_version != state.upstream_version) }}
 {% endmacro %}

@@ -28,7 +28,7 @@
         'backfill_vnodes': dbt_backfill._read_vnodes(),
         'check_key': dbt_backfill._read_boolean('check_key', true),
         'on_query_change': dbt_backfill._read_choice('on_query_change', ['fail', 'rebuild']),
-        'file_format': dbt_backfill._read_choice('file_format', ['delta']),
+        'file_format': dbt_backfill.get_file_format(),
     } -%}
     {%- do dbt_backfill._check_options_agree(options) -%}
     {{ return(options) }}

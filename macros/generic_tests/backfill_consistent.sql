@@ -56,7 +56,7 @@
     {%- set plan = state.committed -%}
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
     {%- set schema, identifier = plan.upstream.rsplit('.', 1) -%}
-    {%- set upstream = {'relation': api.Relation.create(schema=schema, identifier=identifier), 'kind': 'delta'} -%}
+    {%- set upstream = {'relation': api.Relation.create(schema=schema, identifier=identifier), 'kind': plan.upstream_kind} -%}
     {%- if state.get('upstream_version') is none -%}
         {%- set scan = 'select * from ' ~ plan.upstream ~ ' where false' -%}
     {%- else -%}

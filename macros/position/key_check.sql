@@ -1,5 +1,5 @@
 {#-
-    What a select of keys holds: {'row_count', 'null_keys', 'duplicates': whether some keys may stand twice,
+    What a select of keys holds, as one struct: {'row_count', 'null_keys', 'duplicates': whether some keys may stand twice,
     'vnode_row_counts'}, and 'upstream_row_count', from one pass over the key columns.
 
     Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Unequal
@@ -12,13 +12,13 @@
 -#}
 {% macro get_key_check_sql(scan, total, keys, vnode_count, check_key) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
-    select to_json(named_struct(
+    select named_struct(
         'upstream_row_count', {{ total }},
         'row_count', coalesce(sum(row_count), 0),
         'null_keys', coalesce(sum(null_keys), 0),
         'duplicates', coalesce(max(most), 0) > 1,
         'vnode_row_counts', map_from_entries(collect_list(struct(vnode, row_count)))
-    ))
+    )
     from (
         select
             cast(pmod(hash, {{ vnode_count }}) as int) as vnode,
@@ -41,6 +41,13 @@
         group by vnode
     )
 {%- endmacro %}
+
+
+{#- The type of that struct. -#}
+{% macro key_check_type() %}
+    {{ return('struct<upstream_row_count: bigint, row_count: bigint, null_keys: bigint, duplicates: boolean, '
+        ~ 'vnode_row_counts: map<int, bigint>>') }}
+{% endmacro %}
 
 
 {#- Up to three keys that stand twice in a select of keys, as literals' texts. -#}

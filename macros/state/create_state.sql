@@ -1,31 +1,28 @@
 {#-
-    Create what is missing of the state, in the order barriers, progress, MV; each step can be repeated.
+    The statements, each with its semicolon, that create what is missing of the state, in the order barriers,
+    progress, MV; each can be repeated. They stand in a script that declares the string `create_mv`.
 
-    `plan` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands
-    in all three tables, in the MV as the table property `dbt_backfill.id`. Returns the id.
+    `plan` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands in all
+    three tables, in the MV as the table property `dbt_backfill.id`. Of two first runs at once one writes the
+    plan, so the other tables take their id from there.
 -#}
-{% macro create_state(relations, plan, columns) %}
-    {%- set properties = dbt_backfill.state_table_properties(plan.key) -%}
-    {%- set sql -%}
-        begin
-            create table if not exists {{ relations.barriers.render() }}
-            {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
-            as
-            {{ dbt_backfill.get_plan_row_sql(plan) }};
-            create table if not exists {{ relations.progress.render() }}
-            {{ dbt_backfill.table_clauses(relations.progress, properties) }}
-            as
-            {{ dbt_backfill.get_not_started_sql(plan.key, plan.vnode_count,
-                0, '(select min(backfill_id) from ' ~ relations.barriers.render() ~ ' where epoch = 0)') }};
-            select to_json(named_struct('backfill_id', min(backfill_id))) from {{ relations.barriers.render() }} where epoch = 0;
-        end
-    {%- endset -%}
-    {%- set backfill_id = dbt_backfill.run_json('create the state tables', sql)[0].backfill_id -%}
-    {%- do dbt_backfill.run_table(
-        'create the MV', dbt_backfill.get_create_mv_sql(relations.mv, columns, backfill_id)
-    ) -%}
-    {{ return(backfill_id) }}
-{% endmacro %}
+{% macro get_create_statements(relations, plan, columns) -%}
+    {%- set backfill_id = '(select min(backfill_id) from ' ~ relations.barriers.render() ~ ' where epoch = 0)' -%}
+    create table if not exists {{ relations.barriers.render() }}
+    {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
+    as
+    {{ dbt_backfill.get_plan_row_sql(plan) }};
+    create table if not exists {{ relations.progress.render() }}
+    {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(plan.key)) }}
+    as
+    {{ dbt_backfill.get_not_started_sql(plan.key, plan.vnode_count, 0, backfill_id) }};
+    set create_mv = replace(
+        {{ dbt_backfill.string_literal(dbt_backfill.get_create_mv_sql(relations.mv, columns, plan.backfill_id)) }},
+        {{ dbt_backfill.string_literal(plan.backfill_id) }},
+        {{ backfill_id }}
+    );
+    execute immediate create_mv;
+{%- endmacro %}
 
 
 {#- One row per vnode, NotStarted: no position, not finished, no rows. -#}

@@ -5,10 +5,10 @@
     step is a pure function of the plan and of the position that it starts from.
 
     Arguments:
-      plan (dict): epoch, plan_id, backfill_id, kind, upstream, upstream_id, upstream_version,
+      plan (dict): epoch, plan_id, backfill_id, kind, upstream, upstream_kind, upstream_id, upstream_version,
         upstream_committed_at, upstream_row_count, range_low, range_high (lists of literals' texts; none as low:
         from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
-        vnode_row_counts (dict vnode -> snapshot rows), range_row_count, next_bounds (lists of literals' texts
+        vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
         uses_time_zone (whether to note the session's), key, vnode_count, backfill_mode, backfill_rate_limit, reason.
         What is absent is null.
@@ -19,11 +19,6 @@
     {%- for bound in plan.get('next_bounds') or [] -%}
         {%- do bounds.append(texts(bound)) -%}
     {%- endfor -%}
-    {%- set vnodes, counts = [], [] -%}
-    {%- for vnode, count in (plan.get('vnode_row_counts') or {}).items() -%}
-        {%- do vnodes.append(vnode) -%}
-        {%- do counts.append(count) -%}
-    {%- endfor -%}
     {{ return({
         'epoch': ['bigint', plan.epoch],
         'plan_id': ['string', text(plan.plan_id)],
@@ -31,6 +26,7 @@
         'kind': ['string', text(plan.kind)],
         'reason': ['string', text(plan.get('reason'))],
         'upstream': ['string', text(plan.upstream)],
+        'upstream_kind': ['string', text(plan.get('upstream_kind'))],
         'upstream_id': ['string', text(plan.get('upstream_id'))],
         'upstream_version': ['string', text(plan.get('upstream_version'))],
         'upstream_committed_at': ['string', text(plan.get('upstream_committed_at'))],
@@ -39,8 +35,7 @@
         'range_high': ['array<string>', texts(plan.get('range_high'))],
         'last_range': ['boolean', 'true' if plan.get('last_range') else 'false'],
         'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
-        'vnode_row_counts': ['map<int, bigint>', 'map_from_arrays(array(' ~ vnodes | join(', ') ~ '), array('
-            ~ counts | join(', ') ~ '))'],
+        'vnode_row_counts': ['map<int, bigint>', plan.get('vnode_row_counts', 'map()')],
         'range_row_count': ['bigint', plan.get('range_row_count')],
         'next_bounds': ['array<array<string>>', 'array(' ~ bounds | join(', ') ~ ')'],
         'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],

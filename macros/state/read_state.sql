@@ -6,7 +6,8 @@
       'committed': the plan of that epoch,
       'planned': the plan of the next epoch, absent if there is none,
       'position': the literals of the one position, absent if NotStarted or not uniform,
-      'time_zone': the session's
+      'time_zone': the session's,
+      'upstream_log': see get_upstream_log_sql; absent if the kind of upstream has none
     }
 -#}
 {% macro read_state(relations) %}
@@ -15,6 +16,7 @@
 
 
 {% macro get_state_sql(relations) -%}
+    {%- set log = dbt_backfill.get_upstream_log_sql(relations.upstream) if relations.get('upstream') else none -%}
     select to_json(struct(
         progress.*,
         committed.plan as committed,
@@ -25,6 +27,9 @@
             else committed.plan.range_high
         end as position,
         current_timezone() as time_zone
+        {%- if log %},
+        {{ log }} as upstream_log
+        {%- endif %}
     ))
     from (
         select

@@ -4,7 +4,7 @@
       get_upstream           which relation and kind it is; refuses what cannot be followed
       read_upstream          {'version', 'committed_at', 'id', 'log'}: the current version, and its log since another
       get_upstream_read      a relation expression: the table at a version
-      get_upstream_changes   a select of the change events between two versions
+      get_upstream_changes   the change events between two versions
       find_upstream_gap      why the feed does not reach from one version to another, or none
       is_upstream_readable   whether a version can still be read
 -#}
@@ -23,11 +23,11 @@
     {%- if node.get('config', {}).get('materialized') == 'ephemeral' -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ node.name ~ ' is an ephemeral model, which has no versions',
-            'Materialize ' ~ node.name ~ ' as a Delta table'
+            'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
     {%- set name = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
-    {%- set relation = adapter.get_relation(none, name.schema, name.identifier) -%}
+    {%- set relation = dbt_backfill.load_table(name) -%}
     {%- if relation is none -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
     {%- elif relation.is_view -%}
@@ -35,32 +35,27 @@
             'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
             'Read the table under the view, and put what the view computes into this query'
         ) -%}
-    {%- elif not dbt_backfill.is_delta(relation) -%}
+    {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
+    {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is not a Delta table',
-            'Only tables that keep their versions can be followed: make it a Delta table'
+            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
+            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
-    {{ return({'relation': name, 'kind': 'delta'}) }}
+    {{ return({'relation': name, 'kind': format}) }}
 {% endmacro %}
 
 
-{#-
-    Whether a relation of dbt's cache is a Delta table. One that was built in this same invocation stands there as
-    its materialization returned it, without a provider, so Spark is asked.
--#}
-{% macro is_delta(relation) %}
-    {%- if relation.is_delta or relation.information -%} {{ return(relation.is_delta) }} {%- endif -%}
-    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ relation.render())
-            if row[0] == 'Provider' -%}
-        {{ return(row[1] == 'delta') }}
-    {%- endfor -%}
-    {{ return(false) }}
+{#- `log` is what the state was read with, none if it was read without get_upstream_log_sql. -#}
+{% macro read_upstream(upstream, since, log=none) %}
+    {{ return(dbt_backfill._of_kind(upstream, 'read_upstream')(upstream.relation, since, log)) }}
 {% endmacro %}
 
 
-{% macro read_upstream(upstream, since) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'read_upstream')(upstream.relation, since)) }}
+{#- A scalar subquery for read_upstream's `log`, which spares a statement; none if the kind has none. -#}
+{% macro get_upstream_log_sql(upstream) %}
+    {{ return(dbt_backfill.iceberg_log_sql(upstream.relation) if upstream.kind == 'iceberg' else none) }}
 {% endmacro %}
 
 
@@ -69,8 +64,16 @@
 {% endmacro %}
 
 
-{% macro get_upstream_changes(upstream, from_version, to_version) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_changes')(upstream.relation, from_version, to_version)) }}
+{#-
+    The changes in (from_version, to_version]: {
+      'events': a select of the upstream's columns, and of
+        __bf_version    orders the events of one key
+        __bf_is_upsert  an insert or after-image, against a delete or before-image
+      'setup': a statement that has to run before it in the same session, or absent
+    }
+-#}
+{% macro get_upstream_changes(upstream, observed, from_version, to_version, keys) %}
+    {{ return(dbt_backfill._of_kind(upstream, 'upstream_changes')(observed, from_version, to_version, keys)) }}
 {% endmacro %}
 
 
@@ -94,6 +97,13 @@
             'upstream_changes': dbt_backfill.delta_upstream_changes,
             'upstream_gap': dbt_backfill.delta_upstream_gap,
             'upstream_readable': dbt_backfill.delta_upstream_readable,
+        },
+        'iceberg': {
+            'read_upstream': dbt_backfill.iceberg_read_upstream,
+            'upstream_read': dbt_backfill.iceberg_upstream_read,
+            'upstream_changes': dbt_backfill.iceberg_upstream_changes,
+            'upstream_gap': dbt_backfill.iceberg_upstream_gap,
+            'upstream_readable': dbt_backfill.iceberg_upstream_readable,
         },
     }[upstream.kind][question]) }}
 {% endmacro %}

@@ -6,7 +6,7 @@
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
     {%- set since = committed.upstream_version | int -%}
-    {%- if upstream.id != committed.upstream_id -%}
+    {%- if upstream.id != committed.upstream_id or committed.upstream_kind != 'delta' -%}
         {{ return('the upstream is another table than at the last barrier') }}
     {%- elif upstream.version < since -%}
         {{ return('the upstream went back from version ' ~ since ~ ' to ' ~ upstream.version) }}

@@ -14,7 +14,7 @@
     Arguments:
       since (dict or none): the plan of the committed epoch.
 -#}
-{% macro delta_read_upstream(relation, since) %}
+{% macro delta_read_upstream(relation, since, log) %}
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('upstream_version') is not none -%}
     {%- set missing = (log | last).version - since.upstream_version | int if known else 0 -%}

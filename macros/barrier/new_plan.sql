@@ -1,25 +1,3 @@
-{#-
-    Step 2 of a barrier: the plan of the next epoch. Inserted only if there is none; if there is one, because an
-    earlier run died or another is alive, it is adopted word for word. Returns the plan that now stands.
-
-    Two runs cannot both insert: Delta checks an insert-only MERGE for conflicts.
--#}
-{% macro insert_plan(backfill, plan) %}
-    {%- set sql -%}
-        begin
-            merge into {{ backfill.barriers.render() }} as barriers
-            using (
-                {{ dbt_backfill.get_plan_row_sql(plan) }}
-            ) as plan
-            on barriers.epoch = plan.epoch and barriers.epoch = {{ plan.epoch }}
-            when not matched then insert *;
-            select to_json(struct(*)) from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }};
-        end
-    {%- endset -%}
-    {{ return(dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql)[0]) }}
-{% endmacro %}
-
-
 {#- What all plans of a run have in common, for the epoch after `state.epoch`. -#}
 {% macro new_plan(backfill, state, kind, reason=none) %}
     {{ return({
@@ -29,6 +7,7 @@
         'kind': kind,
         'reason': reason,
         'upstream': backfill.upstream.relation.render(),
+        'upstream_kind': backfill.upstream.kind,
         'query': backfill.query,
         'query_hash': backfill.query_hash,
         'query_columns': backfill.query_columns,

@@ -1,0 +1,163 @@
+{#-
+    Step 2 of a barrier: the plan of the next epoch. Returns the plan that now stands.
+
+    One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
+    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one stands already.
+    If so, because an earlier run died or another is alive, that one is adopted word for word. So whatever is
+    refused is refused before anything is written.
+-#}
+{% macro plan_barrier(backfill, state, plan) %}
+    {%- set attempt = namespace(plan=plan, stands=none) -%}
+    {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
+    {%- for _ in range(4) if attempt.stands is none -%}
+        {%- set result = dbt_backfill.run_json(
+            'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan)
+        )[0] -%}
+        {%- set checked = result.get('checked') or {} -%}
+        {%- set unclear = dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+        {%- if result.get('plan') -%}
+            {%- set attempt.stands = result.plan -%}
+        {%- elif unclear -%}
+            {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true) -%}
+        {%- elif checked.null_keys or checked.duplicates -%}
+            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked) -%}
+            {%- do attempt.plan.update({'keys_are_unique': true}) -%}
+        {%- else -%}
+            {%- do dbt_backfill.plan_bounds(backfill, state, attempt.plan) -%}
+        {%- endif -%}
+        {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, attempt, result)}) -%}
+    {%- endfor -%}
+    {{ return(attempt.stands) }}
+{% endmacro %}
+
+
+{#- What the script staged, with its name; none if there was nothing or another run's plan stands. -#}
+{% macro _own_stage(backfill, attempt, result) %}
+    {%- if not result.get('staged') or attempt.stands is none or attempt.stands.plan_id != attempt.plan.plan_id -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do result.staged.update({'name': dbt_backfill.get_stage_name(backfill, attempt.plan)}) -%}
+    {{ return(result.staged) }}
+{% endmacro %}
+
+
+{#-
+    The script. Its result: {
+      'plan': the one that stands, absent if the checks failed,
+      'staged': see get_stage_summary_sql, absent if the plan has no changes,
+      'checked': see get_key_check_sql, absent if the plan reads no keys
+    }
+-#}
+{% macro get_plan_script(backfill, state, plan) -%}
+    {%- set keys = backfill.key -%}
+    {%- set has_changes = plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys) if has_changes else none -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set known, conditions = [], ['true'] -%}
+    {%- if stage -%}
+        {%- do known.append('staged') -%}
+        {%- do conditions.append('staged.null_keys = 0 and staged.unclear_keys = 0') -%}
+    {%- endif -%}
+    {%- if scan -%}
+        {%- do known.append('checked') -%}
+        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
+        {%- if plan.get('most_rows') -%} {%- do conditions.append('checked.row_count <= ' ~ plan.most_rows) -%} {%- endif -%}
+        {%- set check_key = backfill.options.check_key and not plan.get('keys_are_unique') -%}
+        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) ~ ')' -%}
+    {%- endif -%}
+    begin
+        {%- if stage %}
+        declare staged {{ dbt_backfill.stage_summary_type() }};
+        {%- endif %}
+        {%- if scan %}
+        declare checked {{ dbt_backfill.key_check_type() }};
+        {%- endif %}
+        {%- if state.get('missing') %}
+        declare create_mv string;
+        {%- endif %}
+        {%- if stage %}
+        {{ stage.statements | join(';\n        ') }};
+        set staged = ({{ stage.summary }});
+        {%- endif %}
+        {%- if scan %}
+        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
+        {%- endif %}
+        if {{ conditions | join(' and ') }} then
+            {%- if state.get('missing') %}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
+            {%- endif %}
+            {{ dbt_backfill.get_insert_plan_sql(backfill, state, plan, counted=scan is not none) }};
+            select to_json(struct({{ (known + ['plan']) | join(', ') }}))
+            from (select struct(*) as plan from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }});
+        else
+            select to_json(struct({{ known | join(', ') }}));
+        end if;
+    end
+{%- endmacro %}
+
+
+{#-
+    Insert the plan if there is none of its epoch. Two runs cannot both do that: a MERGE is checked for conflicts.
+
+    Arguments:
+      counted (boolean): whether the script's variable `checked` has the counts.
+-#}
+{% macro get_insert_plan_sql(backfill, state, plan, counted) -%}
+    {%- set row = dict(plan) -%}
+    {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
+    {%- if plan.kind == 'advance' and counted -%}
+        {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+    {%- endif -%}
+    merge into {{ backfill.barriers.render() }} as barriers
+    using (
+        {%- if state.get('missing') %}
+        {#- Another run that created the tables gave them its id. #}
+        select mine.* except (backfill_id), created.backfill_id
+        from (select min(backfill_id) as backfill_id from {{ backfill.barriers.render() }} where epoch = 0) as created
+        cross join (
+            {{ dbt_backfill.get_plan_row_sql(row) }}
+        ) as mine
+        {%- else %}
+        {{ dbt_backfill.get_plan_row_sql(row) }}
+        {%- endif %}
+    ) as plan
+    on barriers.epoch = plan.epoch and barriers.epoch = {{ plan.epoch }}
+    {{ dbt_backfill.get_matched_clause('update set plan_id = barriers.plan_id') }}
+    when not matched then insert *
+{%- endmacro %}
+
+
+{#- A select of the rows whose keys the plan reads anew: its range, or the whole prefix; none if it reads none. -#}
+{% macro get_checked_scan(backfill, state, plan) %}
+    {%- if plan.kind != 'reanchor' and not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
+    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
+    {%- if plan.kind == 'reanchor' -%}
+        {{ return(dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true)) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_range_scan_sql(read, plan, state, backfill, backfill.key, with_null_keys=true)) }}
+{% endmacro %}
+
+
+{#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
+{% macro refuse_keys(backfill, state, plan, checked) %}
+    {%- set columns = backfill.key | map(attribute='upstream') | join(', ') -%}
+    {%- if checked.null_keys -%}
+        {%- do dbt_backfill.refuse(
+            plan.upstream ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
+                ~ ' with a null in ' ~ columns ~ ', in version ' ~ plan.upstream_version,
+            'Give these rows a key or delete them; a primary key is never null'
+        ) -%}
+    {%- endif -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set duplicates = dbt_backfill.run_json(
+        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, backfill.key)
+    ) -%}
+    {%- if duplicates -%}
+        {%- do dbt_backfill.refuse(
+            'the key ' ~ columns ~ ' is not unique in ' ~ plan.upstream ~ ', in version ' ~ plan.upstream_version
+                ~ '; it stands twice with ('
+                ~ duplicates | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
+            'Delete the duplicates, or name in unique_key the columns that are unique'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,46 @@
+{#-
+    A table as dbt's cache knows it, none if it does not exist. dbt's cache knows the schemas of the session's own
+    catalog; a table of another one, which is named by three parts, is asked for.
+-#}
+{% macro load_table(relation) %}
+    {%- if '.' not in relation.schema -%}
+        {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
+    {%- endif -%}
+    {%- set sql = 'show table extended in ' ~ relation.schema ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
+    {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) -%}
+        {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    The provider of a table: `delta`, `iceberg` or another. A relation that was built in this same invocation
+    stands in dbt's cache as its materialization returned it, without one, so Spark is asked. A table of Iceberg's
+    Hive catalog is listed as a Hive table with a property.
+-#}
+{% macro get_table_format(relation, name=none) %}
+    {%- set information = relation.information or '' -%}
+    {%- if relation.is_delta or relation.is_iceberg -%}
+        {{ return('delta' if relation.is_delta else 'iceberg') }}
+    {%- elif 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%}
+        {{ return('iceberg') }}
+    {%- elif 'Provider:' in information -%}
+        {{ return(modules.re.search('Provider: (\\w*)', information).group(1)) }}
+    {%- endif -%}
+    {%- set described = 'describe extended ' ~ (name or relation).render() -%}
+    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, described) if row[0] == 'Provider' -%}
+        {{ return(row[1]) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- The table properties of a relation, as a dict. -#}
+{% macro read_table_properties(relation) %}
+    {%- set properties = {} -%}
+    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
+        {%- do properties.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {{ return(properties) }}
+{% endmacro %}

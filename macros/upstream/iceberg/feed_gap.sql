@@ -1,0 +1,44 @@
+{#-
+    Why the changes since the committed version cannot be told; none if they can.
+
+    Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed
+    snapshot has to be an ancestor of the current one, and of the same format.
+-#}
+{% macro iceberg_upstream_gap(upstream, committed) %}
+    {%- set since = committed.upstream_version | int -%}
+    {%- if committed.upstream_kind != 'iceberg' -%}
+        {{ return('the upstream is another table than at the last barrier') }}
+    {%- elif since == 0 or since == upstream.version -%}
+        {{ return(none) }}
+    {%- elif since not in upstream.snapshots -%}
+        {{ return('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced') }}
+    {%- elif since not in upstream.log | map(attribute='version') -%}
+        {{ return('the upstream was rolled back or replaced since its snapshot ' ~ since) }}
+    {%- elif upstream.id != committed.upstream_id -%}
+        {{ return('the upstream was upgraded to format ' ~ upstream.id[8:]) }}
+    {%- endif -%}
+    {%- if upstream.id == 'iceberg/2' -%}
+        {%- for snapshot in dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if snapshot.delete_files -%}
+            {{ return('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files') }}
+        {%- endfor -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Whether the snapshot `version` has not expired. -#}
+{% macro iceberg_upstream_readable(upstream, version, upstream_id) %}
+    {{ return(upstream_id.startswith('iceberg/') and (version | int == 0 or version | int in upstream.snapshots)) }}
+{% endmacro %}
+
+
+{#- The snapshots in (from, to], newest first. -#}
+{% macro iceberg_snapshots_between(upstream, from_version, to_version) %}
+    {%- set between = [] -%}
+    {%- set walk = namespace(within=false) -%}
+    {%- for snapshot in upstream.log -%}
+        {%- if snapshot.version == to_version | int -%} {%- set walk.within = true -%} {%- endif -%}
+        {%- if snapshot.version == from_version | int -%} {%- set walk.within = false -%} {%- endif -%}
+        {%- if walk.within -%} {%- do between.append(snapshot) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(between) }}
+{% endmacro %}
