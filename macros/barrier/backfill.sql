@@ -3,6 +3,7 @@
       'mv', 'progress', 'barriers': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
+      'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'key', 'query_columns', 'uses_time_zone': of the query, known once it was explained or read from the last plan,
       'explained': whether this run has explained it,
@@ -12,11 +13,13 @@
 {% macro get_backfill(mv, sql) %}
     {%- set backfill = dbt_backfill.get_relations(mv) -%}
     {%- set options = dbt_backfill.read_config() -%}
-    {%- set upstream = dbt_backfill.get_upstream() -%}
+    {%- set upstream = dbt_backfill.get_upstream(options.change_feed) -%}
+    {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation) if options.change_feed else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- do backfill.update({
         'options': options,
         'upstream': upstream,
+        'feed': feed,
         'sql': sql,
         'query': query,
         'query_hash': dbt_backfill.query_hash(query),

@@ -34,12 +34,10 @@
 {#- {'statements' that make the stage, 'summary': a select of what it holds}. -#}
 {% macro get_stage(backfill, state, plan, keys) %}
     {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
-    {%- set changes = dbt_backfill.get_upstream_changes(
-        backfill.upstream, backfill.observed, state.upstream_version, plan.upstream_version, keys
-    ) -%}
+    {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
     {%- set statements = [changes.setup] if changes.setup else [] -%}
-    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ dbt_backfill.get_last_states_sql(events, keys)) -%}
+    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ dbt_backfill.get_last_states_sql(events, keys, changes.may_repeat)) -%}
     {%- do statements.append('cache table ' ~ name) -%}
     {{ return({'statements': statements, 'summary': dbt_backfill.get_stage_summary_sql(name, keys)}) }}
 {% endmacro %}
@@ -51,13 +49,14 @@
 
     The latest version wins; within one version an insert or after-image beats a delete or before-image of the
     same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
-    Inserts minus deletes must come to the presence of one row; if not, a key stood twice in the upstream.
+    Inserts minus deletes must come to the presence of one row; if not, a key stood twice in the upstream. In a change
+    table of the user's own an event may stand twice.
 -#}
-{% macro get_last_states_sql(events, keys) -%}
+{% macro get_last_states_sql(events, keys, may_repeat=false) -%}
     select
         last.* except (__bf_version, __bf_is_upsert),
         not last.__bf_is_upsert as __bf_deleted,
-        balance not in (if(last.__bf_is_upsert, 1, -1), 0) as __bf_unclear
+        {{ 'false' if may_repeat else 'balance not in (if(last.__bf_is_upsert, 1, -1), 0)' }} as __bf_unclear
     from (
         select
             max_by(struct(*), struct(__bf_version, __bf_is_upsert)) as last,

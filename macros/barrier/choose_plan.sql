@@ -22,7 +22,7 @@
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
     {%- set moves = windows.moving != [] and backfill.options.backfill_rate_limit != 0 -%}
-    {%- if not gap and not moves and (not started or (version | string) == state.upstream_version) -%}
+    {%- if not gap and not moves and (not started or not dbt_backfill._has_moved(backfill, state, observed, version)) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
@@ -45,7 +45,7 @@
             and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, state.upstream_version, state.committed.upstream_id) -%}
         {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
     {%- endif -%}
-    {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, state.committed)) }}
+    {{ return(dbt_backfill.find_feed_gap(backfill, observed, state.committed)) }}
 {% endmacro %}
 
 
@@ -55,6 +55,15 @@
 -#}
 {% macro _choose_version(backfill, state, observed, gap) %}
     {{ return(state.upstream_version | int if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
+{% endmacro %}
+
+
+{#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
+{% macro _has_moved(backfill, state, observed, version) %}
+    {%- if backfill.feed and not dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {{ return(observed.feed.version | string != state.committed.get('feed_version')) }}
+    {%- endif -%}
+    {{ return(version | string != state.upstream_version) }}
 {% endmacro %}
 
 

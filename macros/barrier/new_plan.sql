@@ -35,5 +35,25 @@
         'next_bounds': state.committed.next_bounds,
         'bounds_complete': state.committed.bounds_complete,
     }) -%}
+    {%- if upstream.get('feed') -%}
+        {%- set pinned = kind == 'advance' and dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {%- do plan.update(dbt_backfill._feed_columns_of_plan(backfill, state, upstream.feed, pinned)) -%}
+    {%- endif -%}
     {{ return(plan) }}
+{% endmacro %}
+
+
+{#- The position in a change table of the user's own: its newest, or, while the snapshot is pinned, the committed one. -#}
+{% macro _feed_columns_of_plan(backfill, state, feed, pinned) %}
+    {%- set columns = {'feed': backfill.feed.relation.render(), 'feed_kind': backfill.feed.kind} -%}
+    {%- if pinned -%}
+        {%- for name in ['feed_id', 'feed_version', 'feed_committed_at'] -%}
+            {%- do columns.update({name: state.committed.get(name)}) -%}
+        {%- endfor -%}
+    {%- else -%}
+        {%- do columns.update({
+            'feed_id': feed.id, 'feed_version': feed.version | string, 'feed_committed_at': feed.committed_at,
+        }) -%}
+    {%- endif -%}
+    {{ return(columns) }}
 {% endmacro %}

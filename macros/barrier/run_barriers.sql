@@ -53,8 +53,7 @@
     {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
-    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since, state.get('upstream_log')) -%}
-    {%- do backfill.update({'observed': observed}) -%}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, since) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
@@ -92,7 +91,7 @@
         backfill.upstream, observed, plan.upstream_version, plan.upstream_id) -%}
     {%- set lost = none if readable else 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
     {%- if readable and plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
-        {%- set lost = dbt_backfill.find_upstream_gap(backfill.upstream, observed, state.committed) -%}
+        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, state.committed) -%}
     {%- endif -%}
     {%- if plan.kind == 'abandon' or (not lost and (not rebuild or plan.kind == 'reset')) -%}
         {{ return(plan) }}
@@ -127,5 +126,6 @@
 {#- Whether the plan has changes to merge: something was backfilled, and the upstream's version moves. -#}
 {% macro has_changes(state, plan) %}
     {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
-    {{ return(started and state.get('upstream_version') is not none and plan.upstream_version != state.upstream_version) }}
+    {{ return(started and state.get('upstream_version') is not none
+        and (plan.upstream_version != state.upstream_version or plan.get('feed_version') != state.committed.get('feed_version'))) }}
 {% endmacro %}

@@ -29,6 +29,7 @@
         'check_key': dbt_backfill._read_boolean('check_key', true),
         'on_query_change': dbt_backfill._read_choice('on_query_change', ['fail', 'rebuild']),
         'file_format': dbt_backfill.get_file_format(),
+        'change_feed': dbt_backfill.read_change_feed(),
     } -%}
     {%- do dbt_backfill._check_options_agree(options) -%}
     {{ return(options) }}

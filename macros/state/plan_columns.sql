@@ -6,7 +6,7 @@
 
     Arguments:
       plan (dict): epoch, plan_id, backfill_id, kind, upstream, upstream_kind, upstream_id, upstream_version,
-        upstream_committed_at, upstream_row_count, range_low, range_high (lists of literals' texts; none as low:
+        upstream_committed_at, feed, feed_kind, feed_id, feed_version, feed_committed_at, upstream_row_count, range_low, range_high (lists of literals' texts; none as low:
         from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
         vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
@@ -30,6 +30,11 @@
         'upstream_id': ['string', text(plan.get('upstream_id'))],
         'upstream_version': ['string', text(plan.get('upstream_version'))],
         'upstream_committed_at': ['string', text(plan.get('upstream_committed_at'))],
+        'feed': ['string', text(plan.get('feed'))],
+        'feed_kind': ['string', text(plan.get('feed_kind'))],
+        'feed_id': ['string', text(plan.get('feed_id'))],
+        'feed_version': ['string', text(plan.get('feed_version'))],
+        'feed_committed_at': ['string', text(plan.get('feed_committed_at'))],
         'upstream_row_count': ['bigint', plan.get('upstream_row_count')],
         'range_low': ['array<string>', texts(plan.get('range_low'))],
         'range_high': ['array<string>', texts(plan.get('range_high'))],

@@ -7,7 +7,7 @@
       'planned': the plan of the next epoch, absent if there is none,
       'position': the literals of the one position, absent if NotStarted or not uniform,
       'time_zone': the session's,
-      'upstream_log': see get_upstream_log_sql; absent if the kind of upstream has none
+      'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none
     }
 -#}
 {% macro read_state(relations) %}
@@ -16,7 +16,8 @@
 
 
 {% macro get_state_sql(relations) -%}
-    {%- set log = dbt_backfill.get_upstream_log_sql(relations.upstream) if relations.get('upstream') else none -%}
+    {%- set followed = relations.get('feed') or relations.get('upstream') -%}
+    {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
         committed.plan as committed,
@@ -28,7 +29,7 @@
         end as position,
         current_timezone() as time_zone
         {%- if log %},
-        {{ log }} as upstream_log
+        {{ log }} as log
         {%- endif %}
     ))
     from (

@@ -3,14 +3,16 @@
 
       get_upstream           which relation and kind it is; refuses what cannot be followed
       read_upstream          {'version', 'committed_at', 'id', 'log'}: the current version, and its log since another
+      check_upstream_feed    refuses a table whose changes cannot be followed
       get_upstream_read      a relation expression: the table at a version
       get_upstream_changes   the change events between two versions
       find_upstream_gap      why the feed does not reach from one version to another, or none
       is_upstream_readable   whether a version can still be read
 -#}
-{% macro get_upstream() %}
+{% macro get_upstream(change_feed=none) %}
     {%- set nodes = [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.')) -%}
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
+            and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}
     {%- if nodes | length != 1 -%}
@@ -53,6 +55,12 @@
 {% endmacro %}
 
 
+{#- Asked of what read_upstream returned, where that could tell more than was known before. -#}
+{% macro check_upstream_feed(upstream, observed) %}
+    {%- do dbt_backfill._of_kind(upstream, 'check_feed')(observed) -%}
+{% endmacro %}
+
+
 {#- A scalar subquery for read_upstream's `log`, which spares a statement; none if the kind has none. -#}
 {% macro get_upstream_log_sql(upstream) %}
     {{ return(dbt_backfill.iceberg_log_sql(upstream.relation) if upstream.kind == 'iceberg' else none) }}
@@ -69,8 +77,11 @@
       'events': a select of the upstream's columns, and of
         __bf_version    orders the events of one key
         __bf_is_upsert  an insert or after-image, against a delete or before-image
-      'setup': a statement that has to run before it in the same session, or absent
+      'setup': a statement that has to run before it in the same session, or absent,
+      'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
     }
+
+    `keys` is none for rows that are only added.
 -#}
 {% macro get_upstream_changes(upstream, observed, from_version, to_version, keys) %}
     {{ return(dbt_backfill._of_kind(upstream, 'upstream_changes')(observed, from_version, to_version, keys)) }}
@@ -93,6 +104,7 @@
     {{ return({
         'delta': {
             'read_upstream': dbt_backfill.delta_read_upstream,
+            'check_feed': dbt_backfill.delta_check_feed,
             'upstream_read': dbt_backfill.delta_upstream_read,
             'upstream_changes': dbt_backfill.delta_upstream_changes,
             'upstream_gap': dbt_backfill.delta_upstream_gap,
@@ -100,6 +112,7 @@
         },
         'iceberg': {
             'read_upstream': dbt_backfill.iceberg_read_upstream,
+            'check_feed': dbt_backfill.iceberg_check_feed,
             'upstream_read': dbt_backfill.iceberg_upstream_read,
             'upstream_changes': dbt_backfill.iceberg_upstream_changes,
             'upstream_gap': dbt_backfill.iceberg_upstream_gap,

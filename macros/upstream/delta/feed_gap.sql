@@ -19,7 +19,7 @@
             {{ return('the upstream was replaced in version ' ~ entry.version) }}
         {%- elif 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
             {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
-            {%- do dbt_backfill._check_delta_feed(upstream.relation, upstream) -%}
+            {%- do dbt_backfill.delta_check_feed(upstream) -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
         {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
             {{ return('columns of the upstream were changed in version ' ~ entry.version) }}

@@ -34,7 +34,6 @@
     {%- if not same_table -%}
         {%- set detail = dbt_backfill.read_delta_detail(relation) -%}
         {%- do upstream.update({'id': detail.id, 'properties': detail.properties}) -%}
-        {%- do dbt_backfill._check_delta_feed(relation, upstream) -%}
     {%- endif -%}
     {{ return(upstream) }}
 {% endmacro %}
@@ -73,9 +72,10 @@
 {% endmacro %}
 
 
-{#- The feed gives only the changes committed while it was on. -#}
-{% macro _check_delta_feed(relation, upstream) %}
-    {%- if upstream.properties.get('delta.enableChangeDataFeed', 'false') | lower != 'true' -%}
+{#- The feed gives only the changes committed while it was on. Checked where the properties were asked for. -#}
+{% macro delta_check_feed(upstream) %}
+    {%- set relation = upstream.relation -%}
+    {%- if upstream.get('properties') is not none and upstream.properties.get('delta.enableChangeDataFeed', 'false') | lower != 'true' -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
                 ~ upstream.version ~ ' on',

@@ -45,8 +45,7 @@
     } -%}
     {%- if not known -%}
         {%- set properties = dbt_backfill.read_table_properties(relation) -%}
-        {%- do upstream.update({'id': 'iceberg/' ~ properties.get('format-version', '2')}) -%}
-        {%- do dbt_backfill._check_iceberg_feed(relation, upstream, properties) -%}
+        {%- do upstream.update({'id': 'iceberg/' ~ properties.get('format-version', '2'), 'properties': properties}) -%}
     {%- endif -%}
     {{ return(upstream) }}
 {% endmacro %}
@@ -74,7 +73,9 @@
     Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently not
     supported in changelog scans").
 -#}
-{% macro _check_iceberg_feed(relation, upstream, properties) %}
+{% macro iceberg_check_feed(upstream) %}
+    {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
+    {%- set relation, properties = upstream.relation, upstream.properties -%}
     {%- if upstream.id != 'iceberg/2' -%}
         {%- if upstream.id != 'iceberg/3' -%}
             {%- do dbt_backfill.refuse(

@@ -22,7 +22,7 @@
     {%- elif observed.id == 'iceberg/3' -%}
         {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
             | map(attribute='operation') | unique | list -%}
-        {%- set deletes = operations | reject('in', ['append', 'replace']) | list != [] -%}
+        {%- set deletes = keys is not none and operations | reject('in', ['append', 'replace']) | list != [] -%}
         {{ return({'events': dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys, deletes)}) }}
     {%- endif -%}
     {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}
@@ -38,7 +38,7 @@
     {%- set sequence -%}
         (select max(sequence_number) from {{ relation.render() }}.entries version as of {{ from_version }})
     {%- endset -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys or []) -%}
     select *, 1 as __bf_version, true as __bf_is_upsert
     from {{ relation.render() }} version as of {{ to_version }}
     where _last_updated_sequence_number > {{ sequence }}

@@ -1,0 +1,44 @@
+{#-
+    The other part of step 1: what the upstream has now, as read_upstream tells; with a change table of the user's
+    own, `feed` is the same of that table. Its position is read first, so that the upstream is not behind it.
+
+    Arguments:
+      since (dict or none): the plan of the committed epoch, none if nothing was read yet.
+-#}
+{% macro observe_upstream(backfill, state, since) %}
+    {%- if not backfill.feed -%}
+        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since, state.get('log')) -%}
+        {%- do dbt_backfill.check_upstream_feed(backfill.upstream, observed) -%}
+    {%- else -%}
+        {%- set feed = dbt_backfill.read_upstream(backfill.feed, dbt_backfill.get_feed_of_plan(since), state.get('log')) -%}
+        {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
+        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
+        {%- do observed.update({'feed': feed}) -%}
+    {%- endif -%}
+    {%- do backfill.update({'observed': observed}) -%}
+    {{ return(observed) }}
+{% endmacro %}
+
+
+{#- Why the changes since the committed plan cannot be read; none if they can. -#}
+{% macro find_feed_gap(backfill, observed, committed) %}
+    {%- if not backfill.feed -%}
+        {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, committed)) }}
+    {%- elif observed.id != committed.upstream_id -%}
+        {{ return('the upstream is another table than at the last barrier') }}
+    {%- endif -%}
+    {{ return(dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed)) }}
+{% endmacro %}
+
+
+{#- The changes of a plan, as get_upstream_changes describes them. -#}
+{% macro get_changes(backfill, state, plan, keys) %}
+    {%- if not backfill.feed -%}
+        {{ return(dbt_backfill.get_upstream_changes(
+            backfill.upstream, backfill.observed, state.upstream_version, plan.upstream_version, keys
+        )) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_change_table_events(
+        backfill.feed, backfill.observed.feed, state.committed.feed_version, plan.feed_version, keys
+    )) }}
+{% endmacro %}

@@ -1,0 +1,129 @@
+{#-
+    A change table of the user's own: events with an operation and a sequence, beside the upstream, whose own feed
+    is then not needed. It is a Delta or Iceberg table too, and its rows are followed like any upstream's: the events
+    of a barrier are the rows that were added to it since the last one, whatever their sequence.
+
+    The position in it is read before the upstream's version is chosen. The upstream may so be ahead of the events,
+    which then come once more, but never behind: it has to hold every change whose event can be read.
+-#}
+{% macro get_change_table(feed, upstream) %}
+    {%- set relation = api.Relation.create(
+        schema=feed.node.schema, identifier=feed.node.get('identifier') or feed.node.get('alias') or feed.node.name
+    ) -%}
+    {%- set found = dbt_backfill.load_table(relation) -%}
+    {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
+    {%- if format not in ['delta', 'iceberg'] -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
+            'Give it a table whose new rows can be followed'
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'relation': relation, 'kind': format, 'upstream': upstream, 'columns': none,
+        'operation': feed.operation, 'sequence': feed.sequence,
+        'deletes': feed.deletes, 'before_images': feed.before_images,
+    }) }}
+{% endmacro %}
+
+
+{#- What a plan notes of the change table, under the names that a plan has for the upstream. -#}
+{% macro get_feed_of_plan(plan) %}
+    {%- if plan is none or plan.get('feed_version') is none -%} {{ return(none) }} {%- endif -%}
+    {{ return({
+        'upstream_kind': plan.feed_kind,
+        'upstream_id': plan.feed_id,
+        'upstream_version': plan.feed_version,
+        'upstream_committed_at': plan.get('feed_committed_at'),
+    }) }}
+{% endmacro %}
+
+
+{#- Why the events since the committed position cannot be read; none if they can. -#}
+{% macro find_change_table_gap(feed, observed, committed) %}
+    {%- if committed.get('feed') != feed.relation.render() -%} {{ return('change_feed was changed') }} {%- endif -%}
+    {%- set since = dbt_backfill.get_feed_of_plan(committed) -%}
+    {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
+    {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since.upstream_version, since.upstream_id) -%}
+        {%- set gap = 'the version ' ~ since.upstream_version ~ ' of the upstream can no longer be read' -%}
+    {%- endif -%}
+    {{ return(gap | replace('the upstream', 'the change feed') if gap else none) }}
+{% endmacro %}
+
+
+{#-
+    The events in (from_version, to_version] of the change table, as get_upstream_changes gives them. The sequence
+    orders the events of a key. One that came late, after another of its key with the same or a later sequence was
+    read, tells nothing new; only for the keys of such events is the table read as it was before.
+-#}
+{% macro get_change_table_events(feed, observed, from_version, to_version, keys) %}
+    {%- set added = dbt_backfill._of_kind(feed, 'upstream_changes')(observed, from_version, to_version, none) -%}
+    {%- set key = dbt_backfill.upstream_columns(keys) -%}
+    {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
+    {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
+    {%- set no_upserts = [] -%}
+    {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
+    {%- set same_key = [] -%}
+    {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
+    {%- set events -%}
+        with events as (
+            select
+                {{ dbt_backfill.identifiers(dbt_backfill.get_feed_columns(feed)) }},
+                {{ sequence }} as __bf_version,
+                coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
+            from (
+                {{ added.events }}
+            )
+            where __bf_is_upsert
+        ),
+        before as (
+            select {{ key | join(', ') }}, {{ sequence }} as __bf_version
+            from {{ dbt_backfill.get_upstream_read(feed, from_version) }}
+        ),
+        late as (
+            select distinct {{ key | join(', ') }}
+            from events
+            where __bf_version <= (select max(__bf_version) from before)
+        ),
+        earlier as (
+            select {{ key | join(', ') }}, max(__bf_version) as __bf_version
+            from before
+            left semi join late using ({{ key | join(', ') }})
+            group by {{ key | join(', ') }}
+        )
+        select event.*
+        from events as event
+        left join earlier on {{ same_key | join(' and ') }}
+        where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
+    {%- endset -%}
+    {{ return({'setup': added.setup, 'events': events, 'may_repeat': true}) }}
+{% endmacro %}
+
+
+{#- The upstream's columns, which the change table must have too, with the same types. -#}
+{% macro get_feed_columns(feed) %}
+    {%- if feed.columns is not none -%} {{ return(feed.columns) }} {%- endif -%}
+    {%- set types = {} -%}
+    {%- for column in adapter.get_columns_in_relation(feed.relation) -%}
+        {%- do types.update({column.name | lower: column.dtype}) -%}
+    {%- endfor -%}
+    {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
+            'Name in operation and sequence columns that it has: ' ~ types.keys() | join(', ')
+        ) -%}
+    {%- endfor -%}
+    {%- set columns = [] -%}
+    {%- for column in adapter.get_columns_in_relation(feed.upstream) -%}
+        {%- set type = types.get(column.name | lower) -%}
+        {%- if type != column.dtype -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed ' ~ feed.relation.render() ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
+                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ column.dtype,
+                'Give the change table the columns of the upstream, with their names and types'
+            ) -%}
+        {%- endif -%}
+        {%- do columns.append(column.name) -%}
+    {%- endfor -%}
+    {%- do feed.update({'columns': columns}) -%}
+    {{ return(columns) }}
+{% endmacro %}
