@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.checks import CHANGE_FEED, model, shared_project, source, state_versions
 from support.lake import Lake
 from support.project import Crash, Interceptor, Proceed, Project
+from support.scripts import dying_after
 
 QUERY = f"select id, upper(name) as name from {source('people')} where name <> 'hidden'"
 MV = model(QUERY, backfill_rate_limit=20)
@@ -49,21 +48,18 @@ class CrashBefore:
         proceed()
 
 
-def statements_of_script(sql: str) -> list[str]:
-    """The statements of a `begin … end` script; their texts have no semicolon elsewhere."""
-    body = re.sub(r"(?s)^.*?\bbegin\b(.*)\bend\b\s*$", r"\1", sql)
-    return [statement.strip() for statement in body.split(";") if statement.strip()]
-
-
-def crash_inside(project: Project, step: str, executed: int) -> Interceptor:
-    """Executes the first statements of the script of `step` and ends the run there."""
+def crash_inside(project: Project, step: str, written: int) -> Interceptor:
+    """Ends the run inside the script of `step`, after so many statements of it that write."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if not is_ours(sql) or not step_of(sql).startswith(step):
             proceed()
             return
-        for statement in statements_of_script(sql)[:executed]:
-            project.sql(statement)
+        if written:
+            script = dying_after(sql, written)
+            assert script, f"the script of {step} writes less than {written} times"
+            with pytest.raises(Exception, match="died inside a script"):
+                project.sql(script)
         raise Crash(f"driver lost inside: {step}")
 
     return intercept
@@ -200,21 +196,20 @@ def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> No
     )
 
 
-def crashes_of_creation() -> Iterator[Any]:
-    """Where a first run dies: before a step, or inside the script that makes the state tables."""
-    yield pytest.param("create the state tables", 0, id="nothing made")
-    yield pytest.param("create the state tables", 1, id="barriers made")
-    yield pytest.param("create the state tables", 2, id="barriers and progress made")
-    yield pytest.param("create the MV", 0, id="MV not made")
+CRASHES_OF_CREATION = {
+    "nothing made": 0,
+    "barriers made": 1,
+    "barriers and progress made": 2,
+    "all three made": 3,
+    "plan made": 4,
+}
 
 
-@pytest.mark.parametrize(("step", "executed"), list(crashes_of_creation()))
-def test_a_first_run_that_dies_is_completed_by_the_next(
-    project: Project, step: str, executed: int
-) -> None:
+@pytest.mark.parametrize("written", CRASHES_OF_CREATION.values(), ids=CRASHES_OF_CREATION)
+def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, written: int) -> None:
     make_people(project, rows=30)
 
-    project.fail(intercept=crash_inside(project, step, executed))
+    project.fail(intercept=crash_inside(project, "plan the barrier", written))
     project.run()
 
     assert project.value("select max(epoch) from {schema}.mv__progress") == 1

@@ -32,7 +32,7 @@ UPSTREAMS = {
         "ephemeral_model is an ephemeral model",
         "Materialize ephemeral_model",
     ),
-    "reads_parquet": (source("a_parquet"), "a_parquet is not a Delta table"),
+    "reads_parquet": (source("a_parquet"), "a_parquet is neither a Delta nor an Iceberg table"),
     "reads_missing": (source("absent"), "refused_upstreams.absent does not exist", "Create it"),
     "reads_nothing": ("values (1) as t(id)", "reads no model or source"),
     "reads_no_feed": (
