@@ -51,7 +51,7 @@ def writes_of(sql: str) -> list[str]:
 
 
 def dying_after(sql: str, number: int) -> str | None:
-    """The script with its end right after the `number`-th statement that writes; None if it has fewer."""
+    """The script with its end after the `number`-th statement that writes; None if none."""
     seen, start = 0, 0
     text = _without_comment(sql).strip()[len("begin") :]
     for end in _END_OF_STATEMENT.finditer(text):
