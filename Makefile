@@ -7,10 +7,18 @@ INSTALLED := $(VENV)/.installed
 # Slow suites last, so that a broken macro shows within seconds.
 SUITES := tests/unit tests/functional tests/exactness
 
-.PHONY: help demo test test-fast lint format clean
+# What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
+PORT ?= 10000
+LAKE ?= example_project/.lake
+FORMAT ?= delta
+METASTORE ?=
+
+.PHONY: help demo thrift test test-fast lint format clean
 
 help:
 	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
+	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
+	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make test       what CI runs: lint and all tests'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make lint       ruff, ruff format, mypy'
@@ -31,6 +39,10 @@ java:
 
 demo: $(INSTALLED) java
 	$(BIN)/python example_project/demo.py
+
+thrift: $(INSTALLED) java
+	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \
+		--port '$(PORT)' --lake '$(LAKE)' --format '$(FORMAT)' --metastore '$(METASTORE)'
 
 test: lint java
 	$(BIN)/python -m pytest $(SUITES)
