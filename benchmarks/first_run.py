@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
 
-from support.lake import Lake
+from support.lake import SessionLake
 from support.project import Project, RunResult, install_package
 
 KEY = ["l_orderkey", "l_linenumber"]
@@ -66,7 +67,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     options = arguments.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="first_run"))
-    lake = Lake(directory / "lake", {"spark.driver.memory": "4g"})
+    lake = SessionLake(directory / "lake", extra_parameters={"spark.driver.memory": "4g"})
     (directory / "project").mkdir()
     project = Project(
         root=directory / "project",

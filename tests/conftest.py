@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-PROFILES = ("session-delta",)
+from support.profiles import PROFILES, SESSION_DELTA, Profile, skip_elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--profile",
-        default="session-delta",
-        choices=PROFILES,
+        default=SESSION_DELTA.name,
+        choices=list(PROFILES),
         help="connection method and table format that the tests run on",
     )
     parser.addoption(
@@ -26,15 +26,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """The warm Spark session; starts the JVM at its first use."""
-    from support.lake import Lake
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    profile = _profile(config)
+    lines = [f"profile: {profile.name}"]
+    if profile.name == "thrift-iceberg":
+        from support.postgres import binaries
 
-    lake = Lake(tmp_path_factory.mktemp("lake"))
-    lake.sql("select 1")
-    yield lake
-    lake.spark.stop()
+        if binaries() is None:
+            lines.append("WARNING: no PostgreSQL found; the metastore is Derby instead")
+    return lines
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        skip_elsewhere(item, _profile(config))
+
+
+def _profile(config: pytest.Config) -> Profile:
+    return PROFILES[config.getoption("--profile")]
+
+
+@pytest.fixture(scope="session")
+def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """The warm Spark session, or the Thrift server; starts the JVM at its first use."""
+    from support.lake import Lake, SessionLake
+    from support.thrift_lake import ThriftLake
+
+    profile = _profile(request.config)
+    kinds: dict[str, type[Lake]] = {"session": SessionLake, "thrift": ThriftLake}
+    lake = kinds[profile.method](tmp_path_factory.mktemp("lake"), profile)
+    try:
+        lake.sql("select 1")
+        yield lake
+    finally:
+        lake.close()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ TABLE = """
 
 @pytest.fixture
 def numbers(project: Project) -> Project:
-    project.sql("create table {schema}.numbers (id int) using delta")
+    project.create_table("numbers", "id int")
     project.sql("insert into {schema}.numbers values (1), (2)")
     return project.write({"doubled": TABLE}, sources=["numbers"])
 
@@ -75,7 +75,7 @@ def test_an_interceptor_ends_a_run_after_a_statement(numbers: Project) -> None:
 
 def test_projects_have_schemas_of_their_own(new_project) -> None:  # type: ignore[no-untyped-def]
     first, second = new_project(), new_project()
-    first.sql("create table {schema}.numbers (id int) using delta")
+    first.create_table("numbers", "id int")
 
     assert first.exists("numbers")
     assert not second.exists("numbers")

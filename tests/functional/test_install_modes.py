@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.lake import Lake
+from support.lake import SessionLake
 from support.project import REPOSITORY, Project, install_package
 
 MV = """
@@ -85,7 +85,7 @@ def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: i
 
 
 def test_plugin_and_package_together_are_refused_by_dbt(tmp_path: Path) -> None:
-    project = Project(tmp_path, Lake(tmp_path / "lake"), "people", "spark_backfill")
+    project = Project(tmp_path, SessionLake(tmp_path / "lake"), "people", "spark_backfill")
     install_package(tmp_path / "dbt_packages")
 
     refused = project.fail("parse")
@@ -104,7 +104,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    project = Project(directory / "project", Lake(directory / "lake"), "people")
+    project = Project(directory / "project", SessionLake(directory / "lake"), "people")
     project.write({}, files={"packages.yml": f"packages:\n  - local: {REPOSITORY}\n"})
     project.dbt("deps")
     return backfill(project)
@@ -149,7 +149,9 @@ def parse_with_wheel(directory: Path) -> dict[str, Any]:
 
     from dbt.include.spark_backfill import PACKAGE_PATH
 
-    project = Project(directory / "project", Lake(directory / "lake"), "people", "spark_backfill")
+    project = Project(
+        directory / "project", SessionLake(directory / "lake"), "people", "spark_backfill"
+    )
     project.write({"mv": MV}, sources=["people"], properties=TESTS)
     project.dbt("parse")
     [macros_from] = [path for name, path in FACTORY.packages.items() if "backfill" in name]
@@ -173,8 +175,8 @@ def in_new_process(function: str, directory: Path, **environment: str) -> dict[s
         f"answer = module.{name}(pathlib.Path({str(directory)!r}))\n"
         f"pathlib.Path({str(answer)!r}).write_text(json.dumps(answer))\n"
     )
-    tests = str(REPOSITORY / "tests")
-    path = os.pathsep.join(p for p in (environment.pop("PYTHONPATH", ""), tests) if p)
+    ours = [str(REPOSITORY / "tests"), str(REPOSITORY / "example_project")]
+    path = os.pathsep.join(p for p in (environment.pop("PYTHONPATH", ""), *ours) if p)
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=directory,

@@ -1,67 +1,105 @@
-"""One warm Spark session with Delta and Iceberg on a throw-away directory, shared by all tests."""
+"""One lake on a throw-away directory, shared by all tests, and the session that opens it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs, derby_metastore
 from pyspark.sql import Row, SparkSession
 
-JARS = (
-    "io.delta:delta-spark_4.1_2.13:4.3.1",
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-)
-EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-)
-
-
-def server_side_parameters(directory: Path) -> dict[str, str]:
-    """The Spark settings of a local lake under `directory`, as a dbt profile takes them."""
-    return {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={directory}/derby.log",
-        "spark.jars.packages": ",".join(JARS),
-        "spark.sql.extensions": ",".join(EXTENSIONS),
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": f"{directory}/warehouse",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": (
-            f"jdbc:derby:{directory}/metastore;create=true"
-        ),
-        # A thousand different statements over a few rows each: compiling them takes longest.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "FATAL",
-    }
+from support.formats import FORMATS, TableFormat
+from support.profiles import SESSION_DELTA, Profile
 
 
 @dataclass
-class Lake:
-    """A warehouse directory with its metastore, and the one Spark session that opens it.
+class Lake(ABC):
+    """A warehouse directory with its metastore, and one connection to look at it."""
+
+    directory: Path
+    profile: Profile = SESSION_DELTA
+    extra_parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table_format(self) -> TableFormat:
+        return FORMATS[self.profile.file_format]
+
+    @property
+    @abstractmethod
+    def catalog(self) -> str:
+        """The catalog of plain names."""
+
+    @property
+    @abstractmethod
+    def output(self) -> dict[str, Any]:
+        """How a dbt profile connects to it; `type` and `schema` are missing."""
+
+    @abstractmethod
+    def sql(self, statement: str) -> list[Row]: ...
+
+    @abstractmethod
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The names of a table's columns, in order."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def location(self, schema: str, table: str) -> Path:
+        """Where Spark keeps a managed Delta table."""
+        return self.directory / "warehouse" / f"{schema}.db" / table
+
+
+class SessionLake(Lake):
+    """A lake in this process.
 
     Embedded Derby admits one process at a time, so everything in a pytest process that needs this
     lake, dbt included, goes through this session. dbt-spark's `session` method does so by itself:
     it asks for the running session before every statement.
     """
 
-    directory: Path
-    extra_parameters: Mapping[str, str] = field(default_factory=dict)
+    @property
+    def catalog(self) -> str:
+        return "lake" if self.profile.file_format == "iceberg" else "spark_catalog"
 
     @property
     def parameters(self) -> dict[str, str]:
-        return server_side_parameters(self.directory) | dict(self.extra_parameters)
+        """The Spark settings of the lake, as a dbt profile takes them."""
+        return {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "2g",
+            "spark.jars.packages": f"{DELTA},{ICEBERG}",
+            "spark.sql.extensions": ",".join(EXTENSIONS),
+            **delta_catalogs(self.directory),
+            "spark.sql.defaultCatalog": self.catalog,
+            **derby_metastore(self.directory),
+            # A thousand different statements over a few rows each: compiling them takes longest.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "FATAL",
+            **self.extra_parameters,
+        }
+
+    @property
+    def output(self) -> dict[str, Any]:
+        return {
+            "method": "session",
+            "host": "localhost",
+            "server_side_parameters": self.parameters,
+        }
 
     @cached_property
     def spark(self) -> SparkSession:
+        # The Hadoop catalog cannot list the schemas of a directory that is not there.
+        (self.directory / "iceberg").mkdir(parents=True, exist_ok=True)
         builder = SparkSession.builder.enableHiveSupport()
         for key, value in self.parameters.items():
             builder = builder.config(key, value)
@@ -71,3 +109,9 @@ class Lake:
     def sql(self, statement: str) -> list[Row]:
         rows: list[Row] = self.spark.sql(statement).collect()
         return rows
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        return tuple(self.spark.table(table).columns)
+
+    def close(self) -> None:
+        self.spark.stop()

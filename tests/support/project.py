@@ -1,6 +1,6 @@
 """A small real dbt project on the shared lake, run in this process.
 
-project.sql("create table {schema}.flights (id int) using delta")
+project.create_table("flights", "id int")
 project.write({"mv": "{{ config(...) }} select id from {{ source('lake', 'flights') }}"})
 result = project.run()
 assert result.message("mv") == "CAUGHT UP"
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from dbt.adapters.spark.session import Cursor
 from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
@@ -102,6 +103,8 @@ class Project:
     packages: Path | None = None
     """Shared `packages-install-path`, so that `dbt deps` runs once per pytest process."""
     vars: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of Spark sessions, the tests' own and dbt's; see `configure`."""
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -114,6 +117,11 @@ class Project:
     @property
     def models(self) -> Path:
         return self.root / "models"
+
+    @property
+    def file_format(self) -> str:
+        """The default of every model, and what a table's plain name means."""
+        return self.lake.profile.file_format
 
     # -- writing the project ------------------------------------------------------------------
 
@@ -153,6 +161,13 @@ class Project:
         """Delete models from the project; their tables stay."""
         for name in names:
             (self.models / f"{name}.sql").unlink()
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set these in the session that looks at the lake, and in those of dbt."""
+        self.settings |= settings
+        self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
+        for name, value in settings.items():
+            self.sql(f"set {name} = {value}")
 
     # -- running dbt --------------------------------------------------------------------------
 
@@ -213,7 +228,7 @@ class Project:
     # -- looking at the lake ------------------------------------------------------------------
 
     def sql(self, statement: str) -> list[Row]:
-        """Run one statement in the same Spark session; `{schema}` is the project's schema."""
+        """Run one statement in the tests' Spark session; `{schema}` is the project's schema."""
         if not self._has_schema:
             self.lake.sql(f"create schema if not exists {self.schema}")
             self._has_schema = True
@@ -230,7 +245,29 @@ class Project:
         return value
 
     def exists(self, table: str) -> bool:
-        return bool(self.lake.spark.catalog.tableExists(f"{self.schema}.{table}"))
+        shown = self.sql("show tables in {schema}")
+        return any(row["tableName"] == table and not row["isTemporary"] for row in shown)
+
+    def create_table(
+        self,
+        table: str,
+        columns: str,
+        properties: Mapping[str, str] = {},
+        *,
+        layout: str = "plain",
+    ) -> None:
+        """An empty upstream that can be followed, in the profile's format.
+
+        :param columns: as in SQL: `id int, at timestamp`
+        :param layout: `plain`, `partitioned` or `clustered`; see `support/formats.py`
+        """
+        name = f"{self.schema}.{table}"
+        self.sql(self.lake.table_format.create_table(name, columns, properties, layout))
+
+    def current_version(self, table: str) -> str | None:
+        """The version of a table of the profile's format, as text; None if it has none yet."""
+        rows = self.sql(self.lake.table_format.current_version(f"{self.schema}.{table}"))
+        return str(rows[0][0]) if rows else None
 
     # -- internals ----------------------------------------------------------------------------
 
@@ -250,17 +287,18 @@ class Project:
             "config-version": 2,
             "profile": "lake",
             "packages-install-path": str(self.packages or self.root / "dbt_packages"),
-            "models": {"+file_format": "delta"},
+            "models": {"+file_format": self.file_format},
         }
 
     def _profiles_yaml(self) -> dict[str, Any]:
+        output = self.lake.output
+        parameters = output.get("server_side_parameters", {}) | self.settings
         target = {
             "type": self.adapter,
-            "method": "session",
-            "host": "localhost",
             "schema": self.schema,
             "threads": 1,
-            "server_side_parameters": self.lake.parameters,
+            **output,
+            "server_side_parameters": parameters,
         }
         return {"lake": {"target": "test", "outputs": {"test": target}}}
 
@@ -284,16 +322,24 @@ def intercepted(interceptor: Interceptor | None) -> Iterator[None]:
     if interceptor is None:
         yield
         return
-    execute = Cursor.execute
+    with contextlib.ExitStack() as patches:
+        for cursor in (Cursor, PyhiveConnectionWrapper):
+            patches.enter_context(_intercepted(cursor, interceptor))
+        yield
 
-    def intercept(cursor: Cursor, sql: str, *parameters: Any) -> None:
-        interceptor(sql, lambda: execute(cursor, sql, *parameters))
 
-    Cursor.execute = intercept  # type: ignore[method-assign,assignment]
+@contextlib.contextmanager
+def _intercepted(cursor: type[Any], interceptor: Interceptor) -> Iterator[None]:
+    execute = cursor.execute
+
+    def intercept(self: Any, sql: str, *parameters: Any) -> None:
+        interceptor(sql, lambda: execute(self, sql, *parameters))
+
+    cursor.execute = intercept
     try:
         yield
     finally:
-        Cursor.execute = execute  # type: ignore[method-assign]
+        cursor.execute = execute
 
 
 def _name(result: Any) -> str:

@@ -1,0 +1,43 @@
+"""What the functional and exactness tests run on: a connection method and a table format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`file_format` is what a table's plain name means, and the default of every model."""
+
+    method: str
+    file_format: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-{self.file_format}"
+
+
+SESSION_DELTA = Profile("session", "delta")
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        SESSION_DELTA,
+        Profile("session", "iceberg"),
+        Profile("thrift", "delta"),
+        Profile("thrift", "iceberg"),
+    )
+}
+
+
+def skip_elsewhere(item: pytest.Item, profile: Profile) -> None:
+    """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
+    for mark in item.iter_markers("profiles"):
+        unknown = set(mark.args) - PROFILES.keys()
+        if unknown or not mark.args:
+            raise pytest.UsageError(f"{item.nodeid}: no profiles: {sorted(unknown)}")
+        if profile.name not in mark.args:
+            reason = mark.kwargs.get("reason", f"only on {', '.join(mark.args)}")
+            item.add_marker(pytest.mark.skip(reason=reason))

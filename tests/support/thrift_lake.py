@@ -1,0 +1,131 @@
+"""A lake behind Spark's Thrift server, and the one connection that tests look at it with."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from nyc.thrift_server import HOST, ThriftServer
+from pyhive import hive
+from pyspark.sql import Row
+
+from support.lake import Lake
+from support.postgres import binaries, free_port, postgresql
+
+USER = "dbt"
+
+
+class ThriftLake(Lake):
+    """A server of its own process; an Iceberg lake has its metastore in PostgreSQL if it can."""
+
+    @property
+    def catalog(self) -> str:
+        return "spark_catalog"
+
+    @cached_property
+    def server(self) -> ThriftServer:
+        programs = binaries() if self.profile.file_format == "iceberg" else None
+        server = ThriftServer(
+            self.directory,
+            free_port(),
+            self.profile.file_format,
+            self._resources.enter_context(postgresql(programs)) if programs else None,
+            {
+                "spark.databricks.delta.snapshotPartitions": "1",
+                "spark.sql.shuffle.partitions": "2",
+                **self.extra_parameters,
+            },
+        )
+        return self._resources.enter_context(server)
+
+    @cached_property
+    def _resources(self) -> contextlib.ExitStack:
+        return contextlib.ExitStack()
+
+    @property
+    def output(self) -> dict[str, Any]:
+        return {
+            "method": "thrift",
+            "host": HOST,
+            "port": self.server.port,
+            "user": USER,
+            "poll_interval": 1,
+            "connect_retries": 2,
+        }
+
+    @cached_property
+    def _connection(self) -> hive.Connection:
+        return self._resources.enter_context(
+            hive.connect(
+                HOST,
+                port=self.server.port,
+                username=USER,
+                # What dbt-spark forces on every connection: tests must see what a model sees.
+                configuration={"spark.sql.ansi.enabled": "false"},
+            )
+        )
+
+    def sql(self, statement: str) -> list[Row]:
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            cursor.execute(statement)
+            if not cursor.description:
+                return []
+            return rows_of(cursor.description, cursor.fetchall())
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            cursor.execute(f"select * from {table} limit 0")
+            return tuple(name for name, *_ in cursor.description)
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+def rows_of(description: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[Row]:
+    """What PyHive gives, as the rows that a session gives.
+
+    It knows numbers, booleans, binaries and timestamps; all else comes as text.
+    """
+    make = Row(*(name for name, *_ in description))
+    converters = [CONVERTERS.get(type_name, _same) for _, type_name, *_ in description]
+    return [
+        make(
+            *(
+                value if value is None else convert(value)
+                for convert, value in zip(converters, row, strict=True)
+            )
+        )
+        for row in rows
+    ]
+
+
+def parse_nested(text: str) -> Any:
+    """An array, map or struct as Spark prints it: `["a",null]`, `{1:2}`.
+
+    Strings in it are not escaped, so one with a quote or a backslash cannot be read.
+    """
+    tree = ast.parse(text, mode="eval")
+    return ast.literal_eval(_Constants().visit(tree))
+
+
+class _Constants(ast.NodeTransformer):
+    names = {"null": None, "true": True, "false": False}  # noqa: RUF012
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Constant(self.names[node.id]), node)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "DATE_TYPE": date.fromisoformat,
+    "ARRAY_TYPE": parse_nested,
+    "MAP_TYPE": parse_nested,
+    "STRUCT_TYPE": parse_nested,
+}
