@@ -13,20 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from exactness.delta import (
-    commit_times,
-    location,
-    newest_version,
-    rows_of_versions,
-    rows_of_versions_in_spark,
-    write_timestamps_for_all_readers,
-)
+from exactness.delta import VersionedDelta
+from exactness.iceberg import VersionedIceberg
 from exactness.keys import literal
 from exactness.oracle import (
     Change,
@@ -49,18 +42,24 @@ from exactness.oracle import (
 from exactness.queries import UPSTREAM
 from exactness.risingwave import RisingWave, chunk_of
 from exactness.upstream import Commit, Commits, Schema
+from exactness.versions import VersionedTable
+from support.formats import FORMATS
 from support.project import Project
 
-TABLE_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+READERS: dict[str, type[VersionedTable]] = {"delta": VersionedDelta, "iceberg": VersionedIceberg}
+
+# Spark's default, INT96, is read as nanoseconds by others: only the years 1677 to 2262.
+READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 @dataclass
 class Upstream:
-    """A Delta table together with the rows that each of its versions must have."""
+    """A table together with the rows that each of its versions must have."""
 
     project: Project
     name: str
     schema: Schema
+    file_format: str
     versions: dict[int, Rows] = field(default_factory=dict)
     changes: dict[int, tuple[Change, ...]] = field(default_factory=dict)
     _hashes: dict[Key, int] = field(default_factory=dict)
@@ -72,17 +71,24 @@ class Upstream:
         name: str,
         schema: Schema,
         rows: Rows = {},  # noqa: B006
-        properties: Mapping[str, str] = {},
-        clause: str = "",
+        *,
+        layout: str = "plain",
+        merge_on_read: bool = False,
+        file_format: str | None = None,
     ) -> Upstream:
-        """A new table; `rows` are its first commit after the creation."""
-        columns = ", ".join(f"{column} {sql}" for column, sql in schema.columns.items())
-        listed = ", ".join(f"'{n}' = '{v}'" for n, v in {**TABLE_PROPERTIES, **properties}.items())
-        write_timestamps_for_all_readers(project)
-        upstream = cls(project, name, schema)
-        project.sql(
-            f"create table {upstream.table} ({columns}) using delta {clause}"
-            f" tblproperties ({listed})"
+        """A new table; `rows` are its first commit after the creation.
+
+        :param layout: see `support/formats.py`
+        :param file_format: the profile's, if not given
+        """
+        upstream = cls(project, name, schema, file_format or project.file_format)
+        project.configure(READABLE)
+        project.create_table(
+            name,
+            ", ".join(f"{column} {sql}" for column, sql in schema.columns.items()),
+            FORMATS[upstream.file_format].merge_on_read(merge_on_read),
+            layout=layout,
+            file_format=file_format,
         )
         upstream.versions[0], upstream.changes[0] = {}, ()
         if rows:
@@ -91,15 +97,17 @@ class Upstream:
 
     @property
     def table(self) -> str:
-        return f"{self.project.schema}.{self.name}"
+        return self.project.table(self.name, self.file_format)
 
-    @property
-    def path(self) -> Path:
-        return location(self.project, self.name)
+    @cached_property
+    def stored(self) -> VersionedTable:
+        return READERS[self.file_format](self.project, self.table)
 
     @cached_property
     def commits(self) -> Commits:
-        return Commits(self.table, self.schema)
+        catalog = self.project.lake.catalogs[self.file_format]
+        compact = FORMATS[self.file_format].compact(catalog, self.table)
+        return Commits(self.table, self.schema, compact)
 
     @property
     def version(self) -> int:
@@ -113,7 +121,7 @@ class Upstream:
         """Executes the commit; returns the upstream's version after it."""
         before = self.version
         self.project.sql(commit.sql)
-        version = newest_version(self.path)
+        version = self.stored.newest_version()
         if version == before and not commit.changes:
             return version
         if version != before + 1:
@@ -127,8 +135,8 @@ class Upstream:
 
     def check(self) -> None:
         """Raises unless the table has at every version what Python says: a test of the test."""
-        columns = list(self.schema.columns)
-        found = rows_of_versions(self.path, columns, sorted(self.versions))
+        columns = self.schema.columns
+        found = self.stored.rows(columns, sorted(self.versions))
         for version, rows in self.versions.items():
             wanted = Counter(tuple(row[name] for name in columns) for row in rows.values())
             if found[version] != wanted:
@@ -137,9 +145,9 @@ class Upstream:
 
     def learn(self) -> None:
         """Takes its versions from the table itself: where something else writes to it."""
-        columns = list(self.schema.columns)
-        versions = sorted(commit_times(self.path))
-        found = rows_of_versions(self.path, columns, versions)
+        columns = self.schema.columns
+        versions = sorted(self.stored.commit_times())
+        found = self.stored.rows(columns, versions)
         before: Rows = {}
         for version in versions:
             rows = [dict(zip(columns, values, strict=True)) for values in found[version].elements()]
@@ -199,11 +207,15 @@ class Follower:
 
     @property
     def table(self) -> str:
-        return f"{self.project.schema}.{self.name}"
+        return self.project.table(self.name)
 
-    @property
-    def path(self) -> Path:
-        return location(self.project, self.name)
+    @cached_property
+    def stored(self) -> VersionedTable:
+        return READERS[self.project.file_format](self.project, self.table)
+
+    @cached_property
+    def _stored_progress(self) -> VersionedTable:
+        return READERS[self.project.file_format](self.project, f"{self.table}__progress")
 
     @property
     def definition(self) -> Definition:
@@ -221,22 +233,20 @@ class Follower:
 
     def mv_rows(self) -> Counter[tuple[Any, ...]]:
         """What the MV holds now, as Spark reads it."""
-        versions = rows_of_versions_in_spark(
-            self.project, self.table, self.column_types, [newest_version(self.path)]
-        )
-        return next(iter(versions.values()))
+        newest = self.stored.newest_version()
+        return self.stored.rows_in_spark(self.column_types, [newest])[newest]
 
     def mv_versions(self) -> list[MvVersion]:
-        committed = commit_times(self.path)
-        rows = rows_of_versions(self.path, self.query.columns, list(committed))
+        committed = self.stored.commit_times()
+        rows = self.stored.rows(self.column_types, list(committed))
         return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
 
     def progress_versions(self) -> list[ProgressVersion]:
         """The committed states, first the one that all vnodes have been created with."""
-        path = location(self.project, f"{self.name}__progress")
         state = ("vnode", "backfill_finished", "row_count", "epoch", "upstream_version", "dirty")
-        committed = commit_times(path)
-        found = rows_of_versions(path, (*state, *self.upstream.schema.key), list(committed))
+        key = {name: self.upstream.schema.columns[name] for name in self.upstream.schema.key}
+        committed = self._stored_progress.commit_times()
+        found = self._stored_progress.rows(dict.fromkeys(state, "") | key, list(committed))
         versions: list[ProgressVersion] = []
         for version, at in committed.items():
             if not found[version]:
@@ -261,17 +271,18 @@ class Follower:
             pk = None if key[0] is None else tuple(key)
             positions[vnode] = Position(pk, finished)
             row_counts[vnode] = row_count
-            shared.add((epoch, None if version is None else int(version), dirty))
+            shared.add((epoch, version, dirty))
         if set(positions) != set(range(self.vnode_count)):
             raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
         if len(shared) != 1:
             raise Inexact(f"rows of one progress state differ: {shared}")
         [(epoch, version, dirty)] = shared
-        return Progress(epoch, version, positions, row_counts, bool(dirty))
+        number = None if version is None else self.upstream.stored.number_of(version)
+        return Progress(epoch, number, positions, row_counts, bool(dirty))
 
     def check(self) -> Checked:
         """Every version of the MV against both oracles; raises `Inexact`."""
-        columns = tuple(self.project.lake.spark.table(self.table).columns)
+        columns = self.project.lake.columns(self.table)
         if columns != self.query.columns:
             raise Inexact(f"{self.name} has columns {columns}, its query {self.query.columns}")
         progress = self.progress_versions()

@@ -19,7 +19,7 @@ from exactness.upstream import COMMIT_KINDS
 MODES = ("arrangement", "no_shuffle", "snapshot")
 LIMITS = (3, 1, 10, None, 0)
 FAULTS = ("crash after", "crash before", "crash inside", "submitted twice")
-UPSTREAM_CLAUSES = ("", "partitioned by (label)", "cluster by (amount)")
+LAYOUTS = ("plain", "partitioned", "clustered")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class History:
 
     key: tuple[str, ...]
     column_order: tuple[int, ...]
-    upstream_clause: str
-    deletion_vectors: bool
+    layout: str
+    merge_on_read: bool
     rows: int
     seed: int
     models: tuple[Model, ...]
@@ -131,8 +131,8 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
     return History(
         key=key,
         column_order=tuple(draw(st.permutations(range(len(key))))),
-        upstream_clause=draw(st.sampled_from(UPSTREAM_CLAUSES)),
-        deletion_vectors=draw(st.booleans()),
+        layout=draw(st.sampled_from(LAYOUTS)),
+        merge_on_read=draw(st.booleans()),
         rows=draw(st.sampled_from((20, 40, 60, 10, 0))),
         seed=draw(_seeds),
         models=models,

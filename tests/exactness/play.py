@@ -140,8 +140,8 @@ class Player:
             f"{self.name}_upstream",
             schema,
             draw_rows(random.Random(history.seed), keys, schema, history.rows),
-            {"delta.enableDeletionVectors": str(history.deletion_vectors).lower()},
-            history.upstream_clause,
+            layout=history.layout,
+            merge_on_read=history.merge_on_read,
         )
 
     def _take(self, step: Commit | Run | Stalled) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from exactness.delta import newest_version, rows_of_versions, rows_of_versions_in_spark
 from exactness.follow import Follower, Upstream
 from exactness.keys import KEY_TYPES
 from exactness.oracle import Inexact, Row, rows_by_key
@@ -44,10 +43,9 @@ def test_a_corrupted_mv_is_caught_although_it_was_mended(project: Project) -> No
     mv.check()
     mv.check_complete()
 
-    versions = list(range(newest_version(mv.path) + 1))
-    assert rows_of_versions(mv.path, mv.query.columns, versions) == rows_of_versions_in_spark(
-        project, mv.table, mv.column_types, versions
-    )
+    versions = list(mv.stored.commit_times())
+    read = mv.stored.rows(mv.column_types, versions)
+    assert read == mv.stored.rows_in_spark(mv.column_types, versions)
 
     project.sql(f"update {mv.table} set amount = -1 where amount = 50")
     with pytest.raises(Inexact, match="missing"):

@@ -105,6 +105,8 @@ class Commits:
 
     table: str
     schema: Schema
+    compact: str
+    """The statement that rewrites the table's files."""
 
     def insert(self, new: Sequence[Row]) -> Commit:
         return Commit(
@@ -195,12 +197,12 @@ class Commits:
             "property": f"alter table {self.table} set tblproperties ('touched' = 'yes')",
             "insert nothing": f"insert into {self.table} select * from {self.table} where false",
             "update nothing": f"update {self.table} set amount = 1 where amount = 12345",
-            "optimize": f"optimize {self.table}",
+            "compact": self.compact,
         }
         return Commit(how, statements[how], ())
 
 
-TOUCHES = ("property", "insert nothing", "update nothing", "optimize")
+TOUCHES = ("property", "insert nothing", "update nothing", "compact")
 
 COMMIT_KINDS = (
     "insert",

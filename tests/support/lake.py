@@ -12,7 +12,6 @@ from typing import Any
 from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs, derby_metastore
 from pyspark.sql import Row, SparkSession
 
-from support.formats import FORMATS, TableFormat
 from support.profiles import SESSION_DELTA, Profile
 
 
@@ -25,13 +24,9 @@ class Lake(ABC):
     extra_parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def table_format(self) -> TableFormat:
-        return FORMATS[self.profile.file_format]
-
-    @property
     @abstractmethod
-    def catalog(self) -> str:
-        """The catalog of plain names."""
+    def catalogs(self) -> dict[str, str]:
+        """The catalog that holds the tables of each format."""
 
     @property
     @abstractmethod
@@ -62,8 +57,8 @@ class SessionLake(Lake):
     """
 
     @property
-    def catalog(self) -> str:
-        return "lake" if self.profile.file_format == "iceberg" else "spark_catalog"
+    def catalogs(self) -> dict[str, str]:
+        return {"delta": "spark_catalog", "iceberg": "lake"}
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -74,7 +69,7 @@ class SessionLake(Lake):
             "spark.jars.packages": f"{DELTA},{ICEBERG}",
             "spark.sql.extensions": ",".join(EXTENSIONS),
             **delta_catalogs(self.directory),
-            "spark.sql.defaultCatalog": self.catalog,
+            "spark.sql.defaultCatalog": self.catalogs[self.profile.file_format],
             **derby_metastore(self.directory),
             # A thousand different statements over a few rows each: compiling them takes longest.
             "spark.sql.codegen.wholeStage": "false",

@@ -21,6 +21,7 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
+from support.formats import FORMATS
 from support.lake import Lake
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -248,6 +249,12 @@ class Project:
         shown = self.sql("show tables in {schema}")
         return any(row["tableName"] == table and not row["isTemporary"] for row in shown)
 
+    def table(self, name: str, file_format: str | None = None) -> str:
+        """A table's name in SQL; with its catalog if its format is another than the profile's."""
+        if file_format is None or file_format == self.file_format:
+            return f"{self.schema}.{name}"
+        return f"{self.lake.catalogs[file_format]}.{self.schema}.{name}"
+
     def create_table(
         self,
         table: str,
@@ -255,18 +262,22 @@ class Project:
         properties: Mapping[str, str] = {},
         *,
         layout: str = "plain",
+        file_format: str | None = None,
     ) -> None:
-        """An empty upstream that can be followed, in the profile's format.
+        """An empty upstream that can be followed, in the profile's format unless another is given.
 
         :param columns: as in SQL: `id int, at timestamp`
         :param layout: `plain`, `partitioned` or `clustered`; see `support/formats.py`
         """
-        name = f"{self.schema}.{table}"
-        self.sql(self.lake.table_format.create_table(name, columns, properties, layout))
+        name = self.table(table, file_format)
+        schema, _, _ = name.rpartition(".")
+        self.sql(f"create schema if not exists {schema}")
+        kind = FORMATS[file_format or self.file_format]
+        self.sql(kind.create_table(name, columns, properties, layout))
 
     def current_version(self, table: str) -> str | None:
         """The version of a table of the profile's format, as text; None if it has none yet."""
-        rows = self.sql(self.lake.table_format.current_version(f"{self.schema}.{table}"))
+        rows = self.sql(FORMATS[self.file_format].current_version(self.table(table)))
         return str(rows[0][0]) if rows else None
 
     # -- internals ----------------------------------------------------------------------------

@@ -23,8 +23,10 @@ class ThriftLake(Lake):
     """A server of its own process; an Iceberg lake has its metastore in PostgreSQL if it can."""
 
     @property
-    def catalog(self) -> str:
-        return "spark_catalog"
+    def catalogs(self) -> dict[str, str]:
+        if self.profile.file_format == "iceberg":
+            return {"iceberg": "spark_catalog"}
+        return {"delta": "spark_catalog", "iceberg": "lake"}
 
     @cached_property
     def server(self) -> ThriftServer:
@@ -106,9 +108,12 @@ def rows_of(description: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]])
 def parse_nested(text: str) -> Any:
     """An array, map or struct as Spark prints it: `["a",null]`, `{1:2}`.
 
-    Strings in it are not escaped, so one with a quote or a backslash cannot be read.
+    Strings in it are not escaped: a value with quotes or backslashes may have to stay text.
     """
-    tree = ast.parse(text, mode="eval")
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:
+        return text
     return ast.literal_eval(_Constants().visit(tree))
 
 

@@ -1,0 +1,74 @@
+"""A table at each of its versions: what upstreams, MVs and their progress are read through."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from support.project import Project
+
+RowsOfVersions = dict[int, Counter[tuple[Any, ...]]]
+
+
+@dataclass
+class VersionedTable(ABC):
+    """A table of the project's schema. Its versions are numbered in the order of their commits.
+
+    Version 0 is the table as it was created, without rows.
+    """
+
+    project: Project
+    table: str
+    """Its name in SQL, with the schema."""
+
+    @abstractmethod
+    def commit_times(self) -> dict[int, float]:
+        """When each version was committed, in seconds since 1970, oldest first."""
+
+    @abstractmethod
+    def number_of(self, recorded: str) -> int:
+        """The number of the version that a progress table records by this text."""
+
+    @abstractmethod
+    def reading(self, version: int) -> str | None:
+        """The table at a version, for a FROM clause; None if there is nothing to read yet."""
+
+    def newest_version(self) -> int:
+        return max(self.commit_times())
+
+    def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
+        """The rows that each version has, as plain Python values.
+
+        :param columns: with their types, which matter for `timestamp` only
+        """
+        return self.rows_in_spark(columns, versions)
+
+    def rows_in_spark(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
+        """The same, asked of Spark in one statement."""
+        # As a timestamp without zone: no time zone of Spark's or Python's touches it.
+        selected = ", ".join(
+            f"cast({name} as timestamp_ntz) as {name}" if sql_type == "timestamp" else name
+            for name, sql_type in columns.items()
+        )
+        selects = [
+            f"select {version} as version_number, {selected} from {reading}"
+            for version in versions
+            if (reading := self.reading(version)) is not None
+        ]
+        found: RowsOfVersions = {version: Counter() for version in versions}
+        for version, *row in self.project.sql(" union all ".join(selects)) if selects else ():
+            found[version][tuple(map(plain, row))] += 1
+        return found
+
+
+def plain(value: Any) -> Any:
+    """Hashable, and a timestamp without its zone, which is UTC."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return value
