@@ -9,43 +9,49 @@ from exactness.versions import VersionedTable
 
 @dataclass
 class VersionedIceberg(VersionedTable):
-    """Snapshots are its versions, from 1; before the first there is nothing that could be read.
+    """Each snapshot that became the current one is a version, from 1; a rollback makes one too.
 
-    `snapshots` lists them in the order in which they were committed; unlike `history`, also those
-    that `create or replace` has cut off. A number stays with its snapshot when that expires.
+    Before the first there is nothing that could be read. Numbers stay when snapshots expire.
     """
 
-    _numbers: dict[int, int] = field(default_factory=dict)
+    _snapshots: list[int] = field(default_factory=list)
+    _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def commit_times(self) -> dict[int, float]:
         [(created,)] = self.project.sql(
             f"select unix_millis(min(timestamp)) from {self.table}.metadata_log_entries"
         )
-        committed = {self._numbers[snapshot]: at / 1000 for snapshot, at in self._snapshots()}
+        committed = {self._numbers[entry]: entry[0] / 1000 for entry in self._history()}
         return {0: min([created / 1000, *committed.values()]), **committed}
 
     def newest_version(self) -> int:
-        self._snapshots()
-        return len(self._numbers)
+        self._history()
+        return len(self._snapshots)
 
     def number_of(self, recorded: str) -> int:
         if recorded == "0":
             return 0
-        if int(recorded) not in self._numbers:
-            self._snapshots()
-        return self._numbers[int(recorded)]
+        if int(recorded) not in self._snapshots:
+            self._history()
+        if int(recorded) not in self._snapshots:
+            raise KeyError(f"{self.table} has no snapshot {recorded}")
+        return len(self._snapshots) - self._snapshots[::-1].index(int(recorded))
 
     def reading(self, version: int) -> str | None:
         if version == 0:
             return None
-        [snapshot] = [each for each, number in self._numbers.items() if number == version]
-        return f"{self.table} version as of {snapshot}"
+        if version > len(self._snapshots):
+            self._history()
+        return f"{self.table} version as of {self._snapshots[version - 1]}"
 
-    def _snapshots(self) -> list[tuple[int, int]]:
-        """Each with its time; the new ones get their numbers."""
-        found = self.project.sql(
-            f"select snapshot_id, unix_millis(committed_at) from {self.table}.snapshots"
+    def _history(self) -> list[tuple[int, int]]:
+        """When a snapshot became the current one, and which; the new ones get their numbers."""
+        rows = self.project.sql(
+            f"select unix_millis(made_current_at), snapshot_id from {self.table}.history"
         )
-        for snapshot, _ in found:
-            self._numbers.setdefault(snapshot, len(self._numbers) + 1)
-        return [(snapshot, at) for snapshot, at in found]
+        entries = [(at, snapshot) for at, snapshot in rows]
+        for entry in entries:
+            if entry not in self._numbers:
+                self._snapshots.append(entry[1])
+                self._numbers[entry] = len(self._snapshots)
+        return entries

@@ -8,8 +8,10 @@ from collections import Counter
 import pytest
 
 from exactness.follow import Upstream
+from exactness.iceberg import VersionedIceberg
 from exactness.keys import KEY_TYPES
-from exactness.upstream import COMMIT_KINDS, TOUCHES, KeySpace, draw_commit, draw_rows
+from exactness.oracle import rows_by_key
+from exactness.upstream import COMMIT_KINDS, TOUCHES, KeySpace, Schema, draw_commit, draw_rows
 from support.project import Project
 
 
@@ -49,3 +51,47 @@ def test_rows_of_all_key_types_come_back_as_they_were_written(project: Project) 
     upstream.check()
     found = upstream.stored.rows_in_spark(schema.columns, [upstream.version])
     assert found[upstream.version] == Counter(tuple(row.values()) for row in rows.values())
+
+
+@pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="Delta numbers its own versions")
+def test_snapshots_keep_their_numbers_through_replacement_rollback_and_expiry(
+    project: Project,
+) -> None:
+    catalog = project.lake.catalogs["iceberg"]
+    make = f"create or replace table {project.schema}.t using iceberg as select 1 as id where false"
+    project.sql(make)
+    table = VersionedIceberg(project, f"{project.schema}.t")
+    insert = f"insert into {table.table} values (1)"
+    for statement in (insert, make, insert, insert):
+        project.sql(statement)
+    ids = {n: Counter({(1,): count}) for n, count in enumerate((0, 0, 1, 0, 1, 2)) if count}
+    rows = {n: ids.get(n, Counter()) for n in range(6)}
+    assert table.rows({"id": "int"}, list(table.commit_times())) == rows
+
+    fourth = table.reading(4)
+    assert fourth is not None
+    snapshot = fourth.split()[-1]
+    project.sql(f"call {catalog}.system.rollback_to_snapshot('{table.table}', {snapshot})")
+    assert table.newest_version() == 6
+    assert table.rows({"id": "int"}, [6]) == {6: rows[4]}
+    assert table.number_of(snapshot) == 6
+
+    project.sql(insert)
+    project.sql(
+        f"call {catalog}.system.expire_snapshots(table => '{table.table}',"
+        " older_than => timestamp'2100-01-01 00:00:00', retain_last => 1)"
+    )
+    assert table.newest_version() == 7
+    assert list(table.commit_times()) == [0, 7]
+
+
+def test_an_upstream_may_have_another_format_than_the_mv(project: Project) -> None:
+    schema = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
+    for file_format in project.lake.catalogs:
+        rows = rows_by_key([{"id": 1, "amount": 1, "label": "a"}], schema.key)
+        upstream = Upstream.create(
+            project, f"on_{file_format}", schema, rows, file_format=file_format
+        )
+        upstream.commit(upstream.commits.delete_all(upstream.rows))
+        upstream.commit(upstream.commits.touch("compact"))
+        upstream.check()
