@@ -28,10 +28,9 @@ class Lake(ABC):
     def catalogs(self) -> dict[str, str]:
         """The catalog that holds the tables of each format."""
 
-    @property
     @abstractmethod
-    def output(self) -> dict[str, Any]:
-        """How a dbt profile connects to it; `type` and `schema` are missing."""
+    def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
+        """How a dbt profile connects to it with these settings; `type` and `schema` are missing."""
 
     @abstractmethod
     def sql(self, statement: str) -> list[Row]: ...
@@ -83,12 +82,11 @@ class SessionLake(Lake):
             **self.extra_parameters,
         }
 
-    @property
-    def output(self) -> dict[str, Any]:
+    def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
         return {
             "method": "session",
             "host": "localhost",
-            "server_side_parameters": self.parameters,
+            "server_side_parameters": self.parameters | dict(settings),
         }
 
     @cached_property

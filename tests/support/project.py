@@ -302,14 +302,11 @@ class Project:
         }
 
     def _profiles_yaml(self) -> dict[str, Any]:
-        output = self.lake.output
-        parameters = output.get("server_side_parameters", {}) | self.settings
         target = {
             "type": self.adapter,
             "schema": self.schema,
             "threads": 1,
-            **output,
-            "server_side_parameters": parameters,
+            **self.lake.output(self.settings),
         }
         return {"lake": {"target": "test", "outputs": {"test": target}}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -48,8 +48,7 @@ class ThriftLake(Lake):
     def _resources(self) -> contextlib.ExitStack:
         return contextlib.ExitStack()
 
-    @property
-    def output(self) -> dict[str, Any]:
+    def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
         return {
             "method": "thrift",
             "host": HOST,
@@ -57,18 +56,17 @@ class ThriftLake(Lake):
             "user": USER,
             "poll_interval": 1,
             "connect_retries": 2,
+            # The server takes a client's settings only under such names. So it ignores the
+            # `spark.sql.ansi.enabled: false` of dbt-spark, and models run in ANSI mode.
+            "server_side_parameters": {
+                f"set:hiveconf:{name}": value for name, value in settings.items()
+            },
         }
 
     @cached_property
     def _connection(self) -> hive.Connection:
         return self._resources.enter_context(
-            hive.connect(
-                HOST,
-                port=self.server.port,
-                username=USER,
-                # What dbt-spark forces on every connection: tests must see what a model sees.
-                configuration={"spark.sql.ansi.enabled": "false"},
-            )
+            hive.connect(HOST, port=self.server.port, username=USER)
         )
 
     def sql(self, statement: str) -> list[Row]:
