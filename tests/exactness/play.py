@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,7 @@ from exactness.oracle import Checked, Inexact, Progress, ProgressVersion
 from exactness.queries import QUERIES
 from exactness.upstream import KeySpace, draw_commit, draw_rows
 from support.project import Crash, Proceed, Project, RunFailed
-
-WRITES = ("merge", "insert", "create", "replace", "update", "delete", "truncate", "drop", "alter")
+from support.scripts import dying_after, is_script, writes_of
 
 BOUNDS_TOLERANCE = 1.25
 """Bounds are found for several ranges at once; what is inserted since then makes them fuller."""
@@ -68,19 +67,26 @@ class Fault:
     def __call__(self, sql: str, proceed: Proceed) -> None:
         strikes = self.kind is not None and self.seen == self.at
         self.seen += 1
-        writing = [part for part in statements_of(sql) if _first_word(part) in WRITES]
+        writing = writes_of(sql)
         self.written += writing
         if strikes and self.kind == "crash before":
             self._crash("before")
-        if strikes and self.kind == "crash inside" and len(writing) > 1:
-            for part in writing[:-1]:
-                self.project.sql(part)
-            self._crash("inside")
+        if strikes and self.kind == "crash inside" and is_script(sql):
+            self._die_inside(sql)
         proceed()
         if strikes and self.kind == "crash after":
             self._crash("after")
         if strikes and self.kind == "submitted twice" and writing:
             proceed()
+
+    def _die_inside(self, sql: str) -> None:
+        """After its first statement that writes, if it gets to one."""
+        script = dying_after(sql, 1)
+        if script is None:
+            return
+        with contextlib.suppress(Exception):
+            self.project.sql(script)
+        self._crash("inside")
 
     def _crash(self, where: str) -> None:
         self.crashed = True
@@ -263,20 +269,3 @@ class Player:
             raise Inexact(f"{where}: version {new.version}, but {old.version} is pinned")
         if not pinned and new.version != run.upstream_version:
             raise Inexact(f"{where}: version {new.version}, newest is {run.upstream_version}")
-
-
-def statements_of(sql: str) -> list[str]:
-    """The statements of a `begin … end` script, or the one that it is."""
-    text = _without_comment(sql)
-    if _first_word(text) != "begin":
-        return [text]
-    inner = text.strip()[len("begin") :].rsplit("end", 1)[0]
-    return [part for part in re.split(r";\s*(?:\n|$)", inner) if part.strip()]
-
-
-def _without_comment(sql: str) -> str:
-    return re.sub(r"^\s*/\*.*?\*/", "", sql, flags=re.DOTALL)
-
-
-def _first_word(sql: str) -> str:
-    return (sql.split() or [""])[0].lower()
