@@ -19,7 +19,7 @@
 
 {% macro get_create_flights_actual_sql() -%}
 create or replace table {{ source('nyc', 'flights_actual') }}
-using delta
+using {{ nyc_flights.get_file_format() }}
 as
 select
     *,
@@ -32,8 +32,10 @@ from parquet.`{{ var('flights_file') }}`
 
 {% macro get_create_schedule_sql() -%}
 create or replace table {{ source('nyc', 'flights') }}
-using delta
-tblproperties ('delta.enableChangeDataFeed' = 'true')
+using {{ nyc_flights.get_file_format() }}
+tblproperties (
+    {{ "'format-version' = '3'" if nyc_flights.get_file_format() == 'iceberg' else "'delta.enableChangeDataFeed' = 'true'" }}
+)
 as
 select /*+ repartition_by_range(8, time_hour, carrier, flight) */
     time_hour,
@@ -61,3 +63,9 @@ select
     (select count(*) from {{ source('nyc', 'flights') }}) as scheduled,
     (select count(*) from {{ source('nyc', 'flights_actual') }}) as flown_or_cancelled
 {%- endmacro %}
+
+
+{#- Delta or Iceberg, as the target's name says. -#}
+{% macro get_file_format() %}
+    {{ return('iceberg' if target.name.endswith('iceberg') else 'delta') }}
+{% endmacro %}

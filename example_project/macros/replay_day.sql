@@ -6,13 +6,33 @@
 -#}
 {% macro replay_day(day) %}
     {% set day_literal = nyc_flights.get_day_literal(day) %}
-    {% set counts = run_query(nyc_flights.get_replay_day_sql(day_literal)).rows[0] %}
+    {% set counts = run_query(nyc_flights.get_replay_counts_sql(day_literal)).rows[0] %}
+    {% do run_query(nyc_flights.get_replay_day_sql(day_literal)) %}
     {% do log(
-        day ~ ': ' ~ '{:,}'.format(counts['num_updated_rows']) ~ ' departed, '
-        ~ counts['num_deleted_rows'] ~ ' cancelled, '
-        ~ counts['num_inserted_rows'] ~ ' added late', info=true
+        day ~ ': ' ~ '{:,}'.format(counts['departed']) ~ ' departed, '
+        ~ counts['cancelled'] ~ ' cancelled, '
+        ~ counts['added_late'] ~ ' added late', info=true
     ) %}
 {% endmacro %}
+
+
+{#- What the MERGE is going to do. Delta's tells by itself what it did, Iceberg's does not. -#}
+{% macro get_replay_counts_sql(day_literal) -%}
+select
+    count_if(is_scheduled and dep_time is not null) as departed,
+    count_if(is_scheduled and dep_time is null) as cancelled,
+    count_if(not is_scheduled and dep_time is not null) as added_late
+from (
+    select actual.dep_time, scheduled.flight is not null as is_scheduled
+    from {{ source('nyc', 'flights_actual') }} as actual
+    left join {{ source('nyc', 'flights') }} as scheduled
+        on scheduled.flight_date = {{ day_literal }}
+        and scheduled.time_hour = actual.time_hour
+        and scheduled.carrier = actual.carrier
+        and scheduled.flight = actual.flight
+    where actual.flight_date = {{ day_literal }}
+)
+{%- endmacro %}
 
 
 {% macro get_replay_day_sql(day_literal) -%}

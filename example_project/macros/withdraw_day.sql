@@ -7,12 +7,30 @@
 -#}
 {% macro withdraw_day(day) %}
     {% set day_literal = nyc_flights.get_day_literal(day) %}
-    {% set counts = run_query(nyc_flights.get_withdraw_day_sql(day_literal)).rows[0] %}
+    {% set counts = run_query(nyc_flights.get_withdraw_counts_sql(day_literal)).rows[0] %}
+    {% do run_query(nyc_flights.get_withdraw_day_sql(day_literal)) %}
     {% do log(
-        day ~ ' corrected: ' ~ counts['num_deleted_rows'] ~ ' never landed, '
-        ~ counts['num_updated_rows'] ~ ' diverted', info=true
+        day ~ ' corrected: ' ~ counts['never_landed'] ~ ' never landed, '
+        ~ counts['diverted'] ~ ' diverted', info=true
     ) %}
 {% endmacro %}
+
+
+{% macro get_withdraw_counts_sql(day_literal) -%}
+select
+    count_if(actual.arr_time is null) as never_landed,
+    count_if(actual.arr_time is not null) as diverted
+from {{ source('nyc', 'flights_actual') }} as actual
+join {{ source('nyc', 'flights') }} as flown
+    on flown.flight_date = {{ day_literal }}
+    and flown.time_hour = actual.time_hour
+    and flown.carrier = actual.carrier
+    and flown.flight = actual.flight
+where
+    actual.flight_date = {{ day_literal }}
+    and actual.dep_time is not null
+    and actual.arr_delay is null
+{%- endmacro %}
 
 
 {% macro get_withdraw_day_sql(day_literal) -%}

@@ -1,5 +1,5 @@
 -- The MV is an ordinary table: another model reads it with ref().
-{{ config(materialized='view') }}
+{{ config(materialized='table') }}
 
 select
     carrier,
