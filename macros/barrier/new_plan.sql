@@ -45,7 +45,7 @@
 
 {#- The position in a change table of the user's own: its newest, or, while the snapshot is pinned, the committed one. -#}
 {% macro _feed_columns_of_plan(backfill, state, feed, pinned) %}
-    {%- set columns = {'feed': backfill.feed.relation.render(), 'feed_kind': backfill.feed.kind} -%}
+    {%- set columns = {'feed': dbt_backfill.describe_change_table(backfill.feed), 'feed_kind': backfill.feed.kind} -%}
     {%- if pinned -%}
         {%- for name in ['feed_id', 'feed_version', 'feed_committed_at'] -%}
             {%- do columns.update({name: state.committed.get(name)}) -%}

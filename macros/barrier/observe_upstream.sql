@@ -22,10 +22,12 @@
 
 {#- Why the changes since the committed plan cannot be read; none if they can. -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
+    {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
+    {%- if committed.get('feed') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
         {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, committed)) }}
-    {%- elif observed.id != committed.upstream_id -%}
-        {{ return('the upstream is another table than at the last barrier') }}
+    {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, committed) -%}
+        {{ return('the upstream was replaced or went back to an earlier version') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed)) }}
 {% endmacro %}

@@ -35,7 +35,7 @@
 
 
 {% macro _as_list(value) %}
-    {{ return([value] if value is string or value is boolean else value | list) }}
+    {{ return([value] if value is string or value is not iterable else value | list) }}
 {% endmacro %}
 
 

@@ -13,11 +13,11 @@
 {% endmacro %}
 
 
-{#- Which of them exist, by dbt's cache. -#}
+{#- Which of them exist. -#}
 {% macro get_existing_relations(relations) %}
     {%- set existing = {} -%}
     {%- for name, relation in relations.items() -%}
-        {%- do existing.update({name: load_relation(relation)}) -%}
+        {%- do existing.update({name: dbt_backfill.load_table(relation)}) -%}
     {%- endfor -%}
     {{ return(existing) }}
 {% endmacro %}

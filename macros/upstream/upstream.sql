@@ -7,6 +7,7 @@
       get_upstream_read      a relation expression: the table at a version
       get_upstream_changes   the change events between two versions
       find_upstream_gap      why the feed does not reach from one version to another, or none
+      continues_upstream     whether it is the same table as then, and has gone on from there
       is_upstream_readable   whether a version can still be read
 -#}
 {% macro get_upstream(change_feed=none) %}
@@ -94,6 +95,11 @@
 {% endmacro %}
 
 
+{% macro continues_upstream(upstream, observed, committed) %}
+    {{ return(dbt_backfill._of_kind(upstream, 'continues_upstream')(observed, committed)) }}
+{% endmacro %}
+
+
 {% macro is_upstream_readable(upstream, observed, version, upstream_id) %}
     {{ return(dbt_backfill._of_kind(upstream, 'upstream_readable')(observed, version, upstream_id)) }}
 {% endmacro %}
@@ -105,6 +111,7 @@
         'delta': {
             'read_upstream': dbt_backfill.delta_read_upstream,
             'check_feed': dbt_backfill.delta_check_feed,
+            'continues_upstream': dbt_backfill.delta_continues_upstream,
             'upstream_read': dbt_backfill.delta_upstream_read,
             'upstream_changes': dbt_backfill.delta_upstream_changes,
             'upstream_gap': dbt_backfill.delta_upstream_gap,
@@ -113,6 +120,7 @@
         'iceberg': {
             'read_upstream': dbt_backfill.iceberg_read_upstream,
             'check_feed': dbt_backfill.iceberg_check_feed,
+            'continues_upstream': dbt_backfill.iceberg_continues_upstream,
             'upstream_read': dbt_backfill.iceberg_upstream_read,
             'upstream_changes': dbt_backfill.iceberg_upstream_changes,
             'upstream_gap': dbt_backfill.iceberg_upstream_gap,

@@ -1,6 +1,7 @@
 """The configs that a `backfilled_mv` model takes, as dbt's typed adapter configs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from dbt.adapters.spark.impl import SparkConfig
 
@@ -23,3 +24,4 @@ class SparkBackfillConfig(SparkConfig):
     backfill_vnodes: list[int] | None = None
     check_key: bool = True
     on_query_change: str = "fail"
+    change_feed: dict[str, Any] | None = None

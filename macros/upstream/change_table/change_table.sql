@@ -38,9 +38,14 @@
 {% endmacro %}
 
 
+{#- What a plan notes of the option, so that a change of it shows. -#}
+{% macro describe_change_table(feed) %}
+    {{ return(feed.relation.render() ~ ' (' ~ ([feed.operation] + feed.sequence + feed.deletes) | join(', ') ~ ')') }}
+{% endmacro %}
+
+
 {#- Why the events since the committed position cannot be read; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
-    {%- if committed.get('feed') != feed.relation.render() -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- set since = dbt_backfill.get_feed_of_plan(committed) -%}
     {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
     {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since.upstream_version, since.upstream_id) -%}

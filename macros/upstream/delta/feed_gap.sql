@@ -31,6 +31,11 @@
 {% endmacro %}
 
 
+{% macro delta_continues_upstream(upstream, committed) %}
+    {{ return(upstream.id == committed.upstream_id and upstream.version >= committed.upstream_version | int) }}
+{% endmacro %}
+
+
 {#-
     Whether `version` of the table `upstream_id` can still be read. Files that a later version removed are
     gone once a VACUUM has run whose horizon is after that version's commit.

@@ -77,7 +77,7 @@
     {%- set relation = upstream.relation -%}
     {%- if upstream.get('properties') is not none and upstream.properties.get('delta.enableChangeDataFeed', 'false') | lower != 'true' -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
+            relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
                 ~ upstream.version ~ ' on',
             'Run: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
                 ~ 'it counts from the version ' ~ (upstream.version + 1) ~ ' that this statement makes'

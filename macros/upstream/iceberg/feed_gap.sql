@@ -25,6 +25,12 @@
 {% endmacro %}
 
 
+{% macro iceberg_continues_upstream(upstream, committed) %}
+    {%- set since = committed.upstream_version | int -%}
+    {{ return(committed.upstream_kind == 'iceberg' and (since == 0 or since in upstream.log | map(attribute='version'))) }}
+{% endmacro %}
+
+
 {#- Whether the snapshot `version` has not expired. -#}
 {% macro iceberg_upstream_readable(upstream, version, upstream_id) %}
     {{ return(upstream_id.startswith('iceberg/') and (version | int == 0 or version | int in upstream.snapshots)) }}

@@ -79,7 +79,7 @@
     {%- if upstream.id != 'iceberg/2' -%}
         {%- if upstream.id != 'iceberg/3' -%}
             {%- do dbt_backfill.refuse(
-                'its upstream ' ~ relation.render() ~ ' is an Iceberg table of format ' ~ upstream.id[8:]
+                relation.render() ~ ' is an Iceberg table of format ' ~ upstream.id[8:]
                     ~ ', which tells no changes of rows',
                 dbt_backfill._iceberg_upgrade(relation)
             ) -%}
@@ -92,13 +92,13 @@
     {%- endfor -%}
     {%- if merged -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ relation.render() ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
+            relation.render() ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
             dbt_backfill._iceberg_upgrade(relation) ~ '; or let it copy on write: ALTER TABLE ' ~ relation.render()
                 ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
         ) -%}
     {%- elif upstream.log and upstream.log[0].delete_files -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ relation.render() ~ ' is an Iceberg table of format 2 with ' ~ upstream.log[0].delete_files
+            relation.render() ~ ' is an Iceberg table of format 2 with ' ~ upstream.log[0].delete_files
                 ~ ' delete files, so its changes cannot be read',
             dbt_backfill._iceberg_upgrade(relation) ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
         ) -%}
