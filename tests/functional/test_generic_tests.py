@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.checks import model, shared_project, source
+from support.checks import data_tests, model, shared_project, source
 from support.lake import Lake
 from support.project import Crash, Proceed, Project, RunResult
 
@@ -16,19 +16,6 @@ MV = model(
     f"select id, upper(name) as name, scores, tags from {source('people')} where name <> 'hidden'",
     backfill_rate_limit=4,
 )
-
-PROPERTIES: dict[str, Any] = {
-    "models": [
-        {
-            "name": "mv",
-            "data_tests": ["dbt_backfill.backfill_complete", "dbt_backfill.backfill_consistent"],
-        },
-        {
-            "name": "plain",
-            "data_tests": ["dbt_backfill.backfill_complete", "dbt_backfill.backfill_consistent"],
-        },
-    ]
-}
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +27,6 @@ def project(
 ) -> Project:
     """An MV in the middle of its backfill, with a map and an array among its columns."""
     project = shared_project(request, lake, packages, tmp_path_factory, "generic_tests")
-    properties = PROPERTIES
-    if project.adapter != "spark":  # the plugin's macros are the project's own
-        names = ["backfill_complete", "backfill_consistent"]
-        properties = {"models": [{"name": n, "data_tests": names} for n in ("mv", "plain")]}
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
     )
@@ -57,7 +40,7 @@ def project(
             "plain": f"{{{{ config(materialized='table') }}}} select * from {source('people')}",
         },
         sources=["people"],
-        properties=properties,
+        properties=data_tests(project, "mv", "plain"),
     )
     project.run("--select", "mv")
     return project

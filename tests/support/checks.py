@@ -88,3 +88,11 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
     result = act()
     assert state_versions(project, mv) == before
     return result
+
+
+def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
+    """A properties file that puts our generic tests on these MVs."""
+    # The plugin's macros are the project's own.
+    prefix = "dbt_backfill." if project.adapter == "spark" else ""
+    tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
+    return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}
