@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.profiles import PROFILES, SESSION_DELTA, Profile, skip_elsewhere
+from support.profiles import PROFILES, SESSION_DELTA, Profile, depends_on_profile, skip_elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,11 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("spark", "spark_backfill"),
         help="`spark` uses the macros as a dbt package, `spark_backfill` as the adapter plugin",
     )
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="on other profiles than session-delta, also the tests without `every_profile`",
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     profile = _profile(config)
     lines = [f"profile: {profile.name}"]
+    if profile != SESSION_DELTA and not config.getoption("--all"):
+        lines[0] += ", tests marked every_profile (--all: all tests)"
     if profile.name == "thrift-iceberg":
         from support.postgres import binaries
 
@@ -38,8 +45,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    profile = _profile(config)
     for item in items:
-        skip_elsewhere(item, _profile(config))
+        skip_elsewhere(item, profile)
+    if not config.getoption("--all"):
+        deselected = [item for item in items if not depends_on_profile(item, profile)]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if depends_on_profile(item, profile)]
 
 
 def _profile(config: pytest.Config) -> Profile:

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from support.checks import (
-    CHANGE_FEED,
     assert_made_nothing,
     assert_writes_nothing,
     model,
     shared_project,
     source,
+    tables_of,
 )
 from support.lake import Lake
+from support.profiles import needs_session_catalog
 from support.project import Crash, Proceed, Project, RunResult
 
 QUERY = f"select id, name, city from {source('people')}"
@@ -39,12 +40,11 @@ MODELS = {
         QUERY,
         backfill_rate_limit=2,
         alias="dressed_up",
-        tblproperties={"team": "it's ours", "delta.enableChangeDataFeed": "true"},
+        tblproperties={"team": "it's ours"},
         partition_by="city",
-        location_root="LOCATION",
         persist_docs={"relation": True, "columns": True},
     ),
-    "clustered": model(QUERY, clustered_by=["city", "id"], full_refresh=False),
+    "protected": model(QUERY, full_refresh=False),
     "kept_contract": model(QUERY, contract={"enforced": True}),
     "broken_contract": model(QUERY, contract={"enforced": True}),
     "short_contract": model(QUERY, contract={"enforced": True}),
@@ -97,18 +97,13 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
     project = shared_project(request, lake, packages, tmp_path_factory, "features")
-    project.sql(
-        "create table {schema}.people (id int, name string, city string)"
-        f" using delta {CHANGE_FEED}"
-    )
+    project.create_table("people", "id int, name string, city string")
     project.sql(
         "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'oslo'),"
         " (3, 'cid', 'oslo')"
     )
-    project.sql("create table {schema}.audit (event string, rows int) using delta")
-    location = tmp_path_factory.mktemp("located")
-    models = {name: sql.replace("LOCATION", str(location)) for name, sql in MODELS.items()}
-    return project.write(models, sources=["people"], properties=PROPERTIES)
+    project.create_table("audit", "event string, rows int")
+    return project.write(MODELS, sources=["people"], properties=PROPERTIES)
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +112,21 @@ def first(project: Project) -> RunResult:
     return project.dbt("run", expect=False)
 
 
-def detail(project: Project, table: str) -> dict[str, Any]:
-    return project.sql(f"describe detail {{schema}}.{table}")[0].asDict()
+def definition(project: Project, table: str) -> str:
+    return str(project.value(f"show create table {{schema}}.{table}"))
 
 
-def comments(project: Project, table: str) -> tuple[str | None, dict[str, str | None]]:
-    columns = {
-        row["col_name"]: row["comment"] for row in project.sql(f"describe {{schema}}.{table}")
-    }
-    return detail(project, table)["description"], columns
+def comment(project: Project, table: str) -> str:
+    [found] = [
+        row["data_type"]
+        for row in project.sql(f"describe extended {{schema}}.{table}")
+        if row["col_name"] == "Comment"
+    ]
+    return str(found)
+
+
+def column_comments(project: Project, table: str) -> dict[str, str | None]:
+    return {row["col_name"]: row["comment"] for row in project.sql(f"describe {{schema}}.{table}")}
 
 
 def test_hooks_run_before_and_after_the_barrier(project: Project, first: RunResult) -> None:
@@ -138,44 +139,59 @@ def test_models_are_selected_by_tag_and_materialization(project: Project, select
     listed = project.dbt("ls", "--quiet", "--resource-type", "model", "--select", selector).output
 
     assert "tested.hooked" in listed
-    assert ("tested.clustered" in listed) == (selector != "tag:nightly")
+    assert ("tested.protected" in listed) == (selector != "tag:nightly")
 
 
 def test_an_alias_names_all_three_tables(project: Project, first: RunResult) -> None:
     assert first["dressed"].status == "success", first.message("dressed")
-    for table in ("dressed_up", "dressed_up__progress", "dressed_up__barriers"):
+    for table in tables_of("dressed_up"):
         assert project.exists(table)
     assert not project.exists("dressed")
 
 
-def test_table_properties_partitions_and_location_are_the_users(
-    project: Project, first: RunResult
+@pytest.mark.every_profile
+def test_table_properties_and_partitions_are_the_users(project: Project, first: RunResult) -> None:
+    assert first["dressed"].status == "success", first.message("dressed")
+
+    assert project.table_properties("dressed_up")["team"] == "it's ours"
+    assert "PARTITIONED BY (city)" in definition(project, "dressed_up")
+    for table in ("dressed_up__progress", "dressed_up__barriers"):
+        assert "PARTITIONED BY" not in definition(project, table)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="only Delta clusters so")
+def test_clustered_by_without_buckets_is_liquid_clustering(project: Project) -> None:
+    project.write({"clustered": model(QUERY, clustered_by=["city", "id"])})
+
+    project.run("--select", "clustered")
+
+    [detail] = project.sql("describe detail {schema}.clustered")
+    assert detail["clusteringColumns"] == ["city", "id"]
+
+
+@needs_session_catalog
+def test_the_three_tables_lie_side_by_side_in_a_location_of_the_users(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert first.nodes
-    mv = detail(project, "dressed_up")
+    location = tmp_path_factory.mktemp("located")
+    project.write({"located": model(QUERY, location_root=str(location))})
 
-    assert mv["properties"]["team"] == "it's ours"
-    assert mv["partitionColumns"] == ["city"]
-    assert mv["location"].endswith("/dressed_up")
-    for suffix in ("__progress", "__barriers"):
-        state = detail(project, f"dressed_up{suffix}")
-        assert state["location"] == mv["location"] + suffix
-        assert state["partitionColumns"] == []
+    project.run("--select", "located")
 
-
-def test_clustered_by_without_buckets_is_liquid_clustering(
-    project: Project, first: RunResult
-) -> None:
-    assert first["clustered"].status == "success", first.message("clustered")
-    assert detail(project, "clustered")["clusteringColumns"] == ["city", "id"]
+    assert sorted(path.name for path in location.iterdir()) == [
+        "located",
+        "located__barriers",
+        "located__progress",
+    ]
 
 
+@pytest.mark.every_profile
 def test_docs_are_persisted_once_and_again_when_they_change(
     project: Project, first: RunResult
 ) -> None:
     assert first.nodes
-    about, columns = comments(project, "dressed_up")
-    assert about == DESCRIPTION
+    columns = column_comments(project, "dressed_up")
+    assert comment(project, "dressed_up") == DESCRIPTION
     assert columns["id"] == "The person's number"
     assert columns["name"] == DESCRIPTION
 
@@ -188,12 +204,12 @@ def test_docs_are_persisted_once_and_again_when_they_change(
     described = json.loads(json.dumps(PROPERTIES).replace("The person's number", "A number"))
     project.write({}, properties=described)
     assert project.run("--select", "dressed").message("dressed") == "CAUGHT UP"
-    assert comments(project, "dressed_up")[1]["id"] == "A number"
+    assert column_comments(project, "dressed_up")["id"] == "A number"
     project.run("--select", "dressed", "--full-refresh")
-    assert comments(project, "dressed_up")[0] == DESCRIPTION
-    assert comments(project, "dressed_up")[1]["id"] == "A number"
-    assert detail(project, "dressed_up")["partitionColumns"] == ["city"]
-    assert detail(project, "dressed_up")["properties"]["team"] == "it's ours"
+    assert comment(project, "dressed_up") == DESCRIPTION
+    assert column_comments(project, "dressed_up")["id"] == "A number"
+    assert "PARTITIONED BY (city)" in definition(project, "dressed_up")
+    assert project.table_properties("dressed_up")["team"] == "it's ours"
 
 
 def test_an_enforced_contract_holds(project: Project, first: RunResult) -> None:
@@ -218,9 +234,9 @@ def test_a_violated_contract_fails_before_anything_is_made(
 def test_full_refresh_false_protects_an_mv(project: Project, first: RunResult) -> None:
     assert first.nodes
 
-    result = project.run("--full-refresh", "--select", "clustered")
+    result = project.run("--full-refresh", "--select", "protected")
 
-    assert result.message("clustered") == "CAUGHT UP"
+    assert result.message("protected") == "CAUGHT UP"
     assert "emptied" not in result.output
 
 

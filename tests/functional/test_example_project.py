@@ -15,6 +15,8 @@ from dbt.cli.main import dbtRunner
 
 from support.project import REPOSITORY, Project
 
+pytestmark = pytest.mark.profiles("session-delta", reason="its upstream is a Delta table")
+
 EXAMPLE = REPOSITORY / "example_project"
 DAYS = [dt.date(2013, 2, 8), dt.date(2013, 7, 10)]
 

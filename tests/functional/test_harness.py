@@ -6,6 +6,8 @@ import pytest
 
 from support.project import Crash, Project, RunFailed
 
+pytestmark = pytest.mark.every_profile
+
 TABLE = """
     {{ config(materialized='table') }}
     select id * 2 as id from {{ source('lake', 'numbers') }}

@@ -16,6 +16,10 @@ import pytest
 from support.lake import SessionLake
 from support.project import REPOSITORY, Project, install_package
 
+pytestmark = pytest.mark.profiles(
+    "session-delta", reason="how macros are installed depends on no profile"
+)
+
 MV = """
 {{
     config(
@@ -32,10 +36,7 @@ TESTS = {"models": [{"name": "mv", "data_tests": ["backfill_complete", "backfill
 
 def backfill(project: Project) -> dict[str, Any]:
     """Backfill a table of five rows to its end while it changes; what a user sees of it."""
-    project.sql(
-        "create table {schema}.people (id int, name string) using delta"
-        " tblproperties (delta.enableChangeDataFeed = true)"
-    )
+    project.create_table("people", "id int, name string")
     project.sql(
         "insert into {schema}.people"
         " values (1, 'ann'), (2, 'bob'), (3, 'cid'), (4, 'nobody'), (5, 'eve')"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checks import CHANGE_FEED, model, shared_project, source, state_versions
+from support.checks import model, shared_project, source, state_versions
 from support.lake import Lake
 from support.project import Crash, Interceptor, Proceed, Project
 from support.scripts import dying_after
@@ -73,7 +73,7 @@ def assert_exact(project: Project) -> None:
 
 
 def make_people(project: Project, rows: int) -> Project:
-    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    project.create_table("people", "id int, name string")
     project.sql(
         f"insert into {{schema}}.people select id * 10, concat('n', id) from range(1, {rows + 1})"
     )
@@ -128,6 +128,7 @@ def test_a_crash_between_any_two_statements_of_a_barrier(shared: Project) -> Non
     assert completed == ["merge the changes", "merge the range", "commit"]
 
 
+@pytest.mark.every_profile
 def test_a_crash_inside_the_commit(shared: Project) -> None:
     change_people(shared, 14)
     epoch = shared.value("select max(epoch) from {schema}.mv__progress")
@@ -141,6 +142,7 @@ def test_a_crash_inside_the_commit(shared: Project) -> None:
     assert_exact(shared)
 
 
+@pytest.mark.every_profile
 def test_a_crash_inside_the_plan_leaves_a_plan_that_the_next_run_adopts(shared: Project) -> None:
     change_people(shared, 15)
     epoch = shared.value("select max(epoch) from {schema}.mv__progress")
@@ -186,6 +188,7 @@ def test_a_crash_in_the_middle_of_a_full_refresh_is_completed_by_a_plain_run(
     }
 
 
+@pytest.mark.every_profile
 def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> None:
     shared.write({"mv": MV.replace("backfill_rate_limit=20", "barriers_per_run='all'")})
 
@@ -196,16 +199,17 @@ def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> No
     )
 
 
-CRASHES_OF_CREATION = {
-    "nothing made": 0,
-    "barriers made": 1,
-    "barriers and progress made": 2,
-    "all three made": 3,
-    "plan made": 4,
-}
-
-
-@pytest.mark.parametrize("written", CRASHES_OF_CREATION.values(), ids=CRASHES_OF_CREATION)
+@pytest.mark.parametrize(
+    "written",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.every_profile),
+        2,
+        3,
+        pytest.param(4, marks=pytest.mark.every_profile),
+    ],
+    ids=["nothing", "barriers", "barriers and progress", "all three tables", "the plan too"],
+)
 def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, written: int) -> None:
     make_people(project, rows=30)
 

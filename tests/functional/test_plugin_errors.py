@@ -15,7 +15,7 @@ PARSE = "java_method('java.lang.Integer', 'parseInt', 'x')"
 
 @pytest.fixture
 def people(project: Project) -> Project:
-    project.sql("create table {schema}.people (id int) using delta")
+    project.create_table("people", "id int")
     project.sql("insert into {schema}.people values (1), (2)")
     return project
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from support.checks import (
-    CHANGE_FEED,
     assert_made_nothing,
     assert_refused,
     model,
@@ -64,7 +63,7 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
     project = shared_project(request, lake, packages, tmp_path_factory, "refused_config")
-    project.sql(f"create table {{schema}}.people (id int, name string) using delta {CHANGE_FEED}")
+    project.create_table("people", "id int, name string")
     query = f"select id, name from {source('people')}"
     models = {name: model(query, **options) for name, (options, _) in CASES.items()}
     return project.write(models, sources=["people"])

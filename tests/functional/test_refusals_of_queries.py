@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from support.checks import (
-    CHANGE_FEED,
     assert_made_nothing,
     assert_refused,
     model,
@@ -137,15 +136,14 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
     project = shared_project(request, lake, packages, tmp_path_factory, "refused_queries")
-    project.sql(
-        "create table {schema}.events (id int, name string, amount double, at timestamp,"
-        f" tags array<string>) using delta {CHANGE_FEED}"
+    project.create_table(
+        "events", "id int, name string, amount double, at timestamp, tags array<string>"
     )
     project.sql(
         "insert into {schema}.events"
         " values (1, 'a', 1.5, timestamp'2024-01-01 00:00:00', array('x', 'y'))"
     )
-    project.sql(f"create table {{schema}}.others (id int) using delta {CHANGE_FEED}")
+    project.create_table("others", "id int")
     cases = NOT_ROW_WISE | UNREPEATABLE | BROKEN
     models = {name: model(query) for name, (query, *_) in cases.items()}
     models["order_by"] = model(cases["order_by"][0], unique_key="event_id")

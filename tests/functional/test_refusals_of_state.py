@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from support.checks import (
-    CHANGE_FEED,
     assert_refused,
     model,
     shared_project,
@@ -22,6 +21,7 @@ from support.checks import (
     versions,
 )
 from support.lake import Lake
+from support.profiles import needs_session_catalog
 from support.project import Project, RunResult
 
 QUERY = f"select id, code, name from {source('people')}"
@@ -41,14 +41,10 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
     project = shared_project(request, lake, packages, tmp_path_factory, "refused_state")
-    project.sql(
-        f"create table {{schema}}.people (id int, code int, name string) using delta {CHANGE_FEED}"
-    )
+    project.create_table("people", "id int, code int, name string")
     project.sql("insert into {schema}.people values (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')")
     for table in ("letters", "numbers"):
-        project.sql(
-            f"create table {{schema}}.{table} (id int, name string) using delta {CHANGE_FEED}"
-        )
+        project.create_table(table, "id int, name string")
         project.sql(f"insert into {{schema}}.{table} values (1, 'a'), (2, 'b')")
     project.write(MODELS, sources=["people", "letters", "numbers"])
     project.run()
@@ -59,29 +55,25 @@ def project(
 def refuse(project: Project, name: str = "mv") -> RunResult:
     """Run the model, which must fail without a commit to any of its tables that exist."""
     tables = [table for table in tables_of(name) if project.exists(table)]
-    delta = [table for table in tables if is_delta(project, table)]
-    before = versions(project, *delta)
+    versioned = [table for table in tables if has_versions(project, table)]
+    before = versions(project, *versioned)
     result = project.fail("--select", name)
     assert [table for table in tables_of(name) if project.exists(table)] == tables
-    assert versions(project, *delta) == before
+    assert versions(project, *versioned) == before
     return result
 
 
-def is_delta(project: Project, table: str) -> bool:
+def has_versions(project: Project, table: str) -> bool:
     provider = [
         row["data_type"]
         for row in project.sql(f"describe extended {{schema}}.{table}")
         if row["col_name"] == "Provider"
     ]
-    return provider == ["delta"]
+    return provider == [project.file_format]
 
 
 def rename(project: Project, old: str, new: str) -> None:
     project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
-
-
-def restore(project: Project, table: str, version: int) -> None:
-    project.sql(f"restore table {{schema}}.{table} to version as of {version}")
 
 
 @contextmanager
@@ -124,6 +116,7 @@ def test_a_model_that_means_something_else_is_refused(project: Project, what: st
     )
 
 
+@needs_session_catalog
 @pytest.mark.parametrize(
     ("missing", "facts"),
     [
@@ -143,6 +136,7 @@ def test_missing_state_is_refused(project: Project, missing: list[str], facts: l
     assert_refused(refused, "mv", *facts, "Restore", "to build it anew")
 
 
+@needs_session_catalog
 def test_state_without_its_mv_is_refused(project: Project) -> None:
     with put_aside(project, "mv"):
         refused = refuse(project)
@@ -159,7 +153,7 @@ def test_state_of_another_mv_is_refused(project: Project, tables: list[str]) -> 
         )
     refused = refuse(project)
     for table in tables:
-        restore(project, f"mv__{table}", before[f"mv__{table}"])
+        project.restore(f"mv__{table}", before[f"mv__{table}"])
 
     assert_refused(refused, "mv", "belong to another MV", "Restore", "to build it anew")
 
@@ -168,7 +162,7 @@ def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> Non
     version = state_versions(project)["mv__progress"]
     project.sql("delete from {schema}.mv__progress where vnode = 2")
     refused = refuse(project)
-    restore(project, "mv__progress", version)
+    project.restore("mv__progress", version)
 
     assert_refused(refused, "mv", "mv__progress is damaged", "3 rows for 4 vnodes", "Restore")
 
@@ -176,15 +170,24 @@ def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> Non
 @pytest.mark.parametrize(
     "statement",
     [
-        "create table {schema}.foreign_delta using delta as select 1 as id",
-        "create table {schema}.foreign_parquet using parquet as select 1 as id",
-        "create view {schema}.foreign_view as select 1 as id",
+        pytest.param(
+            "create table {schema}.foreign_table using FORMAT as select 1 as id",
+            marks=pytest.mark.every_profile,
+        ),
+        pytest.param(
+            "create table {schema}.foreign_parquet using parquet as select 1 as id",
+            marks=needs_session_catalog,
+        ),
+        pytest.param(
+            "create view {schema}.foreign_view as select 1 as id",
+            marks=[needs_session_catalog, pytest.mark.every_profile],
+        ),
     ],
-    ids=["delta", "parquet", "view"],
+    ids=["same format", "parquet", "view"],
 )
 def test_a_table_or_view_that_is_not_ours_is_refused(project: Project, statement: str) -> None:
     name = statement.split()[2].removeprefix("{schema}.")
-    project.sql(statement)
+    project.sql(statement.replace("FORMAT", project.file_format))
     project.write({name: model(QUERY)})
 
     refused = refuse(project, name)
@@ -212,6 +215,7 @@ def test_comments_and_layout_are_no_change_of_the_query(project: Project) -> Non
     assert "emptied" not in result.output
 
 
+@pytest.mark.every_profile
 def test_keys_that_are_null_or_stand_twice_in_the_feed_are_refused(project: Project) -> None:
     project.sql("insert into {schema}.letters values (null, 'x'), (3, 'c')")
     assert_refused(refuse(project, "fed"), "fed", "refused_state.letters", "null in id")
@@ -230,6 +234,8 @@ def test_keys_that_are_null_or_stand_twice_in_the_feed_are_refused(project: Proj
     ]
 
 
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="only Delta has such a switch")
 def test_a_feed_that_was_switched_off_is_refused_and_followed_again(project: Project) -> None:
     switch = "alter table {schema}.letters set tblproperties (delta.enableChangeDataFeed = "
     project.sql(switch + "false)")
@@ -246,11 +252,10 @@ def test_a_feed_that_was_switched_off_is_refused_and_followed_again(project: Pro
     assert (8, "h") in project.rows("select * from {schema}.fed")
 
 
+@pytest.mark.every_profile
 def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
     project.sql("drop table {schema}.numbers")
-    project.sql(
-        f"create table {{schema}}.numbers (id bigint, name string) using delta {CHANGE_FEED}"
-    )
+    project.create_table("numbers", "id bigint, name string")
     project.sql("insert into {schema}.numbers values (1, 'a'), (2, 'b'), (3000000000, 'c')")
 
     refused = refuse(project, "retyped")
@@ -268,8 +273,10 @@ def column_types(project: Project, table: str) -> dict[str, str]:
     return {row[0]: row[1] for row in project.sql(f"describe {{schema}}.{table}")}
 
 
+@pytest.mark.every_profile
 def test_a_foreign_table_in_the_place_of_the_mv_is_refused(project: Project) -> None:
-    project.sql("create or replace table {schema}.retyped using delta as select 1 as id")
+    kind = project.file_format
+    project.sql(f"create or replace table {{schema}}.retyped using {kind} as select 1 as id")
 
     assert_refused(refuse(project, "retyped"), "retyped", "not made by this materialization")
 

@@ -11,40 +11,42 @@ from typing import Any
 import pytest
 
 from support.checks import (
-    CHANGE_FEED,
     assert_made_nothing,
     assert_refused,
     model,
     shared_project,
     source,
-    versions,
 )
 from support.lake import Lake
+from support.profiles import needs_session_catalog
 from support.project import Project, RunResult
 
 EVENTS = source("events")
 
 UPSTREAMS = {
-    "reads_view": (source("a_view"), "refused_upstreams.a_view is a view", "Read the table under"),
-    "reads_view_model": ("{{ ref('view_model') }}", "view_model is a view"),
     "reads_ephemeral": (
         "{{ ref('ephemeral_model') }}",
         "ephemeral_model is an ephemeral model",
         "Materialize ephemeral_model",
     ),
-    "reads_parquet": (source("a_parquet"), "a_parquet is neither a Delta nor an Iceberg table"),
     "reads_missing": (source("absent"), "refused_upstreams.absent does not exist", "Create it"),
     "reads_nothing": ("values (1) as t(id)", "reads no model or source"),
-    "reads_no_feed": (
-        source("no_feed"),
+    "null_key": (source("nulls"), "nulls", "null in id", "version"),
+    "key_twice": (source("twice"), "id is not unique", "twice", "2"),
+}
+
+NO_FEED = {
+    "delta": (
         "no_feed has no change data feed",
         "from its version 2 on",
-        "ALTER TABLE refused_upstreams.no_feed SET TBLPROPERTIES"
-        " ('delta.enableChangeDataFeed' = 'true')",
+        "('delta.enableChangeDataFeed' = 'true')",
         "it counts from the version 3",
     ),
-    "null_key": (source("nulls"), "nulls", "null in id", "version 1"),
-    "key_twice": (source("twice"), "id is not unique", "twice", "2"),
+    "iceberg": (
+        "no_feed is an Iceberg table of format 2 that is merged on read",
+        "('format-version' = '3')",
+        "('write.delete.mode' = 'copy-on-write')",
+    ),
 }
 
 KEYS: dict[str, tuple[Any, ...]] = {
@@ -85,25 +87,18 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Project:
     project = shared_project(request, lake, packages, tmp_path_factory, "refused_upstreams")
-    project.sql(
-        "create table {schema}.events (id int, name string, amount double, share float,"
-        f" tags array<string>, info struct<a: int, b: string>) using delta {CHANGE_FEED}"
+    project.create_table(
+        "events",
+        "id int, name string, amount double, share float, tags array<string>,"
+        " info struct<a: int, b: string>",
     )
-    project.sql("create view {schema}.a_view as select * from {schema}.events")
-    project.sql("create table {schema}.a_parquet (id int, name string) using parquet")
-    project.sql("create table {schema}.no_feed (id int, name string) using delta")
-    project.sql("insert into {schema}.no_feed values (1, 'a')")
-    project.sql("insert into {schema}.no_feed values (2, 'b')")
     for table, rows in {
         "nulls": "(1, 'a'), (null, 'b')",
         "twice": "(1, 'a'), (2, 'b'), (2, 'c')",
     }.items():
-        project.sql(
-            f"create table {{schema}}.{table} (id int, name string) using delta {CHANGE_FEED}"
-        )
+        project.create_table(table, "id int, name string")
         project.sql(f"insert into {{schema}}.{table} values {rows}")
     models = {
-        "view_model": "{{ config(materialized='view') }} select * from " + EVENTS,
         "ephemeral_model": "{{ config(materialized='ephemeral') }} select * from " + EVENTS,
     }
     models |= {name: model(f"select * from {read}") for name, (read, *_) in UPSTREAMS.items()}
@@ -112,7 +107,7 @@ def project(
         for name, (key, columns, *_) in KEYS.items()
     }
     models["key_misdeclared"] = model(f"select id, name from {EVENTS}", upstream_key="name")
-    tables = ["events", "a_view", "a_parquet", "no_feed", "nulls", "twice", "absent"]
+    tables = ["events", "nulls", "twice", "absent"]
     return project.write(models, sources=tables)
 
 
@@ -148,24 +143,50 @@ def test_an_upstream_key_that_the_query_contradicts_is_refused(
     assert_made_nothing(project, "key_misdeclared")
 
 
-def test_refusing_writes_nothing_upstream(project: Project, run: RunResult) -> None:
-    assert run.nodes
-    assert versions(project, "no_feed", "nulls") == {"no_feed": 2, "nulls": 1}
+@needs_session_catalog
+@pytest.mark.every_profile
+def test_views_and_tables_without_versions_are_refused(new_project: Any) -> None:
+    project: Project = new_project()
+    project.sql("create view {schema}.a_view as select 1 as id")
+    project.sql("create table {schema}.a_parquet (id int, name string) using parquet")
+    upstreams = {
+        "reads_view": (source("a_view"), "a_view is a view", "Read the table under"),
+        "reads_view_model": ("{{ ref('view_model') }}", "view_model is a view"),
+        "reads_parquet": (source("a_parquet"), "a_parquet is neither a Delta nor an Iceberg table"),
+    }
+    models = {name: model(f"select * from {read}") for name, (read, *_) in upstreams.items()}
+    models["view_model"] = "{{ config(materialized='view') }} select 1 as id"
+    project.write(models, sources=["a_view", "a_parquet"])
+
+    refused = project.fail()
+
+    for name, (_, *facts) in upstreams.items():
+        assert_refused(refused, name, *facts)
+        assert_made_nothing(project, name)
 
 
-def test_the_statement_in_the_message_makes_the_upstream_followable(
-    project: Project, run: RunResult
-) -> None:
-    message = run.message("reads_no_feed")
-    statement = message[message.index("ALTER TABLE") : message.index("; it counts")]
+@pytest.mark.every_profile
+def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any) -> None:
+    project: Project = new_project()
+    project.create_table("no_feed", "id int, name string", project.format.unfollowable)
+    project.sql("insert into {schema}.no_feed values (1, 'a')")
+    project.sql("insert into {schema}.no_feed values (2, 'b')")
+    project.write({"mv": model(f"select * from {source('no_feed')}")}, sources=["no_feed"])
+    version = project.current_version("no_feed")
+
+    refused = project.fail()
+    alter = f"ALTER TABLE {project.schema}.no_feed SET TBLPROPERTIES"
+    assert_refused(refused, "mv", alter, *NO_FEED[project.file_format])
+    assert_made_nothing(project, "mv")
+    assert project.current_version("no_feed") == version
+
+    message = refused.message("mv")
+    statement, _, _ = message[message.index("ALTER TABLE") :].partition("; ")
     project.sql(statement)
-
-    project.run("--select", "reads_no_feed")
-
-    assert project.rows("select * from {schema}.reads_no_feed") == [(1, "a"), (2, "b")]
-    assert (
-        project.value("select max(upstream_version) from {schema}.reads_no_feed__progress") == "3"
-    )
+    project.run()
+    assert project.rows("select * from {schema}.mv") == [(1, "a"), (2, "b")]
+    read = project.value("select max(upstream_version) from {schema}.mv__progress")
+    assert read == project.current_version("no_feed")
 
 
 def test_a_corrected_key_needs_no_full_refresh(project: Project, run: RunResult) -> None:

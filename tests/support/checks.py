@@ -12,8 +12,6 @@ import pytest
 from support.lake import Lake
 from support.project import Project, RunResult
 
-CHANGE_FEED = "tblproperties (delta.enableChangeDataFeed = true)"
-
 _JAVA = re.compile(
     r"\bat (org|java|scala|com|io)\.|\.(scala|java):\d+|java\.lang|JVM stacktrace|Py4J|Traceback"
 )
@@ -55,15 +53,12 @@ def tables_of(mv: str) -> tuple[str, str, str]:
     return mv, f"{mv}__progress", f"{mv}__barriers"
 
 
-def versions(project: Project, *tables: str) -> dict[str, int]:
-    """The current version of each Delta table."""
-    return {
-        table: project.sql(f"describe history {{schema}}.{table} limit 1")[0]["version"]
-        for table in tables
-    }
+def versions(project: Project, *tables: str) -> dict[str, str | None]:
+    """The current version of each table, which must have the profile's format."""
+    return {table: project.current_version(table) for table in tables}
 
 
-def state_versions(project: Project, mv: str = "mv") -> dict[str, int]:
+def state_versions(project: Project, mv: str = "mv") -> dict[str, str | None]:
     """The current versions of the three tables of an MV."""
     return versions(project, *tables_of(mv))
 
@@ -93,3 +88,11 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
     result = act()
     assert state_versions(project, mv) == before
     return result
+
+
+def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
+    """A properties file that puts our generic tests on these MVs."""
+    # The plugin's macros are the project's own.
+    prefix = "dbt_backfill." if project.adapter == "spark" else ""
+    tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
+    return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}

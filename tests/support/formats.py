@@ -13,6 +13,9 @@ class TableFormat(ABC):
     followable: ClassVar[Mapping[str, str]]
     """Properties of a table that a `backfilled_mv` can follow."""
 
+    unfollowable: ClassVar[Mapping[str, str]]
+    """Properties of one that it cannot follow."""
+
     clauses: ClassVar[Mapping[str, str]]
     """How a table may be laid out: `plain`, `partitioned` or `clustered`, by its columns."""
 
@@ -46,10 +49,15 @@ class TableFormat(ABC):
     def compact(self, catalog: str, table: str) -> str:
         """A statement that rewrites files and changes no row."""
 
+    @abstractmethod
+    def restore(self, catalog: str, table: str, version: str) -> str:
+        """A statement that makes a table what it was at a version."""
+
 
 class Delta(TableFormat):
     name = "delta"
     followable: ClassVar = {"delta.enableChangeDataFeed": "true"}
+    unfollowable: ClassVar = {"delta.enableChangeDataFeed": "false"}
     clauses: ClassVar = {
         "plain": "",
         "partitioned": "partitioned by (label)",
@@ -65,10 +73,14 @@ class Delta(TableFormat):
     def compact(self, catalog: str, table: str) -> str:
         return f"optimize {table}"
 
+    def restore(self, catalog: str, table: str, version: str) -> str:
+        return f"restore table {table} to version as of {version}"
+
 
 class Iceberg(TableFormat):
     name = "iceberg"
     followable: ClassVar = {"format-version": "3"}
+    unfollowable: ClassVar = {"format-version": "2", "write.delete.mode": "merge-on-read"}
     clauses: ClassVar = {
         "plain": "",
         "partitioned": "partitioned by (label)",
@@ -87,6 +99,9 @@ class Iceberg(TableFormat):
             f"call {catalog}.system.rewrite_data_files("
             f"table => '{table}', options => map('rewrite-all', 'true'))"
         )
+
+    def restore(self, catalog: str, table: str, version: str) -> str:
+        return f"call {catalog}.system.set_current_snapshot('{table}', {version})"
 
 
 FORMATS: dict[str, TableFormat] = {each.name: each for each in (Delta(), Iceberg())}

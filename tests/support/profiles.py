@@ -32,6 +32,19 @@ PROFILES = {
 }
 
 
+needs_session_catalog = pytest.mark.profiles(
+    "session-delta",
+    "thrift-delta",
+    "thrift-iceberg",
+    reason="Iceberg's Hadoop catalog has no views or other formats, and cannot rename a table",
+)
+
+
+def depends_on_profile(item: pytest.Item, profile: Profile) -> bool:
+    """Whether a test says something on a profile that it does not say on session-delta."""
+    return profile == SESSION_DELTA or item.get_closest_marker("every_profile") is not None
+
+
 def skip_elsewhere(item: pytest.Item, profile: Profile) -> None:
     """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
     for mark in item.iter_markers("profiles"):

@@ -21,7 +21,7 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
-from support.formats import FORMATS
+from support.formats import FORMATS, TableFormat
 from support.lake import Lake
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -123,6 +123,10 @@ class Project:
     def file_format(self) -> str:
         """The default of every model, and what a table's plain name means."""
         return self.lake.profile.file_format
+
+    @property
+    def format(self) -> TableFormat:
+        return FORMATS[self.file_format]
 
     # -- writing the project ------------------------------------------------------------------
 
@@ -277,8 +281,21 @@ class Project:
 
     def current_version(self, table: str) -> str | None:
         """The version of a table of the profile's format, as text; None if it has none yet."""
-        rows = self.sql(FORMATS[self.file_format].current_version(self.table(table)))
+        rows = self.sql(self.format.current_version(self.table(table)))
         return str(rows[0][0]) if rows else None
+
+    def restore(self, table: str, version: str | None) -> None:
+        """Make a table of the profile's format what it was at a version."""
+        assert version is not None
+        catalog = self.lake.catalogs[self.file_format]
+        self.sql(self.format.restore(catalog, self.table(table), version))
+
+    def compact(self, table: str) -> None:
+        """Rewrite the files of a table of the profile's format; no row changes."""
+        self.sql(self.format.compact(self.lake.catalogs[self.file_format], self.table(table)))
+
+    def table_properties(self, table: str) -> dict[str, str]:
+        return {row[0]: row[1] for row in self.sql(f"show tblproperties {self.table(table)}")}
 
     # -- internals ----------------------------------------------------------------------------
 

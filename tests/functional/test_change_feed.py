@@ -1,0 +1,214 @@
+"""A change table of the user's own, in place of the upstream's feed, which it need not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checks import (
+    assert_made_nothing,
+    assert_refused,
+    data_tests,
+    model,
+    shared_project,
+    source,
+)
+from support.lake import Lake
+from support.project import Project, RunResult
+
+COLUMNS = "id int, name string"
+
+# Each MV reads the same events, from a table that calls the operations by other words.
+WORDS = {
+    "cdf": {
+        "insert": "'insert'",
+        "before": "'update_preimage'",
+        "after": "'update_postimage'",
+        "delete": "'delete'",
+    },
+    "debezium": {"insert": "'c'", "before": "'UB'", "after": "'u'", "delete": "'D'"},
+    "flag": {"insert": "false", "before": "true", "after": "false", "delete": "true"},
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "cdf": {"operation": "op", "sequence": ["transaction", "step"]},
+    "debezium": {"operation": "op", "sequence": ["transaction", "step"], "deletes": ["d"]},
+    "flag": {"operation": "gone", "sequence": "step", "deletes": [True]},
+}
+
+
+def followed(events: str, **options: Any) -> str:
+    relation = f"source('lake', '{events}')"
+    feed = {"relation": relation} | options
+    query = f"select id, upper(name) as name from {source('people')}\n-- depends_on: "
+    return model(f"{query}{{{{ {relation} }}}}", change_feed=feed, backfill_rate_limit=4)
+
+
+def emit(project: Project, *events: tuple[str, int, int, str | None]) -> None:
+    """Append events to each of the change tables: an operation, when, and a row of the upstream."""
+    for name, words in WORDS.items():
+        rows = []
+        for operation, step, key, text in events:
+            value = "null" if text is None else f"'{text}'"
+            rows.append(f"({words[operation]}, {step // 10}L, {step}, {key}, {value})")
+        project.sql(f"insert into {{schema}}.{name}_events values {', '.join(rows)}")
+
+
+def make_people(project: Project) -> None:
+    project.create_table("people", COLUMNS, project.format.unfollowable)
+    project.sql("insert into {schema}.people select id * 10, concat('n', id) from range(1, 11)")
+
+
+def assert_exact(project: Project) -> None:
+    """Every MV is the query on the upstream as it is now, up to the MV's position."""
+    for name in WORDS:
+        position = (
+            f"select max(if(backfill_finished, 1000, id)) from {{schema}}.mv_{name}__progress"
+        )
+        upstream = f"select id, upper(name) from {{schema}}.people where id <= ({position})"
+        assert project.rows(f"select * from {{schema}}.mv_{name}") == project.rows(upstream), name
+    tested = project.dbt("test", "--select", "test_name:backfill_consistent")
+    assert [node.status for node in tested.nodes] == ["pass"] * len(WORDS)
+
+
+@pytest.fixture
+def people(project: Project) -> Project:
+    make_people(project)
+    for name in WORDS:
+        operation = "gone boolean" if name == "flag" else "op string"
+        project.create_table(
+            f"{name}_events", f"{operation}, transaction bigint, step int, {COLUMNS}"
+        )
+    names = [f"mv_{name}" for name in WORDS]
+    return project.write(
+        {f"mv_{name}": followed(f"{name}_events", **OPTIONS[name]) for name in WORDS},
+        sources=["people", *(f"{name}_events" for name in WORDS)],
+        properties=data_tests(project, *names),
+    )
+
+
+@pytest.mark.every_profile
+def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: Project) -> None:
+    emit(people, ("insert", 1, 10, "before the first run"), ("delete", 2, 90, "gone"))
+    first = people.run()
+    for name in WORDS:
+        assert first.message(f"mv_{name}") == "BARRIER 1 (40.0 %)"
+    assert_exact(people)
+
+    # Below the position: two updates of one key, out of order; a delete; an insert; a changed key.
+    people.sql("update {schema}.people set name = 'second' where id = 20")
+    people.sql("delete from {schema}.people where id in (30, 80)")
+    people.sql("update {schema}.people set name = 'above' where id = 90")
+    people.sql("insert into {schema}.people values (25, 'new'), (85, 'new above')")
+    people.sql("update {schema}.people set id = 15 where id = 10")
+    emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("insert", 14, 25, "new"))
+    emit(people, ("after", 11, 20, "first"), ("before", 15, 10, "n1"), ("after", 15, 15, "n1"))
+    emit(people, ("delete", 16, 80, None), ("after", 17, 90, "above"), ("insert", 18, 85, "new ab"))
+    second = people.run()
+    for name in WORDS:
+        assert second.message(f"mv_{name}").startswith("BARRIER 2 (")
+        assert "re-anchored" not in second.output
+    assert_exact(people)
+
+    # The same events once more, and one that comes late: they tell nothing new.
+    emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("after", 9, 25, "older"))
+    # A key that comes back, and one that is there for a moment only.
+    people.sql("insert into {schema}.people values (30, 'again')")
+    emit(people, ("insert", 22, 30, "again"), ("insert", 23, 26, "x"), ("delete", 24, 26, "x"))
+    while any(not people.last.message(f"mv_{n}").endswith("(100.0 %)") for n in WORDS):  # type: ignore[union-attr]
+        people.run()
+    assert_exact(people)
+    caught_up = people.run()
+    assert {caught_up.message(f"mv_{name}") for name in WORDS} == {"CAUGHT UP"}
+
+    people.sql("delete from {schema}.people where id > 80")
+    emit(people, *(("delete", 30 + key, key, None) for key in (85, 90, 100)))
+    people.run()
+    assert_exact(people)
+    assert people.rows("select id from {schema}.mv_cdf where id > 80") == []
+
+
+def test_events_are_not_missed_when_the_change_table_is_made_anew(people: Project) -> None:
+    people.run()
+    people.sql("update {schema}.people set name = 'unseen' where id = 10")
+    for name in WORDS:
+        people.sql(f"drop table {{schema}}.{name}_events")
+        operation = "gone boolean" if name == "flag" else "op string"
+        people.create_table(
+            f"{name}_events", f"{operation}, transaction bigint, step int, {COLUMNS}"
+        )
+    emit(people, ("after", 1, 10, "unseen"))
+
+    result = people.run()
+
+    assert result.output.count("re-anchored: ") == len(WORDS)
+    assert_exact(people)
+
+
+REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no_relation": (
+        followed("events", relation="", operation="op", sequence="step"),
+        ("change_feed is", "'relation'"),
+    ),
+    "no_sequence": (followed("events", operation="op"), ("change_feed is", "'sequence'")),
+    "misspelt": (
+        followed("events", operation="op", sequence="step", delete=["d"]),
+        ("change_feed is", "'deletes'"),
+    ),
+    "not_depended_on": (
+        followed("events", relation="source('lake', 'others')", operation="op", sequence="step"),
+        ("source('lake', 'others'), is no model or source", "-- depends_on: "),
+    ),
+    "absent": (
+        followed("absent", operation="op", sequence="step"),
+        ("change_feed refused_feeds.absent does not exist",),
+    ),
+    "unknown_operation": (
+        followed("events", operation="verb", sequence="step"),
+        ("has no column 'verb'", "op, step, id, name"),
+    ),
+    "unknown_sequence": (
+        followed("events", operation="op", sequence=["step", "at"]),
+        ("has no column 'at'",),
+    ),
+    "lacks_a_column": (
+        followed("narrow_events", operation="op", sequence="step"),
+        ("narrow_events has no column name", "refused_feeds.people has it as string"),
+    ),
+    "has_another_type": (
+        followed("typed_events", operation="op", sequence="step"),
+        ("typed_events has id as bigint", "refused_feeds.people has it as int"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def refusing(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    project = shared_project(request, lake, packages, tmp_path_factory, "refused_feeds")
+    make_people(project)
+    project.create_table("events", f"op string, step int, {COLUMNS}")
+    project.create_table("narrow_events", "op string, step int, id int")
+    project.create_table("typed_events", "op string, step int, id bigint, name string")
+    tables = ["people", "events", "narrow_events", "typed_events", "absent", "others"]
+    return project.write({name: sql for name, (sql, _) in REFUSED.items()}, sources=tables)
+
+
+@pytest.fixture(scope="module")
+def refused(refusing: Project) -> RunResult:
+    return refusing.fail()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_change_feed_that_cannot_be_followed_is_refused(
+    refusing: Project, refused: RunResult, name: str
+) -> None:
+    _, facts = REFUSED[name]
+
+    assert_refused(refused, name, *facts)
+    assert_made_nothing(refusing, name)

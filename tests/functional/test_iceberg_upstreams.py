@@ -1,0 +1,150 @@
+"""What may happen to an Iceberg table between two barriers, and what is no change of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.checks import assert_made_nothing, assert_refused, model, source
+from support.project import Project, RunResult
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="about Iceberg"),
+]
+
+COPY_ON_WRITE = {
+    "format-version": "2",
+    **{f"write.{statement}.mode": "copy-on-write" for statement in ("delete", "update", "merge")},
+}
+
+
+def make_people(project: Project, properties: dict[str, str] | None = None) -> Project:
+    """An upstream of two commits, and an MV that has its first four of ten rows."""
+    project.create_table("people", "id int, name string", properties or {})
+    project.sql("insert into {schema}.people select id, 'old' from range(1, 6)")
+    project.sql("insert into {schema}.people select id, concat('n', id) from range(6, 11)")
+    query = f"select id, upper(name) as name from {source('people')}"
+    project.write({"mv": model(query, backfill_rate_limit=4)}, sources=["people"])
+    project.run()
+    return project
+
+
+@pytest.fixture
+def people(project: Project) -> Project:
+    return make_people(project)
+
+
+def call(project: Project, procedure: str, *arguments: str) -> None:
+    catalog = project.lake.catalogs["iceberg"]
+    table = f"table => '{project.schema}.people'"
+    project.sql(f"call {catalog}.system.{procedure}({', '.join([table, *arguments])})")
+
+
+def assert_exact(project: Project) -> None:
+    version = project.value("select max(upstream_version) from {schema}.mv__progress")
+    finished = project.value("select bool_and(backfill_finished) from {schema}.mv__progress")
+    position = project.value("select max(id) from {schema}.mv__progress")
+    prefix = "true" if finished else f"id <= {position}"
+    upstream = f"select id, upper(name) from {{schema}}.people version as of {version}"
+    assert version == project.current_version("people")
+    assert project.rows("select * from {schema}.mv") == project.rows(f"{upstream} where {prefix}")
+
+
+def line(result: RunResult) -> str:
+    [found] = [line for line in result.messages if "mv [BARRIER" in line]
+    return found
+
+
+def test_a_rollback_is_followed_by_comparing(people: Project) -> None:
+    before = people.current_version("people")
+    people.sql("update {schema}.people set name = 'wrong'")
+    people.run()
+    call(people, "rollback_to_snapshot", f"snapshot_id => {before}")
+
+    assert "re-anchored: the upstream was rolled back or replaced" in line(people.run())
+    assert_exact(people)
+
+
+def test_a_snapshot_that_has_expired_is_followed_by_comparing(people: Project) -> None:
+    people.sql("update {schema}.people set name = 'new' where id = 2")
+    people.sql("delete from {schema}.people where id = 1")
+    call(people, "expire_snapshots", "older_than => timestamp'2100-01-01'", "retain_last => 1")
+
+    assert "has expired, or the upstream was replaced" in line(people.run())
+    assert_exact(people)
+
+
+def test_a_table_that_was_replaced_is_followed_by_comparing(people: Project) -> None:
+    people.sql(
+        "create or replace table {schema}.people using iceberg tblproperties ('format-version' = 3)"
+        " as select id, 'replaced' as name from values (2), (7) as t(id)"
+    )
+
+    assert "re-anchored: the upstream was rolled back or replaced" in line(people.run())
+    assert_exact(people)
+
+
+def test_format_2_that_copies_on_write_is_followed_and_may_be_upgraded(project: Project) -> None:
+    people = make_people(project, COPY_ON_WRITE)
+    people.sql("update {schema}.people set name = 'new' where id = 2")
+    people.sql("delete from {schema}.people where id = 1")
+    people.sql("insert into {schema}.people values (0, 'low'), (99, 'high')")
+    followed = line(people.run())
+    assert "2 changed, 1 deleted" in followed and "re-anchored" not in followed
+    assert_exact(people)
+
+    people.sql("alter table {schema}.people set tblproperties ('format-version' = '3')")
+    people.sql("update {schema}.people set name = 'newer' where id = 2")
+    assert "re-anchored: the upstream was upgraded to format 3" in line(people.run())
+    assert_exact(people)
+
+    people.sql("update {schema}.people set name = 'newest' where id = 2")
+    followed = line(people.run())
+    assert "1 changed, 0 deleted" in followed and "re-anchored" not in followed
+    assert_exact(people)
+
+
+def test_compaction_of_the_upstream_and_of_the_mv_changes_no_row(people: Project) -> None:
+    people.sql("delete from {schema}.people where id = 1")
+    people.run()
+    people.compact("people")
+    people.compact("mv")
+    compacted = line(people.run())
+    assert "0 changed, 0 deleted" in compacted and "re-anchored" not in compacted
+    assert_exact(people)
+
+    people.sql("update {schema}.people set name = 'new' where id = 2")
+    people.compact("people")
+    assert "1 changed, 0 deleted" in line(people.run())
+    assert_exact(people)
+
+
+def test_format_2_with_delete_files_is_refused(project: Project) -> None:
+    modes = {"format-version": "2", "write.delete.mode": "merge-on-read"}
+    project.create_table("people", "id int, name string", modes)
+    project.sql("insert into {schema}.people select /*+ coalesce(1) */ id, 'n' from range(9)")
+    project.sql("delete from {schema}.people where id = 3")
+    project.sql("alter table {schema}.people set tblproperties (write.delete.mode='copy-on-write')")
+    project.write({"mv": model(f"select * from {source('people')}")}, sources=["people"])
+
+    assert_refused(project.fail(), "mv", "format 2 with 1 delete files", "Upgrade it: ALTER TABLE")
+    assert_made_nothing(project, "mv")
+
+
+def test_a_catalog_that_caches_is_refused(new_project: Any) -> None:
+    project = new_project()
+    catalog = project.lake.catalogs["iceberg"]
+    setting = f"spark.sql.catalog.{catalog}.cache-enabled"
+    project.create_table("people", "id int, name string")
+    project.write({"mv": model(f"select * from {source('people')}")}, sources=["people"])
+    project.configure({setting: "true"})
+    try:
+        refused = project.fail()
+    finally:
+        project.configure({setting: "false"})
+
+    assert_refused(refused, "mv", f"catalog {catalog} caches tables", f"Set {setting} to false")
+    assert_made_nothing(project, "mv")
+    assert project.run().message("mv") == "BARRIER 1 (100.0 %)"

@@ -1,0 +1,94 @@
+"""An upstream of the other table format, in a catalog of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.checks import assert_made_nothing, assert_refused, data_tests, model
+from support.formats import FORMATS
+from support.project import Project
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "session-delta", "session-iceberg", reason="a Thrift server's catalogs are the same ones"
+    ),
+]
+
+OTHER = {"delta": "iceberg", "iceberg": "delta"}
+
+PEOPLE = "{{ source('other', 'people') }}"
+
+# Iceberg has no tinyint and smallint: it keeps them as int.
+KEYS = {"small": "tinyint", "medium": "smallint", "number": "int", "word": "string"}
+
+
+@pytest.fixture
+def other(project: Project) -> Project:
+    """A project whose source `other` is a schema in the catalog of the other format."""
+    schema, _, _ = project.table("x", OTHER[project.file_format]).rpartition(".")
+    text = f"sources: [{{name: other, schema: {schema}, tables: [{{name: people}}]}}]"
+    return project.write({}, files={"models/_other.yml": text})
+
+
+def people(project: Project) -> str:
+    return project.table("people", OTHER[project.file_format])
+
+
+def version_of_people(project: Project) -> str:
+    kind = FORMATS[OTHER[project.file_format]]
+    return str(project.value(kind.current_version(people(project))))
+
+
+def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
+    table = people(other)
+    columns = ", ".join(f"{name} {type}" for name, type in KEYS.items())
+    other.create_table("people", f"{columns}, name string", file_format=OTHER[other.file_format])
+    other.sql(
+        f"insert into {table} select cast(id % 3 as tinyint), cast(id % 4 as smallint), id,"
+        " concat('w', id), concat('n', id) from range(1, 11)"
+    )
+    query = f"select {', '.join(KEYS)}, upper(name) as name from {PEOPLE}"
+    other.write(
+        {"mv": model(query, unique_key=list(KEYS), backfill_rate_limit=4)},
+        properties=data_tests(other, "mv"),
+    )
+    fresh = f"select {', '.join(KEYS)}, upper(name) from {table}"
+
+    assert other.run().message("mv") == "BARRIER 1 (40.0 %)"
+    read = other.value("select max(upstream_version) from {schema}.mv__progress")
+    assert read == version_of_people(other)
+
+    other.sql(f"update {table} set name = 'new' where number % 2 = 0")
+    other.sql(f"delete from {table} where number in (3, 9)")
+    other.sql(f"insert into {table} values (0Y, 0S, 0, 'w0', 'low'), (2Y, 3S, 99, 'w', 'high')")
+    second = other.run()
+    assert "re-anchored" not in second.output
+    other.test("--select", "test_name:backfill_consistent")
+
+    while other.run().message("mv") != "CAUGHT UP":
+        pass
+    assert other.rows("select * from {schema}.mv") == other.rows(fresh)
+    other.test()
+
+
+def test_a_view_in_another_catalog_is_refused(other: Project) -> None:
+    if other.file_format == "delta":
+        pytest.skip("Iceberg's Hadoop catalog has no views")
+    schema, _, _ = people(other).rpartition(".")
+    other.sql(f"create schema if not exists {schema}")
+    other.sql(f"create view {people(other)} as select 1 as id")
+    other.write({"mv": model(f"select id from {PEOPLE}")})
+
+    refused = other.fail()
+
+    assert_refused(refused, "mv", "its upstream", "people is a view", "Read the table under")
+    assert_made_nothing(other, "mv")
+
+
+def test_an_upstream_of_the_other_format_that_is_absent_is_refused(other: Project) -> None:
+    schema, _, _ = people(other).rpartition(".")
+    other.sql(f"create schema if not exists {schema}")
+    other.write({"mv": model(f"select id from {PEOPLE}")})
+
+    assert_refused(other.fail(), "mv", f"its upstream {people(other)} does not exist")
