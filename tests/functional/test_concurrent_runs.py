@@ -1,0 +1,88 @@
+"""dbt processes that run at once on one Thrift server: of different MVs, and of the same.
+
+DBT_BACKFILL_PAIRS=50     how many pairs of runs of the same MV (2)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.checks import model, source
+from support.project import Project
+
+PAIRS = int(os.environ.get("DBT_BACKFILL_PAIRS", "2"))
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "thrift-delta", "thrift-iceberg", reason="a session's metastore admits one process"
+    ),
+]
+
+
+def start(project: Project, *names: str) -> subprocess.Popen[str]:
+    """`dbt run` of these models in a process of its own."""
+    place = ["--project-dir", project.root, "--profiles-dir", project.root]
+    logs = ["--log-path", project.root / f"logs_{'_'.join(names)}", "--target-path"]
+    command = [Path(sys.executable).parent / "dbt", "--no-use-colors", "run", *place, *logs]
+    return subprocess.Popen(
+        [*map(str, command), str(project.root / f"target_{os.urandom(4).hex()}")]
+        + ["--select", *names],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def make_numbers(project: Project) -> None:
+    project.create_table("numbers", "id int, name string")
+    project.sql("insert into {schema}.numbers select cast(id as int), 'n' from range(200)")
+
+
+def assert_equal_to(project: Project, mv: str, query: str) -> None:
+    assert project.rows(f"select * from {{schema}}.{mv}") == project.rows(query)
+
+
+def test_different_mvs_of_one_upstream_do_not_get_in_each_others_way(project: Project) -> None:
+    make_numbers(project)
+    query = f"select id, upper(name) as name from {source('numbers')}"
+    names = ("left_mv", "right_mv")
+    project.write({name: model(query) for name in names}, sources=["numbers"])
+
+    runs = [start(project, name) for name in names]
+    outputs = [run.communicate(timeout=300)[0] for run in runs]
+
+    assert [run.returncode for run in runs] == [0, 0], "\n".join(outputs)
+    for name in names:
+        assert_equal_to(project, name, "select id, upper(name) from {schema}.numbers")
+
+
+def test_two_runs_of_one_mv_leave_it_exact_and_say_at_most_that_another_went_on(
+    project: Project,
+) -> None:
+    make_numbers(project)
+    query = f"select id, upper(name) as name from {source('numbers')}"
+    limited = model(query, backfill_rate_limit=10)
+    project.write({"mv": limited}, sources=["numbers"])
+    project.run()
+    for number in range(PAIRS):
+        project.sql(f"update {{schema}}.numbers set name = 'turn {number}' where id % 7 = 0")
+        project.sql(f"delete from {{schema}}.numbers where id = {number}")
+
+        runs = [start(project, "mv") for _ in range(2)]
+        outputs = [run.communicate(timeout=300)[0] for run in runs]
+
+        assert 0 in [run.returncode for run in runs], "\n".join(outputs)
+        for run, output in zip(runs, outputs, strict=True):
+            if run.returncode:
+                assert re.search(r"another run (went on|of this MV)", output), output
+        bound = project.value("select max(id) from {schema}.mv__progress")
+        assert_equal_to(
+            project, "mv", f"select id, upper(name) from {{schema}}.numbers where id <= {bound}"
+        )
