@@ -8,6 +8,7 @@
 
 The Jinja environment is dbt's own, so that `return`, `{% test %}` and `{% materialization %}`
 behave as in a run, and a macro that calls another one without `dbt_backfill.` fails here as there.
+It is stricter about what is undefined, see `_Undefined`.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Macros:
         )
         self.context: dict[str, Any] = self._default_context()
         self._environment = get_environment()
-        self._environment.undefined = jinja2.StrictUndefined
+        self._environment.undefined = _Undefined
         self._templates = {
             name: template
             for path in sorted(self.directory.rglob("*.sql"))
@@ -176,6 +177,15 @@ class Macros:
         result = SimpleNamespace(table=_Table(rows), data=rows, response="OK")
         self._loaded[name] = result
         return result
+
+
+class _Undefined(jinja2.StrictUndefined):
+    """What dbt would render as nothing fails, but an absent key of a dict is false, as in dbt."""
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        if isinstance(self._undefined_obj, dict):
+            return False
+        return super().__bool__()
 
 
 class _Table(list[Sequence[Any]]):

@@ -87,6 +87,19 @@ def test_a_materialization_is_a_macro(load) -> None:  # type: ignore[no-untyped-
     assert macros.call("materialization_mv_spark") == {"relations": [macros.relation]}
 
 
+def test_an_absent_key_of_a_dict_is_false_and_cannot_be_rendered(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro f(x) %}{{ 'yes' if x.a else 'no' }}{% endmacro %}"
+        "{% macro g(x) %}{{ x.a }}{% endmacro %}"
+    )
+
+    assert macros.call("f", {}) == "no"
+    with pytest.raises(jinja2.UndefinedError, match="no attribute 'a'"):
+        macros.call("g", {})
+    with pytest.raises(jinja2.UndefinedError, match="no attribute 'a'"):
+        macros.call("f", "text")
+
+
 def test_a_misspelt_variable_fails(load) -> None:  # type: ignore[no-untyped-def]
     macros = load("{% macro f(keys) %}{{ kyes }}{% endmacro %}")
 

@@ -90,6 +90,7 @@ def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
             "backfill_id": "b1",
             "kind": "advance",
             "upstream": "lake.up",
+            "upstream_kind": "delta",
             "upstream_id": "u1",
             "upstream_version": "17",
             "upstream_committed_at": "2024-05-01 10:00:00.5",
@@ -155,6 +156,7 @@ def options() -> dict[str, Any]:
         "check_key": True,
         "on_query_change": "fail",
         "file_format": "delta",
+        "change_feed": None,
     }
 
 
@@ -170,6 +172,8 @@ def backfill(
         **relations,
         "options": options,
         "upstream": {"relation": up, "kind": "delta"},
+        "feed": None,
+        "observed": {"relation": up, "version": 17, "id": "u1", "log": []},
         "sql": "select id as k, shard from lake.up",
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,11 +86,24 @@ def test_changes_without_one_last_state_per_key_are_not_merged(
     assert (found.strip() or None) == reason
 
 
+def test_what_a_stage_holds_can_be_declared_as_a_variable(macros: Macros, keys: Any) -> None:
+    summary = macros.call("get_stage_summary_sql", "`stage`", keys)
+    type_ = macros.call("stage_summary_type")
+
+    assert re.findall(r"(\w+): ", type_) == re.findall(r"^ +'(\w+)', ", summary, re.MULTILINE)
+    assert type_ == (
+        "struct<count: bigint, null_keys: bigint, unclear_keys: bigint, low: array<string>, "
+        "high: array<string>>"
+    )
+
+
 @pytest.fixture
-def stage(macros: Macros, backfill: Any, keys: Any, make_plan: Any) -> Any:
+def stage(macros: Macros, backfill: Any, make_plan: Any) -> Any:
+    """Stages the changes of a plan that another run made."""
+
     def stage(state: dict[str, Any], **plan: Any) -> tuple[dict[str, Any], str]:
         macros.results = [[['{"count": 3, "null_keys": 0, "unclear_keys": 0}']]]
-        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), keys)
+        staged = macros.call("stage_changes", backfill, state, make_plan(**plan))
         return staged, " ".join(macros.statements[-1].sql.split())
 
     return stage
@@ -106,6 +119,40 @@ def test_the_changes_since_the_committed_version_are_staged_up_to_the_position(
     assert "where (source.`id` <= 1 and (source.`id` < 1 or " in sql
     assert "or (source.`id` is null or source.`shard` is null)" in sql  # these are refused
     assert f"cache table {staged['name']};" in sql
+
+
+def test_the_view_is_made_and_cached_before_it_is_counted(
+    stage: Any, make_state: Callable[..., Any]
+) -> None:
+    staged, sql = stage(make_state())
+    name = staged["name"]
+
+    assert " begin create or replace temporary view " in sql
+    view, cache = sql.index(f"temporary view {name} as "), sql.index(f"; cache table {name}; ")
+    assert view < cache < sql.index("select to_json((select named_struct( 'count', count, ")
+    assert sql.endswith(f"from {name} ))); end")
+
+
+def test_what_a_feed_needs_is_set_up_before_it_is_read(
+    macros: Macros, stage: Any, make_state: Callable[..., Any]
+) -> None:
+    """Iceberg's changelog is a view."""
+    changes = {"setup": "call s", "events": "select * from changelog"}
+    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
+    sql = stage(make_state())[1]
+
+    assert " begin call s; create or replace temporary view " in sql
+    assert "from (select * from changelog) as source" in sql
+
+
+def test_no_key_is_unclear_where_an_event_may_stand_twice(
+    macros: Macros, stage: Any, make_state: Callable[..., Any]
+) -> None:
+    """In a change table of the user's own."""
+    changes = {"events": "select * from changes", "may_repeat": True}
+    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
+
+    assert "as __bf_deleted, false as __bf_unclear from " in stage(make_state())[1]
 
 
 def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
@@ -172,22 +219,13 @@ def test_the_changes_are_fenced_in_the_source(
     assert source.endswith(f"and {render('get_fence', backfill, make_plan())} )")
 
 
-class _Counts(list[dict[str, Any]]):
-    def __init__(self, **columns: Any) -> None:
-        super().__init__([columns])
-        self.column_names = tuple(columns)
+def test_the_rows_that_were_merged_are_counted(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    asked: list[Any] = []
+    macros.stub("get_merge_counts", lambda *given: asked.append(given) or {"changed": 8})
+    stage = {"name": "`stage`", "count": 3, "low": ["1", "2"], "high": ["4", "0"]}
+    macros.results = [[["result"]]]
 
-
-def test_the_rows_that_a_merge_wrote_are_counted(macros: Macros) -> None:
-    counts = _Counts(
-        num_affected_rows=10, num_updated_rows=5, num_deleted_rows=2, num_inserted_rows=3
-    )
-
-    assert macros.call("get_merge_counts", counts) == {"changed": 8, "deleted": 2}
-
-
-@pytest.mark.parametrize(
-    "result", [[], None, SimpleNamespace(column_names=("a",))], ids=["no rows", "none", "others"]
-)
-def test_nothing_is_counted_where_the_format_does_not_tell(macros: Macros, result: Any) -> None:
-    assert macros.call("get_merge_counts", result) == {}
+    assert macros.call("run_changes", backfill, make_plan(), stage) == {"changed": 8}
+    assert asked == [(backfill, make_plan(), [["result"]])]

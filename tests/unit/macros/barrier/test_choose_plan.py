@@ -25,14 +25,9 @@ def choose(
     macros.context["explained"] = []
     macros.stub("explain_backfill", lambda backfill: macros.context["explained"].append(1))
     macros.stub("find_query_change", lambda backfill, state: None)
-    macros.stub("check_keys", lambda backfill, plan, read, scan: {"upstream_row_count": 50})
-    macros.stub(
-        "stage_changes",
-        lambda backfill, state, plan, keys: {"name": "`s`", "null_keys": 0, "unclear_keys": 0},
-    )
     macros.stub(
         "add_range_to_plan",
-        lambda backfill, state, plan, windows: plan.update(range_row_count=4, range_high=["9"]),
+        lambda backfill, state, plan, windows: plan.update(has_range=True, range_high=["9"]),
     )
 
     def choose(
@@ -48,11 +43,21 @@ def choose(
         upstream = {
             "version": version, "id": "u1", "log": log, "complete": True, "properties": kept,
         }  # fmt: skip
-        return macros.call(
-            "choose_plan", backfill, make_state(**state), {**upstream, **(observed or {})}, rebuild
+        made = make_state(**state)
+        observed = {**upstream, **(observed or {})}
+        plan = macros.call("choose_plan", backfill, made, observed, rebuild)
+        macros.context["has_changes"] = (
+            plan and plan["kind"] == "advance" and macros.call("has_changes", made, plan)
         )
+        return plan
 
     return choose
+
+
+@pytest.fixture
+def has_changes(macros: Macros) -> Callable[[], bool]:
+    """Whether the plan that was chosen last merges changes."""
+    return lambda: bool(macros.context["has_changes"])
 
 
 FINISHED = {"finished": True, "any_finished": True}
@@ -65,14 +70,16 @@ def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any, macr
     assert macros.context["explained"] == [1]
 
     assert (plan["kind"], plan["epoch"], plan["upstream_version"]) == ("advance", 3, "17")
-    assert plan["range_row_count"] == 4
+    assert plan["has_range"]
 
 
-def test_a_barrier_reads_the_next_range_where_nothing_changed(choose: Any, backfill: Any) -> None:
+def test_a_barrier_reads_the_next_range_where_nothing_changed(
+    choose: Any, has_changes: Any
+) -> None:
     plan = choose(version=16)
 
-    assert (plan["kind"], plan["range_row_count"]) == ("advance", 4)
-    assert backfill["staged"] is None
+    assert (plan["kind"], plan["has_range"]) == ("advance", True)
+    assert not has_changes()
 
 
 def test_there_is_nothing_to_do_once_the_backfill_has_finished_and_nothing_changed(
@@ -82,46 +89,46 @@ def test_there_is_nothing_to_do_once_the_backfill_has_finished_and_nothing_chang
     assert macros.context["explained"] == []
 
 
-def test_changes_go_on_once_the_backfill_has_finished(choose: Any, backfill: Any) -> None:
+def test_changes_go_on_once_the_backfill_has_finished(choose: Any, has_changes: Any) -> None:
     plan = choose(**FINISHED)
 
     assert plan["kind"] == "advance"
-    assert "range_row_count" not in plan
-    assert backfill["staged"]["name"] == "`s`"
+    assert "has_range" not in plan
+    assert has_changes()
 
 
 def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
     assert choose(version=16, set={"backfill_rate_limit": 0}) is None
 
 
-def test_changes_go_on_while_the_backfill_is_paused(choose: Any, backfill: Any) -> None:
+def test_changes_go_on_while_the_backfill_is_paused(choose: Any, has_changes: Any) -> None:
     plan = choose(set={"backfill_rate_limit": 0})
 
-    assert plan["upstream_version"] == "17" and "range_row_count" not in plan
-    assert backfill["staged"]["name"] == "`s`"
+    assert plan["upstream_version"] == "17" and "has_range" not in plan
+    assert has_changes()
 
 
 def test_an_mv_that_is_paused_before_its_first_range_has_nothing_to_do(choose: Any) -> None:
     assert choose(set={"backfill_rate_limit": 0}, **NEW) is None
 
 
-def test_the_first_barrier_reads_no_changes(choose: Any, backfill: Any) -> None:
+def test_the_first_barrier_reads_no_changes(choose: Any, has_changes: Any) -> None:
     plan = choose(**NEW)
 
-    assert (plan["kind"], plan["upstream_version"], plan["range_row_count"]) == ("advance", "17", 4)
-    assert backfill["staged"] is None
+    assert (plan["kind"], plan["upstream_version"], plan["has_range"]) == ("advance", "17", True)
+    assert not has_changes()
 
 
 @pytest.mark.parametrize(
     "state", [{"uniform": False}, {"any_finished": True}], ids=["some moved", "some finished"]
 )
 def test_changes_are_read_as_soon_as_any_vnode_has_moved(
-    choose: Any, macros: Macros, backfill: Any, state: Any
+    choose: Any, macros: Macros, has_changes: Any, state: Any
 ) -> None:
     macros.results = [[['{"moving": [1]}']]]
     choose(position=None, **state)
 
-    assert backfill["staged"]["name"] == "`s`"
+    assert has_changes()
 
 
 def test_there_is_nothing_to_do_once_the_selected_vnodes_have_finished(
@@ -135,12 +142,12 @@ def test_there_is_nothing_to_do_once_the_selected_vnodes_have_finished(
 
 
 def test_the_mode_snapshot_stays_at_its_first_version_until_all_vnodes_have_finished(
-    choose: Any, backfill: Any
+    choose: Any, has_changes: Any
 ) -> None:
     mode = {"backfill_mode": "snapshot"}
 
     assert choose(set=mode)["upstream_version"] == "16"
-    assert backfill["staged"] is None
+    assert not has_changes()
     assert choose(set=mode, **FINISHED)["upstream_version"] == "17"
     assert choose(set=mode, **NEW)["upstream_version"] == "17"
 
@@ -168,7 +175,7 @@ def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused
 
 
 def test_the_mode_no_shuffle_goes_on_while_vnodes_agree(choose: Any) -> None:
-    assert choose(set={"backfill_mode": "no_shuffle"})["range_row_count"] == 4
+    assert choose(set={"backfill_mode": "no_shuffle"})["has_range"]
 
 
 def test_a_full_refresh_brings_differing_vnodes_back_to_one_position(choose: Any) -> None:
@@ -210,8 +217,7 @@ def test_a_gap_of_the_feed_is_a_reanchor_at_the_newest_version(
     plan = choose(observed=observed, **state)
 
     assert (plan["kind"], plan["reason"], plan["upstream_version"]) == ("reanchor", reason, "17")
-    assert "range_row_count" not in plan
-    assert plan["upstream_row_count"] == 50
+    assert "has_range" not in plan
 
 
 @pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
@@ -235,27 +241,45 @@ def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> Non
     assert (plan["kind"], plan["reason"]) == ("reset", "the last plan was abandoned")
 
 
-def test_changes_without_one_last_state_per_key_are_a_reanchor(
-    choose: Any, macros: Macros, backfill: Any
+# -- a change table of the user's own -----------------------------------------------------------
+
+
+@pytest.fixture
+def feed(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], choose: Any
+) -> Callable[..., Any]:
+    """The plan where the change table is at `version`, and was read up to 7."""
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    backfill["feed"] = {"relation": relation, "kind": "delta"}
+    macros.stub("describe_change_table", lambda feed: "the feed")
+    macros.stub("find_change_table_gap", lambda feed, observed, committed: None)
+
+    def feed(version: int, upstream: int = 16, **arguments: Any) -> Any:
+        observed = {"feed": {"version": version, "id": "f1", "committed_at": "noon"}}
+        committed = make_plan(epoch=2, upstream_version="16", feed="the feed", feed_version="7")
+        return choose(upstream, observed=observed, committed=committed, **arguments)
+
+    return feed
+
+
+def test_events_of_a_change_table_are_changes(feed: Any, has_changes: Any) -> None:
+    plan = feed(8, **FINISHED)
+
+    assert (plan["feed_version"], plan["upstream_version"]) == ("8", "16")
+    assert has_changes()
+
+
+def test_there_is_nothing_to_do_until_a_change_table_has_events(feed: Any) -> None:
+    """Whatever happened to the upstream."""
+    assert feed(7, upstream=17, **FINISHED) is None
+
+
+def test_the_mode_snapshot_takes_no_events_until_all_vnodes_have_finished(
+    feed: Any, has_changes: Any
 ) -> None:
-    macros.stub(
-        "stage_changes",
-        lambda backfill, state, plan, keys: {"name": "`s`", "null_keys": 1, "unclear_keys": 0},
-    )
-    plan = choose()
+    mode = {"backfill_mode": "snapshot"}
 
-    assert plan["kind"] == "reanchor"
-    assert plan["reason"].startswith("the feed has 1 ")
-    assert backfill["staged"] is None
-
-
-def test_a_reanchor_checks_the_keys_of_the_whole_prefix(choose: Any, macros: Macros) -> None:
-    scans = []
-    macros.stub(
-        "check_keys",
-        lambda backfill, plan, read, scan: scans.append(scan) or {"upstream_row_count": 50},
-    )
-    choose(dirty=True, position=["1", "2"])
-
-    (scan,) = scans
-    assert "lake.up version as of 17" in scan and "`id` <= 1" in scan and "is null" in scan
+    assert feed(8, set=mode)["feed_version"] == "7"
+    assert not has_changes()
+    assert feed(8, set={**mode, "backfill_rate_limit": 0}) is None
+    assert feed(8, set=mode, **FINISHED)["feed_version"] == "8"

@@ -245,21 +245,28 @@ def test_what_is_known_by_then_is_noted_once_in_this_very_plan(
     sql = " ".join(macros.statements[0].sql.split())
 
     assert (
+        "using ( select 3 as epoch, 5 as changed, 2 as deleted ) as committed "
         "on barriers.epoch = committed.epoch and barriers.epoch = 3 and barriers.plan_id = 'p3' "
     ) in sql
     assert (
         "when matched and barriers.committed_at is null then update set "
-        "committed_at = current_timestamp(), changed_row_count = 5, deleted_row_count = 2;"
+        "committed_at = current_timestamp(), changed_row_count = committed.changed, "
+        "deleted_row_count = committed.deleted;"
     ) in sql
 
 
-def test_counts_are_zero_where_the_format_does_not_tell(
-    macros: Macros, commit_barrier: Any
-) -> None:
+def test_counts_may_be_asked_of_spark(macros: Macros, commit_barrier: Any) -> None:
+    """Of the snapshot that an Iceberg MERGE made."""
+    commit_barrier(3, "p3", counts={"changed": "(select 1)", "deleted": "(select 2)"})
+
+    assert "(select 1) as changed, (select 2) as deleted" in macros.statements[0].sql
+
+
+def test_counts_are_zero_where_nothing_was_merged(macros: Macros, commit_barrier: Any) -> None:
     commit_barrier(3, "p3")
 
     sql = macros.statements[0].sql
-    assert "changed_row_count = 0," in sql and "deleted_row_count = 0;" in sql
+    assert "0 as changed, 0 as deleted" in sql
 
 
 def test_staged_changes_are_dropped_with_the_commit(macros: Macros, commit_barrier: Any) -> None:

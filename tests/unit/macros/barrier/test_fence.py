@@ -69,3 +69,14 @@ def test_a_plan_is_stopped_once_another_one_or_none_stands_in_its_place(
 
 def test_a_plan_that_is_gone_is_stopped(fence: Callable[..., Any]) -> None:
     assert fence([2, 2], OLDER) != 1
+
+
+@pytest.mark.parametrize(
+    ("file_format", "clause"), [("delta", ""), ("iceberg", "when matched then update set *")]
+)
+def test_a_merge_that_only_inserts_has_a_matched_clause_where_conflicts_need_one(
+    macros: Macros, render: Callable[..., str], file_format: str, clause: str
+) -> None:
+    macros.config["file_format"] = file_format
+
+    assert render("get_matched_clause", "update set *") == clause

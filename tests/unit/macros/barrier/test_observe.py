@@ -24,20 +24,20 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         exist: str = "mpb",
         properties: Any = None,
         type: str = "table",
-        is_delta: bool = True,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
         existing = {names[letter] for letter in exist}
-        macros.context["load_relation"] = lambda relation: (
-            SparkRelation.create(
-                schema="lake", identifier=relation.identifier, type=type, is_delta=is_delta
-            )
-            if relation.identifier in existing
-            else None
+        macros.stub(
+            "load_table",
+            lambda relation: (
+                SparkRelation.create(schema="lake", identifier=relation.identifier, type=type)
+                if relation.identifier in existing
+                else None
+            ),
         )
         ours = {"dbt_backfill.id": "b1"} if properties is None else properties
-        macros.stub("read_delta_detail", lambda relation: {"id": "d1", "properties": ours})
+        macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[json.dumps(make_state(**state))]]]
         return macros.call("observe_state", backfill)
 
@@ -115,25 +115,66 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("exist", ["m", "mpb"])
-@pytest.mark.parametrize(
-    "table",
-    [
-        {"properties": {"delta.minReaderVersion": "1"}},
-        {"is_delta": False},
-    ],
-    ids=["a table without our id", "a table of another format"],
-)
-def test_a_table_that_was_there_before_is_refused(
-    observe: Observe, refused: Any, exist: str, table: dict[str, Any]
+@pytest.mark.parametrize("properties", [{}, {"delta.minReaderVersion": "1"}])
+def test_a_table_without_our_id_is_refused(
+    observe: Observe, refused: Any, exist: str, properties: dict[str, str]
 ) -> None:
     with refused(FOREIGN):
-        observe(exist, **table)
+        observe(exist, properties)
 
 
-@pytest.mark.parametrize("exist", ["m", "mpb"])
-def test_a_view_is_refused(observe: Observe, refused: Any, exist: str) -> None:
+def test_a_view_is_refused(macros: Macros, observe: Observe, refused: Any) -> None:
     with refused(FOREIGN):
-        observe(exist, type="view", is_delta=False)
+        observe(type="view")
+    with refused(FOREIGN):
+        observe("m", {}, type="view")
+
+
+@pytest.mark.parametrize(
+    ("properties", "made_as", "file_format"),
+    [
+        ({}, "delta", "iceberg"),
+        ({"format": "iceberg/parquet"}, "iceberg", "delta"),
+    ],
+)
+def test_another_format_than_the_mv_was_made_in_is_refused(
+    observe: Observe,
+    refused: Any,
+    options: Any,
+    properties: dict[str, str],
+    made_as: str,
+    file_format: str,
+) -> None:
+    options["file_format"] = file_format
+    with refused(
+        f"file_format changed from {made_as} to {file_format} since lake.mv was made. Undo the "
+        "change, or drop lake.mv and its two state tables to build it anew."
+    ):
+        observe(properties={"dbt_backfill.id": "b1", **properties})
+
+
+def test_an_mv_in_iceberg_is_read(macros: Macros, observe: Observe, options: Any) -> None:
+    options["file_format"] = "iceberg"
+    macros.stub("check_catalog_cache", lambda backfill: None)
+    properties = {"dbt_backfill.id": "b1", "format": "iceberg/parquet"}
+
+    assert observe(properties=properties)["epoch"] == 2
+
+
+@pytest.mark.parametrize("exist", ["", "mpb"])
+def test_a_catalog_that_caches_is_refused_before_the_state_is_read(
+    macros: Macros, observe: Observe, exist: str
+) -> None:
+    class CachesError(Exception):
+        pass
+
+    def check_catalog_cache(backfill: Any) -> None:
+        raise CachesError
+
+    macros.stub("check_catalog_cache", check_catalog_cache)
+    with pytest.raises(CachesError):
+        observe(exist)
+    assert macros.statements == []
 
 
 @pytest.mark.parametrize(
@@ -181,42 +222,44 @@ def test_a_damaged_progress_table_is_refused(
 
 @pytest.fixture
 def create(macros: Macros, backfill: Any) -> Any:
-    """Creates an MV for the state of one about to be created; returns both and what was created."""
+    """Creates an MV for the state of one about to be created; returns it and the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    created: list[Any] = []
-    macros.context["persist_constraints"] = lambda relation, model: created.append(relation)
-
-    def create_state(relations: Any, plan: Any, columns: Any) -> str:
-        created.append((plan["epoch"], columns))
-        return "standing"
-
-    macros.stub("create_state", create_state)
+    constrained: list[Any] = []
+    macros.context["persist_constraints"] = lambda relation, model: constrained.append(relation)
+    macros.stub(
+        "get_create_statements",
+        lambda relations, plan, columns: f"create {plan['kind']} {[c['name'] for c in columns]};",
+    )
 
     def create(*columns: str) -> Any:
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
         state = macros.call("get_missing_state", backfill)
         macros.call("create_backfill", backfill, state)
-        return state, created
+        (statement,) = macros.statements
+        assert constrained == [backfill["mv"]]
+        return state, " ".join(statement.sql.split())
 
     return create
 
 
-def test_a_created_mv_has_the_id_that_stands(create: Any, backfill: Any) -> None:
-    """An earlier run may have created the barriers table, with its id."""
-    state, created = create("k", "shard")
+def test_an_mv_is_created_in_one_script(create: Any) -> None:
+    _, sql = create("k", "shard")
+
+    assert sql.endswith(" begin declare create_mv string; create create ['k', 'shard']; end")
+
+
+def test_an_mv_that_was_created_is_not_missing_any_more(create: Any, backfill: Any) -> None:
+    state, _ = create("k", "shard")
 
     assert not state["missing"]
-    assert state["backfill_id"] == state["committed"]["backfill_id"] == "standing"
-    assert backfill["created"]
-    assert created[0][0] == 0
-    assert created[1] == backfill["mv"]  # its constraints
+    assert backfill["created"]  # its comments have to be written
 
 
 @pytest.mark.parametrize("columns", [("k", "v", "v"), ("k", "v", "V")])
 def test_a_query_with_two_columns_of_one_name_is_refused_before_anything_is_created(
     create: Any, refused: Any, macros: Macros, columns: tuple[str, ...]
 ) -> None:
-    macros.stub("create_state", lambda *_: pytest.fail("created"))
     with refused("its query returns the column 'v' twice. Give the columns different names."):
         create(*columns)
+    assert macros.statements == []

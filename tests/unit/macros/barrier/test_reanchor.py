@@ -56,3 +56,15 @@ def test_a_reanchor_is_fenced_in_the_source(
     source = merge().split(" as prefix on ")[0]
 
     assert source.endswith(f"where {render('get_fence', backfill, make_plan(kind='reanchor'))} )")
+
+
+def test_the_rows_that_were_merged_are_counted(
+    macros: Macros, merge: Any, backfill: Any, make_plan: Callable[..., Any], make_state: Any
+) -> None:
+    plan = make_plan(kind="reanchor")
+    asked: list[Any] = []
+    macros.stub("get_merge_counts", lambda *given: asked.append(given) or {"changed": 8})
+    macros.results = [[["result"]]]
+
+    assert macros.call("run_reanchor", backfill, make_state(), plan) == {"changed": 8}
+    assert asked == [(backfill, plan, [["result"]])]

@@ -141,12 +141,15 @@ def adopt(
     macros.context["asked"] = asked
     macros.stub("abandon_plan", lambda backfill, plan, reason: reason)
 
-    def adopt(readable: bool = True, rebuild: str | None = None, **plan: Any) -> Any:
+    def adopt(
+        readable: bool = True, rebuild: str | None = None, gap: str | None = None, **plan: Any
+    ) -> Any:
         def is_readable(upstream: Any, observed: Any, version: Any, upstream_id: Any) -> bool:
             asked.append((version, upstream_id))
             return readable
 
         macros.stub("is_upstream_readable", is_readable)
+        macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
         planned = make_plan(**plan)
         adopted = macros.call("adopt_plan", backfill, make_state(), {}, planned, rebuild)
         return "adopted" if adopted == planned else adopted
@@ -161,6 +164,21 @@ def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
 
 def test_a_plan_whose_version_cannot_be_read_is_abandoned(adopt: Any) -> None:
     assert adopt(readable=False) == "version 17 of the upstream can no longer be read"
+
+
+def test_a_plan_whose_changes_cannot_be_read_is_abandoned(adopt: Any) -> None:
+    assert adopt(gap="the feed was switched") == "the feed was switched"
+
+
+@pytest.mark.parametrize("plan", [{"upstream_version": "16"}, {"kind": "reanchor"}])
+def test_a_plan_without_changes_needs_no_feed(adopt: Any, plan: dict[str, str]) -> None:
+    assert adopt(gap="the feed was switched", **plan) == "adopted"
+
+
+def test_new_events_of_a_change_table_are_changes_too(adopt: Any) -> None:
+    plan = {"upstream_version": "16", "feed_version": "8"}
+
+    assert adopt(gap="the change feed went back", **plan) == "the change feed went back"
 
 
 def test_a_plan_is_abandoned_where_the_mv_is_rebuilt_anyway(adopt: Any) -> None:
@@ -201,7 +219,7 @@ def execute(
     def execute(staged: Any = None, changed: int = 6, plan: Any = None, **state: Any) -> Any:
         macros.stub(
             "stage_changes",
-            lambda backfill, state, plan, keys: steps.append("stage") or {"count": changed},
+            lambda backfill, state, plan: steps.append("stage") or {"count": changed},
         )
         backfill["staged"] = staged
         counts = macros.call(
@@ -272,13 +290,9 @@ def barrier(
     """Runs one barrier for which p3 is chosen; returns it with what was asked along the way."""
     asked: dict[str, Any] = {}
 
-    def read_upstream(upstream: Any, since: Any) -> dict[str, Any]:
+    def observe_upstream(backfill: Any, state: Any, since: Any) -> dict[str, Any]:
         asked["since"] = since
         return {"version": 17}
-
-    def choose_plan(backfill: Any, state: Any, observed: Any, rebuild: Any) -> Any:
-        backfill["staged"] = {"name": "`s`", "count": 1}
-        return make_plan()
 
     def execute_plan(backfill: Any, state: Any, plan: Any) -> dict[str, int]:
         asked["staged"] = backfill["staged"]
@@ -286,16 +300,26 @@ def barrier(
 
     def commit_barrier(backfill: Any, plan: Any, counts: Any, stage: Any) -> Any:
         asked["committed"] = (plan["plan_id"], counts, stage)
-        return {"epoch": 3}
+        noted = {"changed_row_count": 5, "deleted_row_count": 2}
+        return {"epoch": 3, "committed": noted}
 
-    macros.stub("read_upstream", read_upstream)
-    macros.stub("choose_plan", choose_plan)
+    macros.stub("observe_upstream", observe_upstream)
+    macros.stub("choose_plan", lambda backfill, state, observed, rebuild: make_plan())
     macros.stub("execute_plan", execute_plan)
     macros.stub("commit_barrier", commit_barrier)
+    macros.stub("prepare_creation", lambda backfill: asked["steps"].append("prepare"))
+    macros.stub("finish_creation", lambda backfill, state: asked["steps"].append("finish"))
     macros.stub("adopt_plan", lambda backfill, state, observed, plan, rebuild: plan)
 
     def barrier(standing: str = "p3", **state: Any) -> Any:
-        macros.stub("insert_plan", lambda backfill, plan: {**plan, "plan_id": standing})
+        def plan_barrier(backfill: Any, state: Any, plan: Any) -> Any:
+            asked["steps"].append("plan")
+            is_ours = standing == plan["plan_id"]
+            backfill["staged"] = {"name": "`s`", "count": 1} if is_ours else None
+            return {**plan, "plan_id": standing}
+
+        asked["steps"] = []
+        macros.stub("plan_barrier", plan_barrier)
         return macros.call("run_barrier", backfill, make_state(**state), None), asked
 
     return barrier
@@ -304,8 +328,22 @@ def barrier(
 def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) -> None:
     result, asked = barrier()
 
-    assert result["plan"]["plan_id"] == "p3" and result["state"] == {"epoch": 3}
+    assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
     assert asked["committed"] == ("p3", {"changed": 1}, "`s`")
+
+
+def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
+    """What Iceberg counts is known only then."""
+    assert barrier()[0]["counts"] == {"changed": 5, "deleted": 2}
+
+    macros.stub("execute_plan", lambda backfill, state, plan: {})
+    assert barrier()[0]["counts"] == {}
+
+
+def test_counts_that_the_format_does_not_tell_are_zero(barrier: Any, macros: Macros) -> None:
+    macros.stub("commit_barrier", lambda *_: {"epoch": 3, "committed": {}})
+
+    assert barrier()[0]["counts"] == {"changed": 0, "deleted": 0}
 
 
 def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any) -> None:
@@ -347,17 +385,7 @@ def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, s
     assert barrier(**state)[1]["since"] is None
 
 
-def test_an_mv_is_created_only_once_its_first_plan_was_checked(
-    barrier: Any, macros: Macros, make_plan: Callable[..., Any]
-) -> None:
+def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
     """What is refused leaves nothing behind."""
-    order: list[str] = []
-    macros.stub("choose_plan", lambda *_: order.append("choose") or make_plan(backfill_id="mine"))
-    macros.stub(
-        "create_backfill",
-        lambda backfill, state: order.append("create") or state.update(backfill_id="standing"),
-    )
-    result, _ = barrier(missing=True)
-
-    assert order == ["choose", "create"]
-    assert result["plan"]["backfill_id"] == "standing"
+    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan", "finish"]
+    assert barrier()[1]["steps"] == ["plan"]

@@ -32,6 +32,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "check_key": True,
         "on_query_change": "fail",
         "file_format": "delta",
+        "change_feed": None,
     }
 
 
@@ -62,6 +63,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("on_query_change", "fail", "fail"),
         ("on_query_change", "rebuild", "rebuild"),
         ("file_format", "delta", "delta"),
+        ("file_format", "iceberg", "iceberg"),
     ],
 )
 def test_a_value_is_accepted(read: Any, option: str, value: Any, read_as: Any) -> None:
@@ -109,7 +111,7 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
-        ("file_format", "parquet", 'file_format is "parquet". Set it to delta.'),
+        ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),
     ],
 )
 def test_any_other_value_is_refused_with_what_to_set_instead(

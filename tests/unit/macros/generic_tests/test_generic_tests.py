@@ -16,7 +16,7 @@ from support.macros import Macros
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
     """All three tables exist, and the test runs as a node of its own name."""
-    macros.context["load_relation"] = lambda relation: relation
+    macros.stub("load_table", lambda relation: relation)
     macros.context["model"] = {"name": "backfill_complete_mv"}
     columns = [
         SimpleNamespace(name="k", dtype="bigint"),
@@ -44,7 +44,7 @@ def test_an_mv_is_incomplete_while_a_vnode_is_not_finished_or_a_plan_was_abandon
 def test_a_relation_without_state_is_refused_by_its_own_name(
     macros: Macros, test: str, missing: str
 ) -> None:
-    macros.context["load_relation"] = lambda r: None if r.identifier == missing else r
+    macros.stub("load_table", lambda r: None if r.identifier == missing else r)
 
     assert _refusal(macros, test) == (
         "backfilled_mv mv: lake.mv is not a backfilled_mv, or has never run. Run the model first, "
@@ -106,6 +106,6 @@ def test_rows_are_compared_both_ways_and_counted(difference: Callable[..., str])
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
 def test_nothing_is_asked_while_dbt_parses(macros: Macros, test: str) -> None:
     macros.context["execute"] = False
-    macros.context["load_relation"] = lambda relation: pytest.fail("asked")
+    macros.stub("load_table", lambda relation: pytest.fail("asked"))
 
     assert macros.call(f"test_{test}", macros.relation).strip() == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def check(
         sqlite.executemany("insert into lake.up values (?, ?)", rows)
         total = "(select count(*) from lake.up)"
         sql = macros.call("get_key_check_sql", "select * from lake.up", total, keys, 4, check_key)
-        return json.loads(sqlite.execute(sql).fetchone()[0])
+        return json.loads(sqlite.execute(f"select to_json(({sql}))").fetchone()[0])
 
     return check
 
@@ -81,6 +82,18 @@ def test_an_empty_range_is_counted_as_zero(check: Callable[..., Any], check_key:
         "duplicates": 0,
         "vnode_row_counts": {},
     }
+
+
+def test_what_is_counted_can_be_declared_as_a_variable(
+    macros: Macros, check: Callable[..., Any]
+) -> None:
+    type_ = macros.call("key_check_type")
+
+    assert type_ == (
+        "struct<upstream_row_count: bigint, row_count: bigint, null_keys: bigint, "
+        "duplicates: boolean, vnode_row_counts: map<int, bigint>>"
+    )
+    assert re.findall(r"(\w+): ", type_) == list(check([]))
 
 
 def test_duplicate_keys_are_named_by_their_literals_three_at_most(

@@ -21,45 +21,57 @@ def test_every_vnode_has_not_started(render: Callable[..., str], keys: Any) -> N
 
 
 @pytest.fixture
-def create(macros: Macros, relations: Any, make_plan: Callable[..., Any]) -> Any:
-    """Creates the state of epoch 0; Spark answers with the id that stands in the barriers table."""
-    macros.stub("get_create_mv_sql", lambda mv, columns, backfill_id: f"create mv {backfill_id}")
-
-    def create(standing_id: str) -> Any:
-        macros.results = [[[f'{{"backfill_id": "{standing_id}"}}']]]
-        plan = make_plan(epoch=0, kind="create", backfill_id="b1")
-        return macros.call("create_state", relations, plan, [])
-
-    return create
-
-
-def test_tables_are_created_in_the_order_barriers_progress_mv(macros: Macros, create: Any) -> None:
-    create("b1")
-
-    state, mv = (" ".join(statement.sql.split()) for statement in macros.statements)
-    barriers = state.index("create table if not exists lake.mv__barriers")
-    progress = state.index("create table if not exists lake.mv__progress")
-    assert barriers < progress
-    assert mv.endswith("create mv b1")
+def statements(
+    macros: Macros, render: Callable[..., str], relations: Any, make_plan: Callable[..., Any]
+) -> list[str]:
+    """The statements that create the state of epoch 0 for a run whose id is b1."""
+    macros.stub(
+        "get_create_mv_sql",
+        lambda mv, columns, backfill_id: f"create table if not exists {mv} '{backfill_id}'",
+    )
+    plan = make_plan(epoch=0, kind="create", vnode_row_counts=None)
+    return [
+        part.strip() for part in render("get_create_statements", relations, plan, []).split(";")
+    ]
 
 
-def test_each_step_of_the_creation_can_be_repeated(macros: Macros, create: Any) -> None:
+STANDING = "(select min(backfill_id) from lake.mv__barriers where epoch = 0)"
+
+
+def test_tables_are_created_in_the_order_barriers_progress_mv(statements: list[str]) -> None:
+    barriers, progress, mv, execute, end = statements
+
+    assert barriers.startswith("create table if not exists lake.mv__barriers using delta ")
+    assert progress.startswith("create table if not exists lake.mv__progress using delta ")
+    assert "create table if not exists lake.mv " in mv
+    assert (execute, end) == ("execute immediate create_mv", "")
+
+
+def test_each_step_of_the_creation_can_be_repeated(statements: list[str]) -> None:
     """A run that died may have left any of the tables."""
-    create("b1")
+    sql = " ".join(statements)
 
-    sql = macros.statements[0].sql
-    assert "cast(0 as bigint) as epoch" in sql
-    assert sql.count("create table") == sql.count("create table if not exists") == 2
+    assert sql.count("create table") == sql.count("create table if not exists") == 3
 
 
-def test_the_id_that_stands_already_is_taken_over(macros: Macros, create: Any) -> None:
-    assert create("older") == "older"
+def test_the_first_plan_is_that_of_the_epoch_0(statements: list[str]) -> None:
     assert (
-        "select to_json(named_struct('backfill_id', min(backfill_id))) "
-        "from lake.mv__barriers where epoch = 0;"
-    ) in " ".join(macros.statements[0].sql.split())
-    assert macros.statements[1].sql.strip().endswith("create mv older")
-    assert (
-        "cast((select min(backfill_id) from lake.mv__barriers where epoch = 0) as string)"
-        in macros.statements[0].sql
+        "as select cast(0 as bigint) as epoch, cast('p3' as string) as plan_id, " in statements[0]
+    )
+    assert "cast('create' as string) as kind" in statements[0]
+
+
+def test_the_progress_table_begins_with_every_vnode_at_the_epoch_0(statements: list[str]) -> None:
+    assert "cast(0 as bigint) as epoch" in statements[1]
+    assert statements[1].endswith("from range(0, 4, 1, 1)")
+
+
+def test_the_id_that_stands_already_is_taken_over(statements: list[str]) -> None:
+    """Another run, alive or dead, created the barriers table first."""
+    _, progress, mv, *_ = statements
+
+    assert f"cast({STANDING} as string) as backfill_id" in progress
+    assert mv == (
+        "set create_mv = replace( 'create table if not exists lake.mv \\'b1\\'', 'b1', "
+        f"{STANDING} )"
     )

@@ -15,9 +15,15 @@ TYPES = {
     "kind": "string",
     "reason": "string",
     "upstream": "string",
+    "upstream_kind": "string",
     "upstream_id": "string",
     "upstream_version": "string",
     "upstream_committed_at": "string",
+    "feed": "string",
+    "feed_kind": "string",
+    "feed_id": "string",
+    "feed_version": "string",
+    "feed_committed_at": "string",
     "upstream_row_count": "bigint",
     "range_low": "array<string>",
     "range_high": "array<string>",
@@ -58,8 +64,10 @@ def test_everything_that_executing_a_plan_needs_is_in_its_row(
     macros: Macros, make_plan: Callable[..., Any]
 ) -> None:
     plan = make_plan(
-        reason="why", vnodes=[0, 3], vnode_row_counts={"0": 1, "3": 2}, uses_time_zone=True,
-        last_range=True, next_bounds=[["7", "8"], ["9", "'x'"]],
+        reason="why", vnodes=[0, 3], vnode_row_counts="checked.vnode_row_counts", last_range=True,
+        uses_time_zone=True, feed="lake.changes", feed_kind="iceberg", feed_id="iceberg/3",
+        feed_version="9", feed_committed_at="2024-05-01 09:00:00",
+        next_bounds=[["7", "8"], ["9", "'x'"]],
     )  # fmt: skip
     values = {name: column[1] for name, column in macros.call("plan_columns", plan).items()}
 
@@ -70,15 +78,21 @@ def test_everything_that_executing_a_plan_needs_is_in_its_row(
         "kind": "'advance'",
         "reason": "'why'",
         "upstream": "'lake.up'",
+        "upstream_kind": "'delta'",
         "upstream_id": "'u1'",
         "upstream_version": "'17'",
         "upstream_committed_at": "'2024-05-01 10:00:00.5'",
+        "feed": "'lake.changes'",
+        "feed_kind": "'iceberg'",
+        "feed_id": "'iceberg/3'",
+        "feed_version": "'9'",
+        "feed_committed_at": "'2024-05-01 09:00:00'",
         "upstream_row_count": 100,
         "range_low": "array('1', '2')",
         "range_high": "array('5', '6')",
         "last_range": "true",
         "vnodes": "array(0, 3)",
-        "vnode_row_counts": "map_from_arrays(array(0, 3), array(1, 2))",
+        "vnode_row_counts": "checked.vnode_row_counts",
         "range_row_count": 4,
         "next_bounds": "array(array('7', '8'), array('9', '\\'x\\''))",
         "bounds_complete": "true",
@@ -107,7 +121,7 @@ def test_what_a_plan_does_not_have_is_null(render: Callable[..., str], make_plan
             range_low=None, range_high=None, vnodes=None, vnode_row_counts=None, next_bounds=None,
             range_row_count=None, upstream_version=None, upstream_id=None, last_range=None,
             bounds_complete=None, backfill_rate_limit=None, upstream_row_count=None,
-            upstream_committed_at=None, backfill_mode=None,
+            upstream_committed_at=None, backfill_mode=None, upstream_kind=None,
         ),
     )  # fmt: skip
     values = dict(
@@ -116,13 +130,22 @@ def test_what_a_plan_does_not_have_is_null(render: Callable[..., str], make_plan
     )
 
     assert {name for name, value in values.items() if value == "null"} == {
-        "reason", "upstream_id", "upstream_version", "upstream_committed_at", "upstream_row_count",
+        "reason", "upstream_kind", "upstream_id", "upstream_version", "upstream_committed_at",
+        "feed", "feed_kind", "feed_id", "feed_version", "feed_committed_at", "upstream_row_count",
         "range_low", "range_high", "vnodes", "range_row_count", "time_zone", "backfill_mode",
         "backfill_rate_limit", "committed_at", "changed_row_count", "deleted_row_count",
     }  # fmt: skip
-    assert values["vnode_row_counts"] == "map_from_arrays(array(), array())"
+    assert values["vnode_row_counts"] == "map()"
     assert values["next_bounds"] == "array()"
     assert values["last_range"] == values["bounds_complete"] == "false"
+
+
+def test_what_a_script_counts_is_a_variable_in_the_row(
+    render: Callable[..., str], make_plan: Callable[..., Any]
+) -> None:
+    row = render("get_plan_row_sql", make_plan(range_row_count="checked.row_count"))
+
+    assert "cast(checked.row_count as bigint) as range_row_count" in row
 
 
 def test_a_rate_limit_of_zero_is_not_null(macros: Macros, make_plan: Callable[..., Any]) -> None:

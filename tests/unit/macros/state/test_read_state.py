@@ -19,6 +19,31 @@ def test_the_state_is_read_in_one_statement(macros: Macros, relations: Any) -> N
     assert len(macros.statements) == 1
 
 
+@pytest.mark.parametrize(
+    ("followed", "log"),
+    [
+        ({"upstream": "iceberg"}, "lake.up"),
+        ({"upstream": "delta"}, None),
+        ({"upstream": "delta", "feed": "iceberg"}, "lake.changes"),
+        ({"upstream": "iceberg", "feed": "delta"}, None),
+    ],
+)
+def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
+    macros: Macros, render: Callable[..., str], relations: Any, followed: Any, log: str | None
+) -> None:
+    """One statement less in every barrier, where the kind has a log that can be selected."""
+    macros.stub("iceberg_log_sql", lambda relation: f"(log of {relation.render()})")
+    names = {"upstream": "up", "feed": "changes"}
+    tables = {
+        name: {"relation": relations["mv"].incorporate(path={"identifier": names[name]}), "kind": k}
+        for name, k in followed.items()
+    }
+    sql = render("get_state_sql", {**relations, **tables})
+
+    selected = f" , (log of {log}) as log ))" if log else " ))"
+    assert f"current_timezone() as time_zone{selected} from" in sql.replace("zone,", "zone ,")
+
+
 def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
     render: Callable[..., str], relations: Any
 ) -> None:

@@ -18,8 +18,9 @@ def test_the_state_stands_beside_the_mv(relations: dict[str, Any]) -> None:
 
 
 def test_which_tables_exist_is_told_by_name(macros: Macros, relations: dict[str, Any]) -> None:
-    macros.context["load_relation"] = lambda relation: (
-        relation if relation.identifier != "mv__progress" else None
+    macros.stub(
+        "load_table",
+        lambda relation: relation if relation.identifier != "mv__progress" else None,
     )
 
     existing = macros.call("get_existing_relations", relations)

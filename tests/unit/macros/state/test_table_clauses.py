@@ -45,6 +45,69 @@ def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> Non
     }
 
 
+@pytest.fixture
+def iceberg(macros: Macros) -> None:
+    macros.config["file_format"] = "iceberg"
+
+
+SERIALIZABLE = {
+    "write.merge.isolation-level": "serializable",
+    "write.update.isolation-level": "serializable",
+    "write.delete.isolation-level": "serializable",
+}
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(macros: Macros) -> None:
+    key = [{"name": "k", "upstream": "time hour", "type": "int"}]
+
+    assert macros.call("state_table_properties", key) == {
+        "format-version": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.merge.mode": "copy-on-write",
+        "write.update.mode": "copy-on-write",
+        "write.delete.mode": "copy-on-write",
+        **SERIALIZABLE,
+    }
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
+    assert macros.call("mv_table_properties", ["time hour"], "b1") == {
+        "format-version": "3",
+        "write.merge.distribution-mode": "none",
+        "write.merge.mode": "merge-on-read",
+        "write.update.mode": "merge-on-read",
+        "write.delete.mode": "merge-on-read",
+        **SERIALIZABLE,
+        "dbt_backfill.id": "b1",
+    }
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_a_users_property_in_iceberg_goes_before_ours_but_not_before_exactness(
+    macros: Macros,
+) -> None:
+    macros.config["tblproperties"] = {
+        "format-version": "2",
+        "write.merge.isolation-level": "snapshot",
+        "dbt_backfill.id": "mine",
+    }
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert properties["format-version"] == "2"
+    assert properties["write.merge.isolation-level"] == "serializable"
+    assert properties["dbt_backfill.id"] == "b1"
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_every_table_is_of_the_models_format(
+    render: Callable[..., str], relations: dict[str, Any]
+) -> None:
+    for relation in relations.values():
+        assert render("table_clauses", relation, {"a": "b"}).startswith("using iceberg ")
+
+
 def test_a_users_property_goes_before_ours_by_default(macros: Macros) -> None:
     macros.config["tblproperties"] = {"delta.enableChangeDataFeed": "false", "owner": "me"}
     properties = macros.call("mv_table_properties", ["a"], "b1")

@@ -15,7 +15,9 @@ from support.macros import Macros
 def get(macros: Macros) -> Any:
     """The upstream of a model that depends on `nodes`; `relation` is what the catalog has."""
 
-    def get(nodes: dict[str, dict[str, Any]], **relation: Any) -> dict[str, Any]:
+    def get(
+        nodes: dict[str, dict[str, Any]], change_feed: Any = None, **relation: Any
+    ) -> dict[str, Any]:
         macros.context["model"] = {
             "name": "mv",
             "depends_on": SimpleNamespace(nodes=list(nodes)),
@@ -27,7 +29,7 @@ def get(macros: Macros) -> Any:
         known = {"schema": "lake", "identifier": "up", "type": "table", "is_delta": True}
         found = SparkRelation.create(**{**known, **relation}) if relation != {"is": None} else None
         macros.context["adapter"].get_relation = lambda database, schema, identifier: found
-        return macros.call("get_upstream")
+        return macros.call("get_upstream", change_feed)
 
     return get
 
@@ -70,7 +72,7 @@ def test_a_query_that_does_not_read_one_upstream_is_refused(
 def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
     with refused(
         "its upstream up is an ephemeral model, which has no versions. Materialize up as a Delta "
-        "table."
+        "or Iceberg table."
     ):
         get({"model.p.up": {**MODEL, "config": {"materialized": "ephemeral"}}})
 
@@ -86,40 +88,67 @@ def test_a_view_is_refused(get: Any, refused: Any) -> None:
 
 
 def test_a_table_without_versions_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up is not a Delta table. "):
-        get({"model.p.up": MODEL}, is_delta=False)
+    with refused("its upstream lake.up is neither a Delta nor an Iceberg table. "):
+        get({"model.p.up": MODEL}, is_delta=False, information="Provider: parquet")
 
 
-def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(macros: Macros, up: Any) -> None:
-    upstream = {"relation": up, "kind": "delta"}
+def test_an_iceberg_table_can_be_followed(get: Any) -> None:
+    upstream = get({"model.p.up": MODEL}, is_delta=False, is_iceberg=True)
 
-    assert macros.call("get_upstream_read", upstream, "7") == "lake.up version as of 7"
-    assert "table_changes('lake.up', 8, 9)" in macros.call("get_upstream_changes", upstream, "7", 9)
+    assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up", "iceberg")
 
 
-@pytest.mark.parametrize(
-    ("known", "provider", "is_delta"),
-    [
-        ({"is_delta": True, "information": "Provider: delta"}, None, True),
-        ({"is_delta": True}, None, True),
-        ({"is_delta": False, "information": "Provider: parquet"}, None, False),
-        ({}, "delta", True),
-        ({}, "parquet", False),
-    ],
-)
-def test_spark_is_asked_for_the_format_of_a_table_that_was_built_in_the_same_invocation(
-    macros: Macros, known: dict[str, Any], provider: str | None, is_delta: bool
+def test_the_upstream_may_be_a_table_of_another_catalog(get: Any, macros: Macros) -> None:
+    macros.results = [[["lake", "up_v2", False, "Type: MANAGED\nProvider: iceberg\n"]]]
+    upstream = get({"source.p.raw.up": {**SOURCE, "schema": "prod.lake"}}, **{"is": None})
+
+    assert (upstream["relation"].render(), upstream["kind"]) == ("prod.lake.up_v2", "iceberg")
+
+
+CHANGES = {"name": "changes", "schema": "raw", "unique_id": "source.p.raw.changes"}
+
+
+def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> None:
+    nodes = {"model.p.up": MODEL, "source.p.raw.changes": CHANGES}
+
+    assert get(nodes, change_feed={"node": CHANGES})["relation"].render() == "lake.up"
+    with refused("its query reads up, changes. "):
+        get(nodes)
+
+
+# -- the protocol -----------------------------------------------------------------------------
+
+QUESTIONS: dict[str, tuple[list[Any], str]] = {
+    "read_upstream": (["since", "log"], "read_upstream"),
+    "check_upstream_feed": (["observed"], "check_feed"),
+    "get_upstream_read": (["7"], "upstream_read"),
+    "get_upstream_changes": (["observed", "7", "9", "keys"], "upstream_changes"),
+    "find_upstream_gap": (["observed", "committed"], "upstream_gap"),
+    "continues_upstream": (["observed", "committed"], "continues_upstream"),
+    "is_upstream_readable": (["observed", "7", "u1"], "upstream_readable"),
+}
+OF_THE_RELATION = ["read_upstream", "get_upstream_read"]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(
+    macros: Macros, up: Any, question: str, kind: str
 ) -> None:
-    """dbt's cache has it as its materialization returned it, without what Spark says of it."""
-    relation = SparkRelation.create(schema="lake", identifier="up", type="table", **known)
-    macros.results = [[["id", "bigint", None], ["Provider", provider, ""], ["Owner", "me", ""]]]
+    arguments, macro = QUESTIONS[question]
+    asked: list[Any] = []
+    macros.stub(f"{kind}_{macro}", lambda *given: asked.append(list(given)) or "answer")
+    answer = macros.call(question, {"relation": up, "kind": kind}, *arguments)
 
-    assert macros.call("is_delta", relation) is is_delta
-    assert len(macros.statements) == (provider is not None)
+    assert asked == [[up, *arguments] if question in OF_THE_RELATION else arguments]
+    assert answer == "answer" or question == "check_upstream_feed"
 
 
-def test_a_table_that_spark_tells_no_format_of_is_not_a_delta_table(macros: Macros) -> None:
-    relation = SparkRelation.create(schema="lake", identifier="up", type="table")
-    macros.results = [[["id", "bigint", None]]]
+@pytest.mark.parametrize(("kind", "has_log"), [("delta", False), ("iceberg", True)])
+def test_a_log_that_can_be_selected_is_one_of_its_kind(
+    macros: Macros, up: Any, kind: str, has_log: bool
+) -> None:
+    log = macros.call("get_upstream_log_sql", {"relation": up, "kind": kind})
 
-    assert macros.call("is_delta", relation) is False
+    assert (log is not None) is has_log
+    assert not has_log or log == macros.call("iceberg_log_sql", up)

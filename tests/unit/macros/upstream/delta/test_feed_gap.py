@@ -46,8 +46,8 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
-    def gap(table: Table, since: int = 4, id: str = "u1") -> str | None:
-        committed = {"upstream_version": str(since), "upstream_id": id}
+    def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
+        committed = {"upstream_version": str(since), "upstream_id": id, "upstream_kind": kind}
         answer = macros.call("delta_upstream_gap", table, committed)
         return answer if isinstance(answer, str) and answer.strip() else None
 
@@ -129,7 +129,7 @@ def test_a_feed_that_is_off_is_refused(
     macros.results = [[{"id": "u1", "properties": {"delta.enableChangeDataFeed": "false"}}]]
     properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
 
-    with refused("its upstream lake.up has no change data feed, "):
+    with refused("lake.up has no change data feed, "):
         gap(_table(_entry(6, "SET TBLPROPERTIES", properties), relation=up))
 
 
@@ -158,6 +158,10 @@ def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
         )
 
 
+def test_a_table_that_was_another_format_is_a_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(), kind="iceberg") == "the upstream is another table than at the last barrier"
+
+
 def test_a_table_that_went_back_is_a_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(), since=9) == "the upstream went back from version 9 to 7"
 
@@ -179,6 +183,18 @@ def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) ->
 
 def test_a_vacuum_that_kept_the_changes_is_no_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(_vacuum(7, 2 * HOUR))) is None
+
+
+@pytest.mark.parametrize(
+    ("since", "id", "continues"),
+    [(4, "u1", True), (7, "u1", True), (8, "u1", False), (4, "u0", False)],
+)
+def test_a_table_continues_unless_it_was_replaced_or_went_back(
+    macros: Macros, since: int, id: str, continues: bool
+) -> None:
+    committed = {"upstream_version": str(since), "upstream_id": id}
+
+    assert macros.call("delta_continues_upstream", _table(), committed) is continues
 
 
 # -- old versions -----------------------------------------------------------------------------

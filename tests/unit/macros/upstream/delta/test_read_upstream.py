@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -61,7 +60,7 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
 
         run, macros._run = macros._run, answer  # type: ignore[method-assign]
         try:
-            return macros.call("delta_read_upstream", up, since)
+            return macros.call("delta_read_upstream", up, since, None)
         finally:
             macros._run = run  # type: ignore[method-assign]
 
@@ -133,30 +132,42 @@ def test_a_committed_epoch_without_a_version_reaches_back_to_nothing(
     assert (observed["id"], observed["complete"]) == ("u2", False)
 
 
+def test_properties_are_told_where_they_were_asked_for(read: Callable[..., Any]) -> None:
+    assert read(3)["properties"] == {"delta.enableChangeDataFeed": "true"}
+    assert "properties" not in read(5, _since(3))
+
+
+@pytest.mark.parametrize("properties", [{"a": "1"}, '{"a":"1"}'])
+def test_properties_may_come_as_a_map_or_as_json(read: Callable[..., Any], properties: Any) -> None:
+    assert read(3, properties=properties)["properties"] == {"a": "1"}
+
+
 @pytest.mark.parametrize(
     "properties", [{}, {"delta.enableChangeDataFeed": "false"}, '{"delta.minReaderVersion":"1"}']
 )
 def test_a_table_without_a_change_data_feed_is_refused_with_the_statement_to_run(
-    read: Callable[..., Any], refused: Any, properties: Any
+    macros: Macros, read: Callable[..., Any], refused: Any, properties: Any
 ) -> None:
     with refused(
-        "its upstream lake.up has no change data feed, so changes could not be followed from its "
-        "version 3 on. Run: ALTER TABLE lake.up SET TBLPROPERTIES "
+        "lake.up has no change data feed, so changes could not be followed from its version 3 on. "
+        "Run: ALTER TABLE lake.up SET TBLPROPERTIES "
         "('delta.enableChangeDataFeed' = 'true'); it counts from the version 4 that this statement "
         "makes."
     ):
-        read(3, properties=properties)
+        macros.call("delta_check_feed", read(3, properties=properties))
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"delta.enableChangeDataFeed": "TRUE"},
-        json.dumps({"delta.enableChangeDataFeed": "true"}),
-    ],
-)
-def test_properties_may_come_as_a_map_or_as_json(read: Callable[..., Any], properties: Any) -> None:
-    assert read(3, properties=properties)["id"] == "u2"
+@pytest.mark.parametrize("value", ["true", "TRUE"])
+def test_a_table_with_a_change_data_feed_is_let_pass(
+    macros: Macros, read: Callable[..., Any], value: str
+) -> None:
+    macros.call("delta_check_feed", read(3, properties={"delta.enableChangeDataFeed": value}))
+
+
+def test_a_table_whose_properties_were_not_asked_for_is_not_checked_again(
+    macros: Macros, read: Callable[..., Any]
+) -> None:
+    macros.call("delta_check_feed", read(5, _since(3)))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Step 2: the plan of the next epoch."""
+"""A plan of the next epoch, before its range is known."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -23,32 +22,6 @@ def model(macros: Macros) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
 
-def test_a_plan_is_inserted_only_if_its_epoch_has_none(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
-) -> None:
-    macros.results = [[[json.dumps({"plan_id": "p3"})]]]
-    macros.call("insert_plan", backfill, make_plan())
-    sql = " ".join(macros.statements[0].sql.split())
-
-    assert (
-        ") as plan on barriers.epoch = plan.epoch and barriers.epoch = 3 "
-        "when not matched then insert *;"
-    ) in sql
-    assert "when matched" not in sql
-
-
-def test_the_plan_that_stands_is_the_one_that_counts(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
-) -> None:
-    """Another run inserted its plan first."""
-    macros.results = [[[json.dumps({"plan_id": "theirs"})]]]
-
-    assert macros.call("insert_plan", backfill, make_plan()) == {"plan_id": "theirs"}
-    assert "select to_json(struct(*)) from lake.mv__barriers where epoch = 3" in (
-        macros.statements[0].sql
-    )
-
-
 def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
     macros: Macros, backfill: Any, make_state: Callable[..., Any]
 ) -> None:
@@ -61,6 +34,7 @@ def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
         "kind": "reset",
         "reason": "full refresh",
         "upstream": "lake.up",
+        "upstream_kind": "delta",
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",
         "query_columns": "k: bigint, shard: int",
@@ -124,3 +98,46 @@ def test_bounds_that_were_found_are_kept_for_the_next_range(
 
     assert (plan["next_bounds"], plan["bounds_complete"]) == ([["7", "8"]], True)
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
+
+
+# -- a change table of the user's own -----------------------------------------------------------
+
+FEED = {"id": "f1", "version": 9, "committed_at": "noon"}
+COMMITTED = {"feed_id": "f0", "feed_version": "7", "feed_committed_at": "dawn"}
+
+
+@pytest.fixture
+def noted(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What a new plan notes of the change table, which is at version 9; committed is 7."""
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    backfill["feed"] = {"relation": relation, "kind": "iceberg"}
+    macros.stub("describe_change_table", lambda feed: "the feed")
+
+    def noted(kind: str = "advance", **state: Any) -> Any:
+        state = make_state(committed=make_plan(epoch=2, **COMMITTED), **state)
+        plan = macros.call("new_plan_at", backfill, state, kind, {**OBSERVED, "feed": FEED}, 18)
+        names = ["feed", "feed_kind", "feed_id", "feed_version", "feed_committed_at"]
+        return tuple(plan[name] for name in names)
+
+    return noted
+
+
+def test_a_plan_notes_how_far_the_change_table_is_read(noted: Callable[..., Any]) -> None:
+    assert noted() == ("the feed", "iceberg", "f1", "9", "noon")
+
+
+def test_a_pinned_snapshot_takes_no_events(noted: Callable[..., Any], options: Any) -> None:
+    options["backfill_mode"] = "snapshot"
+
+    assert noted() == ("the feed", "iceberg", "f0", "7", "dawn")
+    assert noted("reanchor")[3] == noted(upstream_version=None)[3] == noted(finished=True)[3] == "9"
+
+
+def test_a_plan_without_a_change_table_notes_none(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 18)
+
+    assert not [name for name in plan if name.startswith("feed")]

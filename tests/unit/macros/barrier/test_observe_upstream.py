@@ -1,0 +1,155 @@
+"""What the upstream has now, or the change table that is followed in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+NOTED = {"feed": "lake.changes", "feed_kind": "iceberg", "feed_id": "f1", "feed_version": "7"}
+
+
+@pytest.fixture
+def feed(backfill: Any) -> dict[str, Any]:
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    return {"relation": relation, "kind": "iceberg"}
+
+
+# -- observe_upstream ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Callable[..., Any]:
+    """What is observed, and what was asked of which table: (table, since, log), or its check."""
+    asked: list[Any] = []
+
+    def read_upstream(upstream: Any, since: Any, log: Any = None) -> Any:
+        asked.append((upstream["relation"].identifier, since, log))
+        return {"version": len(asked)}
+
+    def check_upstream_feed(upstream: Any, observed: Any) -> None:
+        asked.append(("check", upstream["relation"].identifier, observed["version"]))
+
+    macros.stub("read_upstream", read_upstream)
+    macros.stub("check_upstream_feed", check_upstream_feed)
+
+    def observe(feed: Any = None, since: Any = None, **state: Any) -> Any:
+        backfill["feed"] = feed
+        observed = macros.call("observe_upstream", backfill, make_state(**state), since)
+        assert backfill["observed"] is observed
+        return observed, asked
+
+    return observe
+
+
+def test_the_upstreams_own_feed_is_read_on_from_the_committed_plan(
+    observe: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    observed, asked = observe(since=make_plan(), log=["log"])
+
+    assert observed == {"version": 1}
+    assert asked == [("up", make_plan(), ["log"]), ("check", "up", 1)]
+
+
+def test_a_log_that_was_not_read_with_the_state_is_none(observe: Callable[..., Any]) -> None:
+    assert observe()[1][0] == ("up", None, None)
+
+
+def test_a_change_table_is_read_before_its_upstream(
+    observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any]
+) -> None:
+    """So that the upstream holds every change whose event is read."""
+    since = make_plan(**NOTED)
+    observed, asked = observe(feed, since, log=["log"])
+    noted = {
+        "upstream_kind": "iceberg",
+        "upstream_id": "f1",
+        "upstream_version": "7",
+        "upstream_committed_at": None,
+    }
+
+    assert observed == {"version": 3, "feed": {"version": 1}}
+    assert asked == [("changes", noted, ["log"]), ("check", "changes", 1), ("up", since, None)]
+
+
+# -- find_feed_gap ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gap(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Callable[..., Any]:
+    def gap(feed: Any = None, noted: str | None = None, continues: bool = True) -> Any:
+        backfill["feed"] = feed
+        macros.stub("describe_change_table", lambda feed: "the feed")
+        macros.stub("continues_upstream", lambda upstream, observed, committed: continues)
+        macros.stub("find_upstream_gap", lambda upstream, observed, committed: "of the upstream")
+        macros.stub("find_change_table_gap", lambda feed, observed, committed: f"of {observed}")
+        observed = {"feed": "the change table"}
+        return macros.call("find_feed_gap", backfill, observed, make_plan(feed=noted))
+
+    return gap
+
+
+def test_a_gap_is_one_of_the_feed_that_is_followed(gap: Callable[..., Any], feed: Any) -> None:
+    assert gap() == "of the upstream"
+    assert gap(feed, "the feed") == "of the change table"
+
+
+@pytest.mark.parametrize("noted", [None, "another feed"])
+def test_another_change_table_than_before_is_a_gap(
+    gap: Callable[..., Any], feed: Any, noted: str | None
+) -> None:
+    assert gap(feed, noted) == "change_feed was changed"
+
+
+def test_a_change_table_that_is_not_followed_any_more_is_a_gap(gap: Callable[..., Any]) -> None:
+    """The upstream may have been ahead of its events."""
+    assert gap(None, "the feed") == "change_feed was changed"
+
+
+def test_an_upstream_that_was_replaced_is_a_gap_beside_a_change_table(
+    gap: Callable[..., Any], feed: Any
+) -> None:
+    assert gap(feed, "the feed", continues=False) == (
+        "the upstream was replaced or went back to an earlier version"
+    )
+
+
+# -- get_changes --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changes(
+    macros: Macros,
+    backfill: Any,
+    keys: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+) -> Callable[..., Any]:
+    """What is asked for the changes of a plan, with the table in front."""
+    for macro in ["get_upstream_changes", "get_change_table_events"]:
+        macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
+
+    def changes(feed: Any = None) -> Any:
+        backfill["feed"] = feed
+        backfill["observed"] = {"version": 17, "feed": {"version": 9}}
+        state = make_state(committed=make_plan(**NOTED))
+        return macros.call("get_changes", backfill, state, make_plan(feed_version="9"), keys)
+
+    return changes
+
+
+def test_changes_are_those_of_the_upstream_since_the_committed_version(
+    changes: Callable[..., Any], keys: Any, backfill: Any
+) -> None:
+    asked = changes()
+
+    assert asked == ("up", backfill["observed"], "16", "17", keys)
+
+
+def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
+    changes: Callable[..., Any], feed: Any, keys: Any
+) -> None:
+    assert changes(feed) == ("changes", {"version": 9}, "7", "9", keys)

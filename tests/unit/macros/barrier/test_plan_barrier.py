@@ -1,0 +1,424 @@
+"""Step 2: one script stages, checks, creates and inserts; what does not hold is planned again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+OURS = {"plan_id": "p3", "kind": "advance"}
+THEIRS = {"plan_id": "theirs", "kind": "advance"}
+CHECKED = {"row_count": 9, "null_keys": 0, "duplicates": False, "upstream_row_count": 77}
+STAGED = {"count": 3, "null_keys": 0, "unclear_keys": 0}
+
+
+@pytest.fixture
+def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
+    """A plan of this run with a range, as it is before its rows are counted."""
+
+    def planned(**changes: Any) -> Any:
+        plan = make_plan(range_row_count=None, vnode_row_counts=None, has_range=True)
+        return {"vnodes": None, **plan, **changes}
+
+    return planned
+
+
+# -- the script ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script(
+    macros: Macros,
+    backfill: Any,
+    render: Callable[..., str],
+    make_state: Callable[..., Any],
+    planned: Callable[..., Any],
+) -> Callable[..., str]:
+    """The script of a plan with a range, whose upstream went from version 16 to 17."""
+    backfill["columns"] = [{"name": "k", "type": "bigint"}]
+    macros.stub("get_create_statements", lambda relations, plan, columns: "CREATE;")
+
+    def script(state: dict[str, Any] | None = None, **plan: Any) -> str:
+        return render("get_plan_script", backfill, make_state(**(state or {})), planned(**plan))
+
+    return script
+
+
+UNCHANGED = {"upstream_version": "17"}
+NEW = {"position": None, "upstream_version": None, "missing": True}
+
+
+def _between(sql: str, begin: str, end: str) -> str:
+    assert sql.count(begin) == 1, sql
+    return sql.split(begin)[1].split(end)[0]
+
+
+def _condition(sql: str) -> str:
+    return _between(sql, " if ", " then ").removeprefix("true").removeprefix(" and ")
+
+
+def _if_it_holds(sql: str) -> str:
+    return sql.split(" if ")[1].split(" then ", 1)[1].split(" else ")[0]
+
+
+STAGED_HOLDS = "staged.null_keys = 0 and staged.unclear_keys = 0"
+CHECKED_HOLDS = "checked.null_keys = 0 and not checked.duplicates"
+
+
+def test_a_plan_is_inserted_if_its_changes_and_its_keys_hold(script: Callable[..., str]) -> None:
+    assert _condition(script()) == f"{STAGED_HOLDS} and {CHECKED_HOLDS}"
+
+
+def test_a_plan_without_changes_stages_none(script: Callable[..., str]) -> None:
+    for sql in [script(UNCHANGED), script({"position": None}), script(NEW)]:
+        assert _condition(sql) == CHECKED_HOLDS
+        assert "staged" not in sql and "cache table" not in sql
+
+
+def test_a_plan_without_a_range_checks_no_keys(script: Callable[..., str]) -> None:
+    sql = script(has_range=False)
+
+    assert _condition(sql) == STAGED_HOLDS
+    assert "checked" not in sql
+
+
+def test_a_range_holds_up_to_the_most_rows_that_it_may_have(script: Callable[..., str]) -> None:
+    assert _condition(script(UNCHANGED, most_rows=12)) == (
+        f"{CHECKED_HOLDS} and checked.row_count <= 12"
+    )
+
+
+@pytest.mark.parametrize("kind", ["reset", "reanchor"])
+def test_only_an_advance_has_changes(script: Callable[..., str], kind: str) -> None:
+    assert "staged" not in script(kind=kind)
+
+
+def test_a_reset_holds_in_any_case(script: Callable[..., str]) -> None:
+    sql = script(kind="reset", has_range=False)
+
+    assert _condition(sql) == ""
+    assert "declare" not in sql
+
+
+def test_a_reanchor_checks_the_keys_of_the_whole_prefix(script: Callable[..., str]) -> None:
+    sql = script(kind="reanchor", has_range=False)
+    checked = _between(sql, "set checked = (", " if ")
+
+    assert _condition(sql) == CHECKED_HOLDS
+    assert "from lake.up version as of 17 as source where (source.`id` <= 1 and " in checked
+    assert " or (source.`id` is null or source.`shard` is null)" in checked
+
+
+def test_the_keys_of_a_range_are_checked_together_with_null_ones(
+    script: Callable[..., str],
+) -> None:
+    checked = _between(script(UNCHANGED), "set checked = (", " if ")
+
+    assert "from lake.up version as of 17 as source where ((source.`id` >= 1 and " in checked
+    assert ") or (source.`id` is null or source.`shard` is null)" in checked
+    assert "'upstream_row_count', (select count(*) from lake.up version as of 17)" in checked
+
+
+@pytest.mark.parametrize(
+    ("check_key", "plan", "is_checked"),
+    [(True, {}, True), (False, {}, False), (True, {"keys_are_unique": True}, False)],
+)
+def test_keys_are_compared_unless_the_user_or_this_run_knows_them_to_be_unique(
+    script: Callable[..., str], options: Any, check_key: bool, plan: Any, is_checked: bool
+) -> None:
+    options["check_key"] = check_key
+
+    assert ("group by hash" in script(UNCHANGED, **plan)) is is_checked
+
+
+def test_variables_are_declared_with_their_types_before_anything_else(
+    macros: Macros, script: Callable[..., str]
+) -> None:
+    """Spark wants them at the beginning of a script."""
+    staged, checked = macros.call("stage_summary_type"), macros.call("key_check_type")
+
+    assert script().startswith(
+        f"begin declare staged {staged}; declare checked {checked}; create or replace temporary "
+    )
+    assert script(NEW).startswith(
+        f"begin declare checked {checked}; declare create_mv string; set checked = ("
+    )
+
+
+def test_changes_are_staged_before_keys_are_checked(
+    script: Callable[..., str], macros: Macros, backfill: Any, planned: Callable[..., Any]
+) -> None:
+    sql = script()
+    name = macros.call("get_stage_name", backfill, planned())
+
+    steps = [f"temporary view {name} as", f"; cache table {name}; set staged = (", "set checked ="]
+    places = [sql.index(step) for step in steps]
+    assert places == sorted(places)
+    assert places[-1] < sql.index(" if ")
+
+
+def test_the_result_is_the_plan_that_stands_with_what_was_found(script: Callable[..., str]) -> None:
+    sql = script()
+
+    assert _if_it_holds(sql).endswith(
+        "select to_json(struct(staged, checked, plan)) "
+        "from (select struct(*) as plan from lake.mv__barriers where epoch = 3);"
+    )
+    assert sql.endswith(" else select to_json(struct(staged, checked)); end if; end")
+    assert "to_json(struct(checked, plan))" in script(UNCHANGED)
+
+
+def test_a_first_plan_is_inserted_with_the_creation_of_the_tables(
+    script: Callable[..., str],
+) -> None:
+    """What is refused leaves nothing behind."""
+    assert _if_it_holds(script(NEW)).startswith("CREATE; merge into ")
+    assert "CREATE" not in script()
+
+
+# -- the insert ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def insert(
+    render: Callable[..., str],
+    backfill: Any,
+    make_state: Callable[..., Any],
+    planned: Callable[..., Any],
+) -> Callable[..., str]:
+    def insert(missing: bool = False, counted: bool = True, **plan: Any) -> str:
+        state = make_state(missing=missing or None)
+        return render("get_insert_plan_sql", backfill, state, planned(**plan), counted)
+
+    return insert
+
+
+def test_a_plan_is_inserted_only_if_its_epoch_has_none(insert: Callable[..., str]) -> None:
+    sql = insert()
+
+    assert sql.startswith(
+        "merge into lake.mv__barriers as barriers using ( select cast(3 as bigint) as epoch, "
+    )
+    assert sql.endswith(
+        ") as plan on barriers.epoch = plan.epoch and barriers.epoch = 3 "
+        "when not matched then insert *"
+    )
+    assert "when matched" not in sql
+
+
+def test_two_inserts_into_iceberg_conflict_too(insert: Callable[..., str], macros: Macros) -> None:
+    """They do only if the MERGE has a matched clause, which changes nothing."""
+    macros.config["file_format"] = "iceberg"
+
+    assert insert().endswith(
+        "when matched then update set plan_id = barriers.plan_id when not matched then insert *"
+    )
+
+
+def test_an_advance_notes_what_the_script_counted(insert: Callable[..., str]) -> None:
+    sql = insert()
+
+    assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
+    assert "cast(checked.row_count as bigint) as range_row_count" in sql
+    assert "cast(checked.vnode_row_counts as map<int, bigint>) as vnode_row_counts" in sql
+
+
+def test_a_reanchor_reads_no_range(insert: Callable[..., str]) -> None:
+    sql = insert(kind="reanchor")
+
+    assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
+    assert "cast(null as bigint) as range_row_count" in sql
+    assert "checked.row_count" not in sql and "checked.vnode_row_counts" not in sql
+
+
+def test_a_plan_that_counted_nothing_keeps_the_last_count(insert: Callable[..., str]) -> None:
+    sql = insert(counted=False)
+
+    assert "cast(100 as bigint) as upstream_row_count" in sql
+    assert "checked" not in sql
+
+
+def test_a_first_plan_has_the_id_that_stands(insert: Callable[..., str]) -> None:
+    """Another run created the tables, with its id."""
+    assert (
+        "using ( select mine.* except (backfill_id), created.backfill_id from (select "
+        "min(backfill_id) as backfill_id from lake.mv__barriers where epoch = 0) as created "
+        "cross join ( select cast(3 as bigint) as epoch, "
+    ) in insert(missing=True)
+
+
+def test_a_plan_in_memory_is_not_changed_by_its_insert(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], planned: Callable[..., Any]
+) -> None:
+    """It may have to be planned again."""
+    plan = planned()
+    macros.call("get_insert_plan_sql", backfill, make_state(), plan, True)
+
+    assert plan == planned()
+
+
+# -- what becomes of its result -----------------------------------------------------------------
+
+
+@pytest.fixture
+def plan_barrier(
+    macros: Macros,
+    backfill: Any,
+    make_state: Callable[..., Any],
+    planned: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Plans p3; returns the plan that stands, and the scripts, which have the given results.
+
+    `duplicates` are the keys that are then found to stand twice.
+    """
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+
+    def plan_barrier(
+        *results: Any, plan: Any = None, duplicates: Any = None, **state: Any
+    ) -> tuple[Any, list[str]]:
+        answers = [[[json.dumps(result)]] for result in results]
+        if duplicates is not None:
+            answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
+        macros.results = list(answers)
+        made = planned(**(plan or {}))
+        stands = macros.call("plan_barrier", backfill, make_state(**state), made)
+        scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
+        return stands, [sql for sql in scripts if ": plan the barrier 3 */ begin " in sql]
+
+    return plan_barrier
+
+
+def test_the_plan_of_this_run_stands_with_what_it_staged(
+    plan_barrier: Callable[..., Any], backfill: Any
+) -> None:
+    result = {"plan": OURS, "staged": STAGED, "checked": CHECKED}
+    stands, scripts = plan_barrier(result)
+
+    assert stands == OURS
+    assert len(scripts) == 1
+    assert backfill["staged"]["count"] == 3
+    assert f"cache table {backfill['staged']['name']};" in scripts[0]
+
+
+def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
+    plan_barrier: Callable[..., Any], backfill: Any
+) -> None:
+    stands, scripts = plan_barrier({"plan": THEIRS, "staged": STAGED, "checked": CHECKED})
+
+    assert stands == THEIRS
+    assert len(scripts) == 1
+    assert backfill["staged"] is None
+
+
+def test_a_plan_without_changes_stands_without_a_stage(
+    plan_barrier: Callable[..., Any], backfill: Any
+) -> None:
+    backfill["staged"] = {"name": "`older`"}
+    plan_barrier({"plan": OURS, "checked": CHECKED}, upstream_version="17")
+
+    assert backfill["staged"] is None
+
+
+@pytest.fixture
+def bounds(macros: Macros) -> list[Any]:
+    """The bounds that passes over the keys find; each is taken by one pass."""
+    found: list[Any] = []
+    macros.stub(
+        "plan_bounds",
+        lambda backfill, state, plan: plan.update(range_high=found.pop(0), last_range=False),
+    )
+    return found
+
+
+MANY = {"checked": {**CHECKED, "row_count": 13}}
+
+
+def test_bounds_are_found_again_where_too_many_rows_came_into_the_range(
+    plan_barrier: Callable[..., Any], bounds: list[Any]
+) -> None:
+    bounds.append(["3", "3"])
+    stands, scripts = plan_barrier(MANY, {"plan": OURS, "checked": CHECKED}, plan={"most_rows": 12})
+
+    assert stands == OURS and bounds == []
+    assert [sql.count("array('5', '6')") for sql in scripts] == [1, 0]
+    assert [sql.count("array('3', '3')") for sql in scripts] == [0, 1]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="most_rows stays in the plan; the fourth pass in vain leaves no plan at all"
+)
+def test_bounds_that_were_just_found_are_not_found_again(
+    plan_barrier: Callable[..., Any], bounds: list[Any]
+) -> None:
+    """A sample may be off; the next pass would be as well."""
+    bounds.append(["3", "3"])
+    _, scripts = plan_barrier(MANY, {"plan": OURS}, plan={"most_rows": 12})
+
+    assert ["checked.row_count <= 12" in sql for sql in scripts] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "staged", [{**STAGED, "null_keys": 1}, {**STAGED, "unclear_keys": 1}], ids=["null", "unclear"]
+)
+def test_changes_without_one_last_state_per_key_are_a_reanchor(
+    plan_barrier: Callable[..., Any], backfill: Any, staged: Any
+) -> None:
+    """Whatever else is wrong: a re-anchor checks its own keys."""
+    stands, scripts = plan_barrier(
+        {"staged": staged, "checked": {**CHECKED, "duplicates": True}},
+        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+    )
+
+    assert stands["kind"] == "reanchor"
+    assert "cast('reanchor' as string) as kind" in scripts[1]
+    assert "'the feed has 1 keys that are null or stood twice in the upstream'" in scripts[1]
+    assert "cast('17' as string) as upstream_version" in scripts[1]
+    assert "staged" not in scripts[1]
+    assert backfill["staged"] is None
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (2, "2 rows with a null")])
+def test_null_keys_are_refused(
+    plan_barrier: Callable[..., Any], refused: Any, count: int, rows: str
+) -> None:
+    with refused(
+        f"lake.up has {rows} in id, shard, in version 17. Give these rows a key or delete them; a "
+        "primary key is never null."
+    ):
+        plan_barrier({"checked": {**CHECKED, "null_keys": count}})
+
+
+DUPLICATES = {"checked": {**CHECKED, "duplicates": True}}
+
+
+def test_duplicate_keys_are_refused_with_examples(
+    plan_barrier: Callable[..., Any], refused: Any
+) -> None:
+    with refused(
+        "the key id, shard is not unique in lake.up, in version 17; it stands twice with (1L, 2), "
+        "(3L, 4). Delete the duplicates, or name in unique_key the columns that are unique."
+    ):
+        plan_barrier(DUPLICATES, duplicates=[["1L", "2"], ["3L", "4"]])
+
+
+def test_two_keys_with_one_hash_are_not_duplicates(plan_barrier: Callable[..., Any]) -> None:
+    """The keys are not compared by their hashes again."""
+    stands, scripts = plan_barrier(DUPLICATES, {"plan": OURS, "checked": CHECKED}, duplicates=[])
+
+    assert stands == OURS
+    assert ["group by hash" in sql for sql in scripts] == [True, False]
+
+
+def test_duplicates_are_looked_for_where_the_plan_reads(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], planned: Callable[..., Any]
+) -> None:
+    macros.call("refuse_keys", backfill, make_state(), planned(), DUPLICATES["checked"])
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert "from (select * from lake.up version as of 17 as source where ((source.`id` >= 1" in sql
+    assert sql.endswith("having count(*) > 1 limit 3 )")

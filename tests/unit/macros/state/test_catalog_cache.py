@@ -1,0 +1,98 @@
+"""An Iceberg catalog that caches its tables would hide what another run committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+
+from support.macros import Macros
+
+CACHE = "spark.sql.catalog.{}.cache-enabled"
+
+
+@pytest.fixture
+def check(macros: Macros, backfill: Any, options: Any) -> Any:
+    def check(file_format: str = "iceberg", schema: str = "lake", **settings: str) -> None:
+        options["file_format"] = file_format
+        backfill["mv"] = backfill["mv"].incorporate(path={"schema": schema})
+        catalogs = {CACHE.format(name): value for name, value in settings.items()}
+        default = catalogs.pop(CACHE.format("default"), None)
+        if default:
+            catalogs["spark.sql.defaultCatalog"] = default
+        macros.results = [[["spark.master", "local"], *map(list, catalogs.items())]]
+        macros.call("check_catalog_cache", backfill)
+
+    return check
+
+
+@pytest.mark.parametrize("value", ["false", "FALSE"])
+def test_a_catalog_without_a_cache_is_let_pass(macros: Macros, check: Any, value: str) -> None:
+    check(spark_catalog=value)
+
+    assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"spark_catalog": "true"}, {"other": "false"}])
+def test_a_catalog_that_caches_as_it_does_by_default_is_refused(
+    check: Any, refused: Any, settings: dict[str, str]
+) -> None:
+    with refused(
+        "the Iceberg catalog spark_catalog of lake.mv caches tables, so a run would not see what "
+        "another one committed. Set spark.sql.catalog.spark_catalog.cache-enabled to false where "
+        "the catalog is configured (server_side_parameters, or the Spark server)."
+    ):
+        check(**settings)
+
+
+def test_the_sessions_default_catalog_is_the_one_that_counts(check: Any, refused: Any) -> None:
+    check(default="prod", prod="false")
+    with refused("the Iceberg catalog prod of lake.mv caches tables, "):
+        check(default="prod", spark_catalog="false")
+
+
+def test_the_catalog_of_a_three_part_name_is_the_one_that_counts(check: Any, refused: Any) -> None:
+    check(schema="prod.lake", prod="false")
+    with refused("the Iceberg catalog prod of prod.lake.mv caches tables, "):
+        check(schema="prod.lake", spark_catalog="false", default="spark_catalog")
+
+
+@pytest.fixture
+def follow(backfill: Any) -> Any:
+    """Follows an upstream and a change table of the given kinds, each of a catalog of its own."""
+
+    def follow(upstream: str, feed: str | None) -> None:
+        for name, kind in {"upstream": upstream, "feed": feed}.items():
+            relation = SparkRelation.create(schema=f"{name}.lake", identifier="t")
+            backfill[name] = {"relation": relation, "kind": kind} if kind else None
+
+    return follow
+
+
+@pytest.mark.parametrize("caches", ["upstream", "feed"])
+def test_an_upstream_behind_its_change_table_is_refused_too(
+    check: Any, follow: Any, refused: Any, caches: str
+) -> None:
+    settings = {"upstream": "false", "feed": "false"}
+    follow("iceberg", "iceberg")
+    check("delta", **settings)
+    with refused(f"the Iceberg catalog {caches} of {caches}.lake.t caches tables, "):
+        check("delta", **{**settings, caches: "true"})
+
+
+@pytest.mark.parametrize("tables", [("delta", "delta"), ("iceberg", None)])
+def test_other_tables_may_come_from_a_cache(
+    macros: Macros, check: Any, follow: Any, tables: tuple[str, str | None]
+) -> None:
+    """An upstream alone is just followed later."""
+    follow(*tables)
+    check("delta")
+
+    assert macros.statements == []
+
+
+def test_delta_has_no_such_cache(macros: Macros, check: Any) -> None:
+    check(file_format="delta")
+
+    assert macros.statements == []

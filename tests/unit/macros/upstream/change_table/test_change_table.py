@@ -1,0 +1,283 @@
+"""A change table of the user's own, followed in place of the upstream's own feed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+
+from support.macros import Macros
+
+NODE = {"name": "changes", "schema": "raw", "identifier": "orders_changes"}
+OPTION = {
+    "node": NODE,
+    "operation": "op",
+    "sequence": ["file", "pos"],
+    "deletes": ["d"],
+    "before_images": ["ub"],
+}
+
+
+@pytest.fixture
+def feed(up: Any) -> dict[str, Any]:
+    relation = SparkRelation.create(schema="raw", identifier="orders_changes")
+    return {
+        **OPTION,
+        "relation": relation,
+        "kind": "delta",
+        "upstream": up,
+        "columns": ["id", "shard"],
+    }
+
+
+# -- get_change_table ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def get(macros: Macros, up: Any) -> Callable[..., Any]:
+    """The change table; `known` is what the catalog has of it."""
+
+    def get(known: dict[str, Any] | None) -> Any:
+        found = None if known is None else SparkRelation.create(
+            schema="raw", identifier="orders_changes", **known
+        )  # fmt: skip
+        macros.stub("load_table", lambda relation: found)
+        return macros.call("get_change_table", OPTION, up)
+
+    return get
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_change_table_is_followed_as_any_upstream(get: Any, up: Any, kind: str) -> None:
+    feed = get({"type": "table", f"is_{kind}": True})
+
+    assert (feed["relation"].render(), feed["kind"]) == ("raw.orders_changes", kind)
+    assert (feed["upstream"], feed["columns"]) == (up, None)
+    assert {name: feed[name] for name in OPTION if name != "node"} == {
+        name: value for name, value in OPTION.items() if name != "node"
+    }
+
+
+@pytest.mark.parametrize(
+    ("known", "fact"),
+    [
+        (None, "does not exist"),
+        ({"type": "view"}, "is neither a Delta nor an Iceberg table"),
+        ({"type": "table", "information": "Provider: csv"}, "is neither a Delta nor an Iceberg "),
+    ],
+)
+def test_a_change_table_that_cannot_be_followed_is_refused(
+    get: Any, refused: Any, known: Any, fact: str
+) -> None:
+    with refused(f"its change_feed raw.orders_changes {fact}"):
+        get(known)
+
+
+# -- what a plan notes of it --------------------------------------------------------------------
+
+NOTED = {
+    "feed": "raw.orders_changes",
+    "feed_kind": "delta",
+    "feed_id": "f1",
+    "feed_version": "7",
+    "feed_committed_at": "noon",
+}
+
+
+def test_a_plan_notes_the_change_table_as_it_notes_the_upstream(
+    macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    assert macros.call("get_feed_of_plan", make_plan(**NOTED)) == {
+        "upstream_kind": "delta",
+        "upstream_id": "f1",
+        "upstream_version": "7",
+        "upstream_committed_at": "noon",
+    }
+
+
+def test_a_plan_may_note_no_change_table(macros: Macros, make_plan: Callable[..., Any]) -> None:
+    assert macros.call("get_feed_of_plan", make_plan()) is None
+    assert macros.call("get_feed_of_plan", None) is None
+
+
+def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
+    described = {
+        macros.call("describe_change_table", {**feed, **change})
+        for change in [{}, {"operation": "o"}, {"sequence": ["pos"]}, {"deletes": ["d", "t"]}]
+    }
+
+    assert len(described) == 4
+    assert "raw.orders_changes (op, file, pos, d)" in described
+
+
+@pytest.fixture
+def gap(macros: Macros, feed: Any, make_plan: Callable[..., Any]) -> Callable[..., Any]:
+    """The gap of a change table since its version 7."""
+
+    def gap(found: str | None = None, readable: bool = True) -> Any:
+        macros.stub("find_upstream_gap", lambda feed, observed, since: found)
+        macros.stub("is_upstream_readable", lambda feed, observed, version, id: readable)
+        return macros.call("find_change_table_gap", feed, {}, make_plan(**NOTED))
+
+    return gap
+
+
+def test_events_are_read_on_from_the_committed_ones(gap: Callable[..., Any]) -> None:
+    assert gap() is None
+
+
+def test_a_gap_of_the_change_table_is_told_as_such(gap: Callable[..., Any]) -> None:
+    assert gap("the upstream went back from version 7 to 3") == (
+        "the change feed went back from version 7 to 3"
+    )
+
+
+def test_a_version_that_late_events_are_compared_with_has_to_be_readable(
+    gap: Callable[..., Any],
+) -> None:
+    assert gap(readable=False) == "the version 7 of the change feed can no longer be read"
+
+
+# -- its events -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def events(macros: Macros, feed: Any, keys: Any) -> Any:
+    asked: list[Any] = []
+
+    def upstream_changes(*given: Any) -> Any:
+        asked.append(given)
+        return {"setup": "call s", "events": "select * from added"}
+
+    macros.stub("delta_upstream_changes", upstream_changes)
+    changes = macros.call("get_change_table_events", feed, "observed", "7", "9", keys)
+    assert asked == [("observed", "7", "9", None)]
+    return {**changes, "events": " ".join(changes["events"].split())}
+
+
+def test_the_rows_that_were_added_are_the_events(events: Any) -> None:
+    assert events["setup"] == "call s"
+    assert "from ( select * from added ) where __bf_is_upsert )" in events["events"]
+
+
+def test_an_event_may_stand_twice(events: Any) -> None:
+    assert events["may_repeat"] is True
+
+
+def test_an_event_has_the_upstreams_columns_and_its_place_in_the_sequence(events: Any) -> None:
+    assert events["events"].startswith(
+        "with events as ( select `id`, `shard`, struct(`file`, `pos`) as __bf_version, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_upsert"),
+    [("d", 0), ("D", 0), ("ub", 0), ("c", 1), ("U", 1), (None, 1), (1, 1)],
+)
+def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
+    events: Any, sqlite: Any, operation: Any, is_upsert: int
+) -> None:
+    expression = events["events"].split("as __bf_version, ")[1].split(" as __bf_is_upsert")[0]
+    sql = f"select {expression} from (select ? as op)".replace("as string", "as text")
+
+    assert sqlite.execute(sql, (operation,)).fetchone() == (is_upsert,)
+
+
+# (file, pos, id): read before, and added since.
+BEFORE = [(1, 1, "a"), (1, 2, "a"), (1, 3, "b"), (1, 4, "c")]
+ADDED = [
+    (1, 1, "a"),  # late, and told already
+    (1, 2, "a"),  # once more
+    (1, 3, "c"),  # late, after a later one of its key
+    (1, 3, "n"),  # late, but the first of its key
+    (1, 4, "b"),  # late, but the latest of its key
+    (1, 4, "c"),  # the very last one, once more
+    (1, 5, "a"),
+    (2, 1, "m"),
+]
+
+
+def test_a_late_event_counts_only_if_none_of_its_key_was_later(events: Any, sqlite: Any) -> None:
+    """On one column of the sequence, which SQLite can compare."""
+    sql = events["events"]
+    begin = sql.index("), before as")
+    sql = sql[begin:].replace("left semi join late using (`id`, `shard`)",
+                              "where (id, shard) in (select id, shard from late)")  # fmt: skip
+    sql = sql.replace("struct(`file`, `pos`)", "file * 10 + pos")
+    sql = sql.replace("raw.orders_changes version as of 7", "before_rows")
+    for name, rows in {"before_rows": BEFORE, "added": ADDED}.items():
+        sqlite.execute(f"create table {name} (file, pos, id, shard)")
+        sqlite.executemany(f"insert into {name} values (?, ?, ?, 0)", rows)
+    found = sqlite.execute(
+        f"with events as (select *, file * 10 + pos as __bf_version from added {sql}"
+    ).fetchall()
+
+    assert sorted(row[:3] for row in found) == [
+        (1, 3, "n"),
+        (1, 4, "b"),
+        (1, 5, "a"),
+        (2, 1, "m"),
+    ]
+
+
+# -- its columns ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def columns(macros: Macros, feed: Any, up: Any) -> Callable[..., Any]:
+    """The columns of an upstream with `id bigint, Shard int`, for a change table with `types`."""
+
+    def columns(**types: str) -> Any:
+        tables = {up: {"id": "bigint", "Shard": "int"}, feed["relation"]: types}
+        macros.context["adapter"].get_columns_in_relation = lambda relation: [
+            SimpleNamespace(name=name, dtype=type_) for name, type_ in tables[relation].items()
+        ]
+        feed["columns"] = None
+        return macros.call("get_feed_columns", feed)
+
+    return columns
+
+
+OWN = {"op": "string", "file": "string", "pos": "bigint"}
+
+
+def test_the_upstreams_columns_are_taken_by_its_names(
+    macros: Macros, columns: Callable[..., Any], feed: Any
+) -> None:
+    assert columns(ID="bigint", shard="int", extra="int", **OWN) == ["id", "Shard"]
+
+    macros.context["adapter"].get_columns_in_relation = lambda _: pytest.fail("asked again")
+    assert macros.call("get_feed_columns", feed) == ["id", "Shard"]
+
+
+@pytest.mark.parametrize(
+    ("types", "fact"),
+    [
+        ({"id": "bigint"}, "has no column Shard, and its upstream lake.up has it as int"),
+        (
+            {"id": "string", "shard": "int"},
+            "has id as string, and its upstream lake.up has it as bigint",
+        ),
+    ],
+)
+def test_a_change_table_without_a_column_of_the_upstream_is_refused(
+    columns: Callable[..., Any], refused: Any, types: dict[str, str], fact: str
+) -> None:
+    with refused(f"its change_feed raw.orders_changes {fact}. Give the change table the columns"):
+        columns(**types, **OWN)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_column_of_the_option_that_does_not_exist_is_refused_with_those_that_do(
+    columns: Callable[..., Any], refused: Any, name: str
+) -> None:
+    types = {"id": "bigint", "shard": "int", **OWN}
+    del types[name]
+    with refused(
+        f"its change_feed raw.orders_changes has no column '{name}'. Name in operation and "
+        f"sequence columns that it has: {', '.join(types)}."
+    ):
+        columns(**types)

@@ -1,0 +1,149 @@
+"""Whether the changes of an Iceberg table, and its old snapshots, can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+def _table(version: int = 15, id: str = "iceberg/3", **delete_files: int) -> dict[str, Any]:
+    """The ancestors are 11 to 15; 10 has expired, and 99 is a snapshot of another branch."""
+    log = [
+        {"version": v, "operation": "overwrite", "delete_files": delete_files.get(f"v{v}", 0)}
+        for v in range(version, 10, -1)
+    ]
+    return {"version": version, "id": id, "log": log, "snapshots": [11, 12, 13, 14, 15, 99]}
+
+
+@pytest.fixture
+def gap(macros: Macros) -> Callable[..., str | None]:
+    def gap(table: Any, since: int = 12, id: str = "iceberg/3", kind: str = "iceberg") -> Any:
+        committed = {"upstream_version": str(since), "upstream_id": id, "upstream_kind": kind}
+        answer = macros.call("iceberg_upstream_gap", table, committed)
+        return answer if isinstance(answer, str) and answer.strip() else None
+
+    return gap
+
+
+def test_the_changes_since_an_ancestor_can_be_told(gap: Callable[..., Any]) -> None:
+    assert gap(_table()) is None
+
+
+@pytest.mark.parametrize("since", [12, 15])
+def test_a_table_that_was_another_format_is_a_gap(gap: Callable[..., Any], since: int) -> None:
+    assert gap(_table(), since=since, kind="delta") == (
+        "the upstream is another table than at the last barrier"
+    )
+
+
+def test_a_snapshot_that_is_gone_is_a_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(), since=10) == (
+        "the snapshot 10 of the upstream has expired, or the upstream was replaced"
+    )
+
+
+def test_a_snapshot_that_is_no_ancestor_is_a_gap(gap: Callable[..., Any]) -> None:
+    """Row lineage would show nothing."""
+    for table, since in [(_table(), 99), (_table(version=13), 14)]:
+        assert gap(table, since=since) == (
+            f"the upstream was rolled back or replaced since its snapshot {since}"
+        )
+
+
+def test_an_upgrade_of_the_format_is_a_gap(gap: Callable[..., Any]) -> None:
+    """The rows before it have no row ids."""
+    assert gap(_table(), id="iceberg/2") == "the upstream was upgraded to format 3"
+
+
+def test_nothing_new_is_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(), since=15, id="iceberg/2") is None
+    assert gap(_table(id="iceberg/2", v15=1), since=15, id="iceberg/2") is None
+
+
+def test_a_table_that_had_no_snapshot_has_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(), since=0, id="iceberg/2") is None
+
+
+@pytest.mark.parametrize("version", [13, 14, 15])
+def test_delete_files_of_format_2_are_a_gap(gap: Callable[..., Any], version: int) -> None:
+    table = _table(id="iceberg/2", **{f"v{version}": 3})
+
+    assert gap(table, id="iceberg/2") == (
+        f"the snapshot {version} of the upstream has delete files"
+    )
+
+
+def test_delete_files_up_to_the_committed_snapshot_are_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(id="iceberg/2", v11=1, v12=1), id="iceberg/2") is None
+
+
+def test_delete_files_of_format_3_are_no_gap(gap: Callable[..., Any]) -> None:
+    assert gap(_table(v13=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("since", "kind", "continues"),
+    [
+        (12, "iceberg", True),
+        (15, "iceberg", True),
+        (0, "iceberg", True),
+        (10, "iceberg", False),  # expired
+        (99, "iceberg", False),  # rolled back
+        (12, "delta", False),
+        (0, "delta", False),
+    ],
+)
+def test_a_table_continues_from_its_ancestors(
+    macros: Macros, since: int, kind: str, continues: bool
+) -> None:
+    committed = {"upstream_version": str(since), "upstream_kind": kind}
+
+    assert macros.call("iceberg_continues_upstream", _table(), committed) is continues
+
+
+# -- old snapshots ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "upstream_id", "is_readable"),
+    [
+        ("15", "iceberg/3", True),
+        ("11", "iceberg/3", True),
+        (99, "iceberg/3", True),  # of another branch, or rolled back
+        ("10", "iceberg/3", False),
+        ("0", "iceberg/3", True),  # no rows are always read
+        ("12", "iceberg/2", True),  # the format was upgraded since
+        ("12", "d1", False),  # a version of a Delta table
+        ("0", "d1", False),
+    ],
+)
+def test_a_snapshot_can_be_read_until_it_expires(
+    macros: Macros, version: Any, upstream_id: str, is_readable: bool
+) -> None:
+    readable = macros.call("iceberg_upstream_readable", _table(), version, upstream_id)
+
+    assert readable is is_readable
+
+
+# -- between two snapshots ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("from_version", "to_version", "between"),
+    [
+        (12, 15, [15, 14, 13]),
+        ("12", "14", [14, 13]),
+        (15, 15, []),
+        (10, 12, [12, 11]),
+    ],
+)
+def test_snapshots_between_two_begin_after_the_first(
+    macros: Macros, from_version: Any, to_version: Any, between: list[int]
+) -> None:
+    found = macros.call("iceberg_snapshots_between", _table(), from_version, to_version)
+
+    assert [snapshot["version"] for snapshot in found] == between

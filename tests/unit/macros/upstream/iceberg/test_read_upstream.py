@@ -1,0 +1,227 @@
+"""The current snapshot of an Iceberg table and its ancestors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+def _snapshot(version: int, parent: int | None, **columns: Any) -> dict[str, Any]:
+    """As the log gives it: what is null is absent."""
+    snapshot = {
+        "version": version,
+        "committed_at": f"2024-05-01 10:{version}:00",
+        "operation": "append",
+        "delete_files": 0,
+        "is_main": False,
+        **({"parent": parent} if parent else {}),
+    }
+    return {**snapshot, **columns}
+
+
+# 11 has expired; 13 was rolled back; 15 is of another branch.
+LOG = [
+    _snapshot(15, 14),
+    _snapshot(12, 11),
+    _snapshot(14, 12, is_main=True),
+    _snapshot(13, 12),
+]
+
+
+@pytest.fixture
+def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
+    def read(since: Any = None, log: Any = LOG, **properties: str) -> dict[str, Any]:
+        named = {name.replace("_", "-"): value for name, value in properties.items()}
+        macros.results = [list(map(list, named.items()))]
+        return macros.call("iceberg_read_upstream", up, since, log)
+
+    return read
+
+
+def _since(version: int, id: str = "iceberg/3", kind: str = "iceberg") -> dict[str, Any]:
+    """The committed plan that read this snapshot."""
+    return {"upstream_version": str(version), "upstream_id": id, "upstream_kind": kind}
+
+
+def test_the_current_version_is_the_snapshot_of_the_main_branch(read: Callable[..., Any]) -> None:
+    observed = read()
+
+    assert (observed["version"], observed["committed_at"]) == (14, "2024-05-01 10:14:00")
+
+
+def test_the_log_is_the_current_snapshot_and_its_ancestors_that_have_not_expired(
+    read: Callable[..., Any],
+) -> None:
+    observed = read()
+
+    assert [snapshot["version"] for snapshot in observed["log"]] == [14, 12]
+    assert sorted(observed["snapshots"]) == [12, 13, 14, 15]
+
+
+def test_a_table_without_a_snapshot_has_the_version_0(read: Callable[..., Any]) -> None:
+    observed = read(log=[])
+
+    assert (observed["version"], observed["committed_at"]) == (0, None)
+    assert observed["log"] == observed["snapshots"] == []
+
+
+def test_a_log_that_was_read_with_the_state_spares_a_statement(
+    macros: Macros, read: Callable[..., Any]
+) -> None:
+    read(_since(12))
+    assert macros.statements == []
+
+
+def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any) -> None:
+    macros.results = [[[json.dumps(LOG)]]]
+    observed = macros.call("iceberg_read_upstream", up, _since(12), None)
+
+    assert observed["version"] == 14
+    (statement,) = macros.statements
+    assert "select to_json(" in statement.sql and "from lake.up.snapshots as snapshots" in (
+        statement.sql
+    )
+
+
+def test_the_log_has_all_snapshots_and_tells_the_main_one(
+    render: Callable[..., str], up: Any
+) -> None:
+    sql = render("iceberg_log_sql", up)
+
+    assert sql.startswith(
+        "( select coalesce(collect_list(struct( snapshots.snapshot_id as version,"
+    )
+    assert "main.name is not null as is_main )), array())" in sql
+    assert (
+        "left join (select * from lake.up.refs where name = 'main') as main "
+        "on main.snapshot_id = snapshots.snapshot_id"
+    ) in sql
+    assert (
+        "cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files"
+        in sql
+    )
+
+
+# -- the format -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        _since(12),
+        _since(13),  # rolled back
+        _since(14),
+        _since(14, "iceberg/2"),  # nothing happened since
+    ],
+)
+def test_the_format_is_known_where_it_cannot_have_changed(
+    macros: Macros, read: Callable[..., Any], since: Any
+) -> None:
+    observed = read(since)
+
+    assert observed["id"] == since["upstream_id"]
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        None,
+        {"kind": "reset", "epoch": 4},
+        _since(12, "iceberg/2"),  # it may have been upgraded
+        _since(11),  # expired, or of another table of that name
+        _since(14, "d1", "delta"),
+    ],
+    ids=["first", "reset", "format 2", "gone", "delta"],
+)
+def test_the_format_is_asked_for_where_it_may_have_changed(
+    macros: Macros, read: Callable[..., Any], since: Any
+) -> None:
+    observed = read(since, format_version="3")
+
+    assert (observed["id"], observed["properties"]) == ("iceberg/3", {"format-version": "3"})
+    assert len(macros.statements) == 1
+
+
+def test_a_table_that_tells_no_format_has_format_2(read: Callable[..., Any]) -> None:
+    assert read(owner="me")["id"] == "iceberg/2"
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def check(macros: Macros, up: Any) -> Callable[..., None]:
+    def check(version: int, properties: Any = None, delete_files: int = 0, log: Any = None) -> None:
+        upstream = {
+            "relation": up,
+            "id": f"iceberg/{version}",
+            "properties": {} if properties is None else properties,
+            "log": [_snapshot(14, 12, delete_files=delete_files)] if log is None else log,
+        }
+        macros.call("iceberg_check_feed", upstream)
+
+    return check
+
+
+MERGED = {"write.delete.mode": "merge-on-read", "write.merge.mode": "merge-on-read"}
+UPGRADE = "Upgrade it: ALTER TABLE lake.up SET TBLPROPERTIES ('format-version' = '3')"
+
+
+def test_a_table_of_format_3_is_followed_however_it_is_written(check: Callable[..., None]) -> None:
+    check(3, MERGED, delete_files=4)
+
+
+def test_a_table_of_format_2_is_followed_if_it_copies_on_write(check: Callable[..., None]) -> None:
+    check(2)
+    check(2, {"write.delete.mode": "copy-on-write"})
+    check(2, log=[])
+
+
+def test_a_table_of_format_1_is_refused(check: Callable[..., None], refused: Any) -> None:
+    with refused(
+        f"lake.up is an Iceberg table of format 1, which tells no changes of rows. {UPGRADE}."
+    ):
+        check(1)
+
+
+def test_a_table_of_format_2_that_is_merged_on_read_is_refused_with_the_statements_to_run(
+    check: Callable[..., None], refused: Any
+) -> None:
+    with refused(
+        "lake.up is an Iceberg table of format 2 that is merged on read, so its "
+        f"changes cannot be read. {UPGRADE}; or let it copy on write: ALTER TABLE lake.up SET "
+        "TBLPROPERTIES ('write.delete.mode' = 'copy-on-write', 'write.merge.mode' = "
+        "'copy-on-write')."
+    ):
+        check(2, {**MERGED, "write.update.mode": "copy-on-write"})
+
+
+@pytest.mark.parametrize("mode", ["write.delete.mode", "write.update.mode", "write.merge.mode"])
+def test_each_way_to_merge_on_read_is_refused(
+    check: Callable[..., None], refused: Any, mode: str
+) -> None:
+    with refused("lake.up is an Iceberg table of format 2 that is merged on read"):
+        check(2, {mode: "merge-on-read"})
+
+
+def test_a_table_of_format_2_that_still_has_delete_files_is_refused(
+    check: Callable[..., None], refused: Any
+) -> None:
+    with refused(
+        "lake.up is an Iceberg table of format 2 with 4 delete files, so its changes "
+        f"cannot be read. {UPGRADE}; or rewrite its data files, with the option "
+        "'delete-file-threshold' = '1'."
+    ):
+        check(2, delete_files=4)
+
+
+def test_a_table_whose_properties_were_not_asked_for_is_not_checked_again(
+    macros: Macros, up: Any
+) -> None:
+    macros.call("iceberg_check_feed", {"relation": up, "id": "iceberg/1", "log": []})
