@@ -7,7 +7,8 @@
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'key', 'query_columns', 'uses_time_zone': of the query, known once it was explained or read from the last plan,
       'explained': whether this run has explained it,
-      'committed': the plan of the committed epoch
+      'committed': the plan of the committed epoch,
+      'stages': the views of staged changes that the barrier has made, dropped with its commit
     }
 -#}
 {% macro get_backfill(mv, sql) %}
@@ -28,6 +29,7 @@
         'uses_time_zone': false,
         'explained': false,
         'committed': none,
+        'stages': [],
     }) -%}
     {{ return(backfill) }}
 {% endmacro %}

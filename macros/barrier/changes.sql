@@ -19,6 +19,7 @@
     {%- endset -%}
     {%- set staged = dbt_backfill.run_json('stage the changes', sql)[0] -%}
     {%- do staged.update({'name': dbt_backfill.get_stage_name(backfill, plan)}) -%}
+    {%- do backfill.stages.append(staged.name) -%}
     {{ return(staged) }}
 {% endmacro %}
 

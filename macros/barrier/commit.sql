@@ -4,9 +4,8 @@
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
-      stage (string or none): the view of staged changes, dropped with it.
 -#}
-{% macro commit_barrier(backfill, plan, counts={}, stage=none) %}
+{% macro commit_barrier(backfill, plan, counts={}) %}
     {%- set sql -%}
         begin
             {{ dbt_backfill.get_commit_sql(backfill, plan) }};
@@ -20,9 +19,9 @@
                 committed_at = current_timestamp(),
                 changed_row_count = committed.changed,
                 deleted_row_count = committed.deleted;
-            {%- if stage %}
+            {%- for stage in backfill.stages %}
             drop view if exists {{ stage }};
-            {%- endif %}
+            {%- endfor %}
             {{ dbt_backfill.get_state_sql(backfill) }};
         end
     {%- endset -%}

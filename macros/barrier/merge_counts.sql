@@ -5,7 +5,8 @@
     the newest, or, where the barrier's range was merged after it, the one before.
 -#}
 {% macro get_merge_counts(backfill, plan, result) %}
-    {%- if result and 'num_deleted_rows' in result.column_names -%}
+    {%- if dbt_backfill.get_file_format() == 'delta' -%}
+        {%- if not result or 'num_deleted_rows' not in result.column_names -%} {{ return({'changed': 0, 'deleted': 0}) }} {%- endif -%}
         {{ return({
             'changed': (result[0]['num_updated_rows'] + result[0]['num_inserted_rows']) | int,
             'deleted': result[0]['num_deleted_rows'] | int,

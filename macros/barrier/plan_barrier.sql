@@ -10,6 +10,7 @@
     {%- set attempt = namespace(plan=plan, stands=none) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
     {%- for _ in range(4) if attempt.stands is none -%}
+        {%- set planned = attempt.plan -%}
         {%- set result = dbt_backfill.run_json(
             'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan)
         )[0] -%}
@@ -24,19 +25,21 @@
             {%- do attempt.plan.update({'keys_are_unique': true}) -%}
         {%- else -%}
             {%- do dbt_backfill.plan_bounds(backfill, state, attempt.plan) -%}
+            {%- do attempt.plan.pop('most_rows', none) -%}
         {%- endif -%}
-        {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, attempt, result)}) -%}
+        {%- if result.get('staged') -%} {%- do backfill.stages.append(dbt_backfill.get_stage_name(backfill, planned)) -%} {%- endif -%}
+        {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, planned, attempt.stands, result)}) -%}
     {%- endfor -%}
     {{ return(attempt.stands) }}
 {% endmacro %}
 
 
 {#- What the script staged, with its name; none if there was nothing or another run's plan stands. -#}
-{% macro _own_stage(backfill, attempt, result) %}
-    {%- if not result.get('staged') or attempt.stands is none or attempt.stands.plan_id != attempt.plan.plan_id -%}
+{% macro _own_stage(backfill, planned, stands, result) %}
+    {%- if not result.get('staged') or stands is none or stands.plan_id != planned.plan_id -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- do result.staged.update({'name': dbt_backfill.get_stage_name(backfill, attempt.plan)}) -%}
+    {%- do result.staged.update({'name': dbt_backfill.get_stage_name(backfill, planned)}) -%}
     {{ return(result.staged) }}
 {% endmacro %}
 

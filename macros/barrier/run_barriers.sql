@@ -50,7 +50,7 @@
 
 {#- One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do. -#}
 {% macro run_barrier(backfill, state, rebuild) %}
-    {%- do backfill.update({'staged': none, 'committed': state.committed}) -%}
+    {%- do backfill.update({'staged': none, 'stages': [], 'committed': state.committed}) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, since) -%}
@@ -65,8 +65,7 @@
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
-    {%- set stage = backfill.staged.name if backfill.staged else none -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, stage) -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
     {%- if counts -%}
         {%- set counts = {
             'changed': committed.committed.get('changed_row_count') or 0,

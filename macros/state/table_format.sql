@@ -7,7 +7,7 @@
         {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
     {%- endif -%}
     {%- set sql = 'show table extended in ' ~ relation.schema ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
-    {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) -%}
+    {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) if row[1] | lower == relation.identifier | lower -%}
         {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
     {%- endfor -%}
     {{ return(none) }}

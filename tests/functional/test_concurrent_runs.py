@@ -28,12 +28,12 @@ pytestmark = [
 
 def start(project: Project, *names: str) -> subprocess.Popen[str]:
     """`dbt run` of these models in a process of its own."""
+    target = project.root / f"target_{'_'.join(names)}_{os.urandom(4).hex()}"
     place = ["--project-dir", project.root, "--profiles-dir", project.root]
-    logs = ["--log-path", project.root / f"logs_{'_'.join(names)}", "--target-path"]
-    command = [Path(sys.executable).parent / "dbt", "--no-use-colors", "run", *place, *logs]
+    command = [Path(sys.executable).parent / "dbt", "--no-use-colors", "run", *place]
+    paths = ["--target-path", target, "--log-path", target / "logs"]
     return subprocess.Popen(
-        [*map(str, command), str(project.root / f"target_{os.urandom(4).hex()}")]
-        + ["--select", *names],
+        [*map(str, [*command, *paths]), "--select", *names],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -63,6 +63,7 @@ def test_different_mvs_of_one_upstream_do_not_get_in_each_others_way(project: Pr
         assert_equal_to(project, name, "select id, upper(name) from {schema}.numbers")
 
 
+@pytest.mark.plugin
 def test_two_runs_of_one_mv_leave_it_exact_and_say_at_most_that_another_went_on(
     project: Project,
 ) -> None:

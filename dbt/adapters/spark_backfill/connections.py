@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from dbt.adapters.spark_backfill.errors import (
     SparkStatementError,
     get_error_text,
     get_shown_text,
+    get_step,
+    is_conflict,
     silence_error_log,
 )
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     import agate
 
 logger = AdapterLogger("SparkBackfill")
+
+CONFLICT_WAITS = (1.0, 5.0, 15.0)
+"""Seconds before a statement that lost a conflict is sent again."""
 
 
 @dataclass
@@ -69,6 +75,19 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
 
         A `session` query only runs when its rows are fetched, which dbt does outside of
         `exception_handler`; the user would see "Unhandled error" and a Java stack.
+
+        A statement of a barrier that lost a conflict, against maintenance or another run, is sent
+        again: each of them is harmless when it runs twice. If it was another run that won, the
+        statement's fence then says so.
         """
-        with self.exception_handler(sql):
-            return super().execute(sql, auto_begin=auto_begin, fetch=fetch, limit=limit)
+        for wait in (*CONFLICT_WAITS, None):
+            try:
+                with self.exception_handler(sql):
+                    return super().execute(sql, auto_begin=auto_begin, fetch=fetch, limit=limit)
+            except SparkStatementError as error:
+                step = get_step(sql)
+                if wait is None or step is None or not is_conflict(error):
+                    raise
+                logger.info(f"{step}: another commit came between; again in {wait:.0f} s")
+                time.sleep(wait)
+        raise AssertionError("unreachable")

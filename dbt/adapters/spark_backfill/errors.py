@@ -22,6 +22,18 @@ CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 JAVA_PACKAGE = re.compile(r"\A(?:[a-z][\w$]*\.)+(?=[A-Z])")
 
 
+STEP = re.compile(r"/\* (\S+: [^*{}]+?) \*/")
+"""The comment in front of a statement of ours: the MV and what the statement does."""
+
+CONFLICT = re.compile(
+    r"DELTA_CONCURRENT|Concurrent(?:Append|DeleteRead|DeleteDelete|Write|Transaction)Exception"
+    r"|MetadataChangedException|ProtocolChangedException"
+    r"|Found conflicting|Found new conflicting|CommitFailedException|Cannot commit"
+    r"|missing data files|Commit conflict|has been updated by another process"
+)
+"""What Delta and Iceberg say when another commit came between; nothing was written then."""
+
+
 class SparkStatementError(DbtDatabaseError):
     """A failed statement, with a text that is fit to be shown."""
 
@@ -37,6 +49,18 @@ def get_error_text(error: BaseException) -> str:
     status = getattr(error.args[0], "status", None) if error.args else None
     text = getattr(status, "errorMessage", None) or str(error)
     return str(text) or type(error).__name__
+
+
+def get_step(sql: str) -> str | None:
+    """What a statement of the materialization does; None for any other statement."""
+    found = STEP.search(sql)
+    return found.group(1) if found else None
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether a statement failed because another commit came between."""
+    text = get_error_text(error.__cause__) if error.__cause__ else str(error)
+    return CONFLICT.search(text) is not None
 
 
 def is_analysis_error(error: BaseException, text: str) -> bool:

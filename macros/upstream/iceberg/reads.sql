@@ -36,7 +36,7 @@
 
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys, deletes) -%}
     {%- set sequence -%}
-        (select max(sequence_number) from {{ relation.render() }}.entries version as of {{ from_version }})
+        (select coalesce(max(sequence_number), 0) from {{ relation.render() }}.entries version as of {{ from_version }})
     {%- endset -%}
     {%- set columns = dbt_backfill.upstream_columns(keys or []) -%}
     select *, 1 as __bf_version, true as __bf_is_upsert
@@ -61,7 +61,7 @@
 
 {#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
 {% macro _iceberg_changelog_call(relation, from_version, to_version, name) -%}
-    {%- set catalog = relation.schema.rsplit('.', 1)[0] ~ '.' if '.' in relation.schema else '' -%}
+    {%- set catalog = relation.schema.split('.')[0] ~ '.' if '.' in relation.schema else '' -%}
     call {{ catalog }}system.create_changelog_view(
         table => {{ dbt_backfill.string_literal(relation.render()) }},
         changelog_view => '{{ name }}',
