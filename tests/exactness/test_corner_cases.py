@@ -104,6 +104,7 @@ def test_an_empty_upstream_is_finished_at_once_and_followed_from_then_on(project
     finish(project, mv)
 
 
+@pytest.mark.every_profile
 def test_keys_swapped_by_one_update(project: Project) -> None:
     upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6, 7, 8, 9))
     project.run()
@@ -117,6 +118,7 @@ def test_keys_swapped_by_one_update(project: Project) -> None:
     finish(project, mv)
 
 
+@pytest.mark.every_profile
 def test_several_changes_of_one_key_in_one_barrier(project: Project) -> None:
     upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6))
     project.run()
@@ -137,6 +139,7 @@ def test_several_changes_of_one_key_in_one_barrier(project: Project) -> None:
     finish(project, mv)
 
 
+@pytest.mark.every_profile
 def test_deleted_and_inserted_by_one_commit(project: Project) -> None:
     """An overwrite deletes and inserts a key in one version: the insert wins."""
     upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6))
@@ -165,6 +168,7 @@ def test_updates_move_rows_into_and_out_of_the_filter(project: Project) -> None:
     finish(project, mv)
 
 
+@pytest.mark.every_profile
 def test_an_upstream_that_is_emptied_midway(project: Project) -> None:
     upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6, 7))
     project.run()
@@ -233,6 +237,7 @@ def test_inserted_and_deleted_between_two_barriers(project: Project) -> None:
     finish(project, mv)
 
 
+@pytest.mark.every_profile
 def test_an_mv_of_an_mv_is_exact_for_every_version_of_the_first(project: Project) -> None:
     upstream, first = follow(project, numbered(*range(1, 10)), positive(SCHEMA))
     between = Upstream(
@@ -271,6 +276,7 @@ def test_an_mv_of_an_mv_is_exact_for_every_version_of_the_first(project: Project
     second.check()
 
 
+@pytest.mark.every_profile
 def test_a_full_refresh_in_the_middle_of_a_backfill(project: Project) -> None:
     upstream, mv = follow(project, numbered(*range(1, 10)))
     project.run()

@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from exactness.conftest import summary
@@ -36,6 +37,7 @@ _numbers = itertools.count(1)
     report_multiple_bugs=False,
 )
 @given(history=histories())
+@pytest.mark.every_profile
 def test_every_version_is_exact(new_project: Callable[[], Project], history: History) -> None:
     played = Player(new_project(), history, f"h{next(_numbers)}").play()
     summary.add(played)

@@ -274,7 +274,12 @@ def column_types(project: Project, table: str) -> dict[str, str]:
 
 
 @pytest.mark.every_profile
-def test_a_foreign_table_in_the_place_of_the_mv_is_refused(project: Project) -> None:
+def test_a_foreign_table_in_the_place_of_the_mv_is_refused(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    if project.file_format == "iceberg":
+        reason = "Iceberg's CREATE OR REPLACE keeps the properties, dbt_backfill.id among them"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     kind = project.file_format
     project.sql(f"create or replace table {{schema}}.retyped using {kind} as select 1 as id")
 
