@@ -7,6 +7,10 @@ INSTALLED := $(VENV)/.installed
 # Slow suites last, so that a broken macro shows within seconds.
 SUITES := tests/unit tests/functional tests/exactness
 
+# The other profiles run what depends on the connection or the format, and fewer random histories.
+OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
+OTHER_HISTORIES ?= 3
+
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
 PORT ?= 10000
 LAKE ?= example_project/.lake
@@ -20,6 +24,8 @@ help:
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make test       what CI runs: lint and all tests'
+	@echo 'make test-session-iceberg, test-thrift-delta, test-thrift-iceberg'
+	@echo '                what of that depends on the connection or the table format'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make lint       ruff, ruff format, mypy'
 	@echo 'make format     let ruff repair what it can'
@@ -44,8 +50,18 @@ thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \
 		--port '$(PORT)' --lake '$(LAKE)' --format '$(FORMAT)' --metastore '$(METASTORE)'
 
+# Two profiles at a time: Spark plans these small statements on one core. Each prints when it has ended.
 test: lint java
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target \
+		test-session-delta $(OTHER_PROFILES:%=test-%)
+
+.PHONY: test-session-delta $(OTHER_PROFILES:%=test-%)
+test-session-delta: $(INSTALLED) java
 	$(BIN)/python -m pytest $(SUITES)
+
+$(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
+	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
+		$(BIN)/python -m pytest tests/functional tests/exactness --profile $*
 
 test-fast: lint
 	$(BIN)/python -m pytest tests/unit

@@ -1,0 +1,65 @@
+"""TPC-H lineitem as an upstream: 6,001,215 rows of 16 columns at scale 1, ordered by key."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "example_project"))
+
+from support.formats import FORMATS
+from support.lake import SessionLake
+from support.profiles import PROFILES
+from support.project import Project, RunResult, install_package
+
+KEY = ["l_orderkey", "l_linenumber"]
+
+REAL_WORK = {
+    "spark.driver.memory": "4g",
+    # What the tests switch off.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
+    """A project on a lake of its own, whose plain table names mean tables of this format."""
+    directory = Path(tempfile.mkdtemp(prefix="lineitem"))
+    for name in ("lake", "project"):
+        (directory / name).mkdir()
+    profile = PROFILES[f"session-{file_format}"]
+    lake = SessionLake(directory / "lake", profile, {**REAL_WORK, **settings})
+    return Project(
+        root=directory / "project",
+        lake=lake,
+        schema="bench",
+        adapter="spark",
+        packages=install_package(directory / "dbt_packages"),
+    )
+
+
+def load_lineitem(project: Project, scale: float) -> int:
+    """Generate lineitem as a table that can be followed, in 24 files; returns its rows."""
+    generate = Path(sys.executable).parent / "tpchgen-cli"
+    command = [generate, "parquet", "-s", str(scale), f"--output-dir={project.root}"]
+    subprocess.run([*command, "--tables=lineitem"], check=True, capture_output=True)
+    followable = FORMATS[project.file_format].followable
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in followable.items())
+    project.sql(
+        f"create table {{schema}}.lineitem using {project.file_format} "
+        f"tblproperties ({properties}) "
+        "as select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
+        f"from parquet.`{project.root}/lineitem.parquet`"
+    )
+    return int(project.value("select count(*) from {schema}.lineitem"))
+
+
+def statements_of_ours(result: RunResult) -> list[str]:
+    """The names of the statements that the materialization sent, in order."""
+    return [s.split("/* ")[2].split(" */")[0] for s in result.statements if s.count("/* ") > 1]
