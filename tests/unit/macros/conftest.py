@@ -183,6 +183,7 @@ def backfill(
         "explained": True,
         "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
         "staged": None,
+        "stages": [],
     }
 
 

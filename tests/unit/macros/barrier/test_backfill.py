@@ -74,6 +74,7 @@ def test_a_backfill_reads_the_query_with_the_upstream_substituted(
     assert backfill["options"] == options
     assert (backfill["explained"], backfill["uses_time_zone"]) == (False, False)
     assert backfill["feed"] is None
+    assert backfill["stages"] == []
 
 
 def test_a_backfill_may_follow_a_change_table_beside_its_upstream(

@@ -168,6 +168,15 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
     assert first == "`lake__mv__changes__3__p3__00000000000000000000000000000000`"
 
 
+def test_every_stage_is_noted_so_that_the_commit_drops_it(
+    stage: Any, backfill: Any, make_state: Callable[..., Any]
+) -> None:
+    backfill["stages"].append("`older`")
+    name = stage(make_state())[0]["name"]
+
+    assert backfill["stages"] == ["`older`", name]
+
+
 @pytest.fixture
 def merge(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
     def merge(**staged: Any) -> str:

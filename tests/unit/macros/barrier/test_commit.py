@@ -269,9 +269,21 @@ def test_counts_are_zero_where_nothing_was_merged(macros: Macros, commit_barrier
     assert "0 as changed, 0 as deleted" in sql
 
 
-def test_staged_changes_are_dropped_with_the_commit(macros: Macros, commit_barrier: Any) -> None:
-    commit_barrier(3, "p3", stage="`stage`")
+def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
+    macros: Macros, commit_barrier: Any, backfill: Any
+) -> None:
+    """Also that of a plan that did not stand: its rows are cached."""
+    backfill["stages"] = ["`first`", "`second`"]
+    commit_barrier(3, "p3")
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert (
+        "deleted_row_count = committed.deleted; "
+        "drop view if exists `first`; drop view if exists `second`; "
+    ) in sql
+
+
+def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: Any) -> None:
     commit_barrier(3, "p3")
 
-    assert "drop view if exists `stage`;" in macros.statements[0].sql
-    assert "drop view" not in macros.statements[1].sql
+    assert "drop view" not in macros.statements[0].sql

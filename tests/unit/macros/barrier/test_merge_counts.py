@@ -32,6 +32,22 @@ def test_delta_returns_the_rows_that_a_merge_wrote(
     assert counts == {"changed": 8, "deleted": 2}
 
 
+# Results that tell no counts.
+RESULTS = pytest.mark.parametrize(
+    "result", [[], None, SimpleNamespace(column_names=("a",))], ids=["no rows", "none", "others"]
+)
+
+
+@RESULTS
+def test_delta_counts_nothing_where_it_returned_nothing(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], result: Any
+) -> None:
+    """A Delta table has no snapshots to ask."""
+    counts = macros.call("get_merge_counts", backfill, make_plan(), result)
+
+    assert counts == {"changed": 0, "deleted": 0}
+
+
 # Of each snapshot of the MV: committed_at and its summary: updated, inserted, deleted.
 SNAPSHOTS = [
     (1, {"updated": 90, "inserted": 90, "deleted": 90}),
@@ -48,7 +64,8 @@ def count(
     make_plan: Callable[..., Any],
     sqlite: sqlite3.Connection,
 ) -> Callable[..., Any]:
-    """What the commit of a plan counts of a MERGE that returned nothing."""
+    """What the commit of a plan counts of a MERGE into an Iceberg table."""
+    macros.config["file_format"] = "iceberg"
 
     def count(result: Any = None, **plan: Any) -> dict[str, int]:
         counts = macros.call("get_merge_counts", backfill, make_plan(**plan), result)
@@ -71,9 +88,7 @@ def count(
     return count
 
 
-@pytest.mark.parametrize(
-    "result", [[], None, SimpleNamespace(column_names=("a",))], ids=["no rows", "none", "others"]
-)
+@RESULTS
 def test_iceberg_notes_them_in_the_snapshot_before_that_of_the_range(
     count: Callable[..., Any], result: Any
 ) -> None:

@@ -298,8 +298,8 @@ def barrier(
         asked["staged"] = backfill["staged"]
         return {"changed": 1}
 
-    def commit_barrier(backfill: Any, plan: Any, counts: Any, stage: Any) -> Any:
-        asked["committed"] = (plan["plan_id"], counts, stage)
+    def commit_barrier(backfill: Any, plan: Any, counts: Any) -> Any:
+        asked["committed"] = (plan["plan_id"], counts, backfill["stages"])
         noted = {"changed_row_count": 5, "deleted_row_count": 2}
         return {"epoch": 3, "committed": noted}
 
@@ -316,6 +316,7 @@ def barrier(
             asked["steps"].append("plan")
             is_ours = standing == plan["plan_id"]
             backfill["staged"] = {"name": "`s`", "count": 1} if is_ours else None
+            backfill["stages"].append("`s`")
             return {**plan, "plan_id": standing}
 
         asked["steps"] = []
@@ -329,7 +330,7 @@ def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) 
     result, asked = barrier()
 
     assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, "`s`")
+    assert asked["committed"] == ("p3", {"changed": 1}, ["`s`"])
 
 
 def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
@@ -347,12 +348,12 @@ def test_counts_that_the_format_does_not_tell_are_zero(barrier: Any, macros: Mac
 
 
 def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any) -> None:
-    """What was staged for its own plan is not used for theirs."""
+    """What was staged for its own plan is not used for theirs, but dropped."""
     result, asked = barrier(standing="theirs")
 
     assert result["plan"]["plan_id"] == "theirs"
     assert asked["staged"] is None
-    assert asked["committed"] == ("theirs", {"changed": 1}, None)
+    assert asked["committed"] == ("theirs", {"changed": 1}, ["`s`"])
 
 
 def test_a_plan_that_stands_is_executed_and_none_is_chosen(
@@ -360,13 +361,13 @@ def test_a_plan_that_stands_is_executed_and_none_is_chosen(
 ) -> None:
     """What was staged in the barrier before is not used for it."""
     macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
-    backfill["staged"] = {"name": "`older`", "count": 1}
+    backfill.update(staged={"name": "`older`", "count": 1}, stages=["`older`"])
     result, asked = barrier(planned=make_plan(plan_id="left"), committed={"plan_id": "p2b"})
 
     assert result["plan"]["plan_id"] == "left"
     assert asked["staged"] is None
     assert backfill["committed"] == {"plan_id": "p2b"}
-    assert asked["committed"] == ("left", {"changed": 1}, None)
+    assert asked["committed"] == ("left", {"changed": 1}, [])
 
 
 def test_there_is_no_barrier_if_there_is_nothing_to_do(barrier: Any, macros: Macros) -> None:

@@ -44,6 +44,16 @@ def test_a_table_of_another_catalog_is_asked_for(
     )
 
 
+def test_a_table_whose_name_only_matches_as_a_pattern_is_another_one(macros: Macros) -> None:
+    """`like` takes `*` and `|` for more than themselves, in any case of letters."""
+    name = SparkRelation.create(schema="prod.lake", identifier="a|up")
+    others = [["lake", other, False, "Type: VIEW\n"] for other in ("a", "up")]
+    macros.results = [others, [*others, ["lake", "A|UP", False, "Type: MANAGED\n"]]]
+
+    assert macros.call("load_table", name) is None
+    assert macros.call("load_table", name).type == "table"
+
+
 def test_a_table_that_another_catalog_does_not_have_is_none(macros: Macros) -> None:
     assert macros.call("load_table", THREE_PARTS) is None
 

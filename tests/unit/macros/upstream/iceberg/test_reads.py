@@ -47,8 +47,9 @@ def changes(macros: Macros, up: Any, keys: Any) -> Callable[..., Any]:
 
 WRITTEN = (
     "select *, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 where "
+    # Without entries there is no number, and then every row was written since.
     "_last_updated_sequence_number > "
-    "(select max(sequence_number) from lake.up.entries version as of 11)"
+    "(select coalesce(max(sequence_number), 0) from lake.up.entries version as of 11)"
 )
 
 
@@ -74,7 +75,8 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
         "left anti join ( "
         "select `id`, `shard`, _row_id as __bf_row_id from lake.up version as of 13 "
         "where _last_updated_sequence_number <= "
-        "(select max(sequence_number) from lake.up.entries version as of 11) ) as kept "
+        "(select coalesce(max(sequence_number), 0) from lake.up.entries version as of 11) "
+        ") as kept "
         "on kept.__bf_row_id = before.__bf_row_id "
         "and kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
@@ -119,11 +121,16 @@ def test_format_2_is_followed_by_icebergs_changelog(changes: Callable[..., Any])
     )
 
 
-def test_the_procedure_is_that_of_the_tables_catalog(changes: Callable[..., Any]) -> None:
-    up = SparkRelation.create(schema="prod.lake", identifier="up")
+@pytest.mark.parametrize("schema", ["prod.lake", "prod.lake.raw"])
+def test_the_procedure_is_that_of_the_tables_catalog(
+    changes: Callable[..., Any], schema: str
+) -> None:
+    """A namespace may have several parts."""
+    up = SparkRelation.create(schema=schema, identifier="up")
     setup, _ = changes(version=2, relation=up)
 
-    assert setup.startswith("call prod.system.create_changelog_view( table => 'prod.lake.up', ")
+    assert setup is not None
+    assert setup.startswith(f"call prod.system.create_changelog_view( table => '{schema}.up', ")
 
 
 def test_the_changelog_of_another_run_is_not_taken_for_ours(

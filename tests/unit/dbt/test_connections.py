@@ -1,0 +1,157 @@
+"""Which statements are sent again, and when no longer."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_backfill import connections
+from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
+from dbt.adapters.spark_backfill.errors import SparkStatementError
+
+OURS = "\n        /* lake.mv: merge the range of the barrier 3 */\n        merge into lake.mv"
+CONFLICT = Exception(
+    "An error occurred while calling o45.sql.\n: io.delta.exceptions.ConcurrentAppendException: "
+    "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] Transaction conflict detected."
+)
+FENCE = Exception(
+    "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run went on. Run again to continue. "
+    "SQLSTATE: P0001"
+)
+LINE = "lake.mv: merge the range of the barrier 3: another commit came between; again in"
+
+
+class _Spark:
+    """A connection and its cursor: every statement fails with the next of `errors`, if any."""
+
+    name = "model.p.mv"
+    transaction_open = True
+    description = (("x",),)
+
+    def __init__(self, fails_at: str) -> None:
+        self.handle = self
+        self.fails_at = fails_at
+        self.errors: list[Exception] = []
+        self.sent: list[str] = []
+
+    def cursor(self) -> _Spark:
+        return self
+
+    def execute(self, sql: str, bindings: object = None) -> None:
+        self.sent.append(sql)
+        self._fail("execute")
+
+    def fetchall(self) -> list[tuple[int]]:
+        self._fail("fetchall")
+        return [(7,)]
+
+    def _fail(self, at: str) -> None:
+        if at == self.fails_at and self.errors:
+            raise self.errors.pop(0)
+
+
+@pytest.fixture(params=["execute", "fetchall"])
+def spark(request: pytest.FixtureRequest) -> _Spark:
+    """A Thrift server fails when a statement is executed, a session when its rows are fetched."""
+    return _Spark(request.param)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited, without waiting."""
+    waits: list[float] = []
+    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=waits.append))
+    return waits
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the user was told."""
+    lines: list[str] = []
+    logger = SimpleNamespace(info=lines.append, debug=lambda _: None)
+    monkeypatch.setattr(connections, "logger", logger)
+    return lines
+
+
+@pytest.fixture
+def execute(
+    spark: _Spark, waits: list[float], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Sends a statement that fails with these errors, one after the other; returns its value."""
+    profile: Any = SimpleNamespace()
+    manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(manager, "get_thread_connection", lambda: spark)
+
+    def execute(*errors: Exception, sql: str = OURS) -> Any:
+        spark.errors = list(errors)
+        _, table = manager.execute(sql, fetch=True)
+        return table.rows[0][0]
+
+    return execute
+
+
+def test_a_statement_that_succeeds_is_sent_once(
+    execute: Callable[..., Any], spark: _Spark, waits: list[float], lines: list[str]
+) -> None:
+    assert execute() == 7
+    assert (spark.sent, waits, lines) == ([OURS], [], [])
+
+
+@pytest.mark.parametrize(("conflicts", "waited"), [(1, [1]), (2, [1, 5]), (3, [1, 5, 15])])
+def test_a_statement_that_lost_a_conflict_is_sent_again_and_says_so(
+    execute: Callable[..., Any],
+    spark: _Spark,
+    waits: list[float],
+    lines: list[str],
+    conflicts: int,
+    waited: list[float],
+) -> None:
+    assert execute(*[CONFLICT] * conflicts) == 7
+    assert spark.sent == [OURS] * (conflicts + 1)
+    assert waits == waited
+    assert lines == [f"{LINE} {seconds} s" for seconds in waited]
+
+
+def test_the_fourth_conflict_is_an_error(
+    execute: Callable[..., Any], spark: _Spark, waits: list[float]
+) -> None:
+    with pytest.raises(SparkStatementError, match="DELTA_CONCURRENT_APPEND"):
+        execute(*[CONFLICT] * 4)
+
+    assert len(spark.sent) == 4
+    assert waits == [1, 5, 15]
+
+
+def test_another_error_ends_it(
+    execute: Callable[..., Any], spark: _Spark, waits: list[float]
+) -> None:
+    """It was another run that won: the fence says so when the statement is sent again."""
+    with pytest.raises(SparkStatementError) as raised:
+        execute(CONFLICT, FENCE)
+
+    assert raised.value.msg == "backfilled_mv mv: another run went on. Run again to continue."
+    assert len(spark.sent) == 2
+    assert waits == [1]
+
+
+def test_a_statement_that_failed_otherwise_is_not_sent_again(
+    execute: Callable[..., Any], spark: _Spark, waits: list[float], lines: list[str]
+) -> None:
+    with pytest.raises(SparkStatementError, match="DIVIDE_BY_ZERO"):
+        execute(Exception("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"))
+
+    assert (len(spark.sent), waits, lines) == (1, [], [])
+
+
+def test_a_statement_of_another_model_is_not_sent_again(
+    execute: Callable[..., Any], spark: _Spark, waits: list[float], lines: list[str]
+) -> None:
+    """It may not be harmless when it runs twice."""
+    with pytest.raises(SparkStatementError, match="DELTA_CONCURRENT_APPEND"):
+        execute(CONFLICT, sql="insert into lake.other select * from lake.up")
+
+    assert (len(spark.sent), waits, lines) == (1, [], [])
