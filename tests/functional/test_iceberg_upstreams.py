@@ -112,7 +112,7 @@ def test_compaction_of_the_upstream_and_of_the_mv_changes_no_row(people: Project
     people.compact("people")
     people.compact("mv")
     compacted = line(people.run())
-    assert "0 changed, 0 deleted" in compacted and "re-anchored" not in compacted
+    assert "changed" not in compacted and "re-anchored" not in compacted
     assert_exact(people)
 
     people.sql("update {schema}.people set name = 'new' where id = 2")

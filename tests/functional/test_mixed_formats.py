@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support.checks import assert_made_nothing, assert_refused, data_tests, model
-from support.formats import FORMATS
 from support.project import Project
 
 pytestmark = [
@@ -35,11 +34,6 @@ def people(project: Project) -> str:
     return project.table("people", OTHER[project.file_format])
 
 
-def version_of_people(project: Project) -> str:
-    kind = FORMATS[OTHER[project.file_format]]
-    return str(project.value(kind.current_version(people(project))))
-
-
 def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
     table = people(other)
     columns = ", ".join(f"{name} {type}" for name, type in KEYS.items())
@@ -57,7 +51,7 @@ def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
 
     assert other.run().message("mv") == "BARRIER 1 (40.0 %)"
     read = other.value("select max(upstream_version) from {schema}.mv__progress")
-    assert read == version_of_people(other)
+    assert read == other.current_version("people", OTHER[other.file_format])
 
     other.sql(f"update {table} set name = 'new' where number % 2 = 0")
     other.sql(f"delete from {table} where number in (3, 9)")

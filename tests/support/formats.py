@@ -39,7 +39,7 @@ class TableFormat(ABC):
 
     @abstractmethod
     def current_version(self, table: str) -> str:
-        """A query of one value, or of no row: which version of the table is the current one."""
+        """A query whose first row, if there is one, begins with the current version."""
 
     @abstractmethod
     def merge_on_read(self, wanted: bool) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Delta(TableFormat):
     }
 
     def current_version(self, table: str) -> str:
-        return f"select max(version) from (describe history {table})"
+        return f"describe history {table} limit 1"
 
     def merge_on_read(self, wanted: bool) -> dict[str, str]:
         return {"delta.enableDeletionVectors": str(wanted).lower()}

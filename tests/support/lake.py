@@ -14,6 +14,14 @@ from pyspark.sql import Row, SparkSession
 
 from support.profiles import SESSION_DELTA, Profile
 
+# A thousand different statements over a few rows each: compiling them takes longest.
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
 
 @dataclass
 class Lake(ABC):
@@ -70,11 +78,7 @@ class SessionLake(Lake):
             **delta_catalogs(self.directory),
             "spark.sql.defaultCatalog": self.catalogs[self.profile.file_format],
             **derby_metastore(self.directory),
-            # A thousand different statements over a few rows each: compiling them takes longest.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.shuffle.partitions": "2",
+            **SMALL,
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

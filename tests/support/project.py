@@ -172,7 +172,7 @@ class Project:
         self.settings |= settings
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
         for name, value in settings.items():
-            self.sql(f"set {name} = {value}")
+            self.sql(f"set `{name}` = {value}")
 
     # -- running dbt --------------------------------------------------------------------------
 
@@ -279,9 +279,10 @@ class Project:
         kind = FORMATS[file_format or self.file_format]
         self.sql(kind.create_table(name, columns, properties, layout))
 
-    def current_version(self, table: str) -> str | None:
-        """The version of a table of the profile's format, as text; None if it has none yet."""
-        rows = self.sql(self.format.current_version(self.table(table)))
+    def current_version(self, table: str, file_format: str | None = None) -> str | None:
+        """The version of a table as text, None if it has none yet; see `create_table`."""
+        kind = FORMATS[file_format or self.file_format]
+        rows = self.sql(kind.current_version(self.table(table, file_format)))
         return str(rows[0][0]) if rows else None
 
     def restore(self, table: str, version: str | None) -> None:

@@ -13,7 +13,7 @@ from nyc.thrift_server import HOST, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
-from support.lake import Lake
+from support.lake import SMALL, Lake
 from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
@@ -36,11 +36,7 @@ class ThriftLake(Lake):
             free_port(),
             self.profile.file_format,
             self._resources.enter_context(postgresql(programs)) if programs else None,
-            {
-                "spark.databricks.delta.snapshotPartitions": "1",
-                "spark.sql.shuffle.partitions": "2",
-                **self.extra_parameters,
-            },
+            {**SMALL, **self.extra_parameters},
         )
         return self._resources.enter_context(server)
 
