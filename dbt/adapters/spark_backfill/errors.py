@@ -22,8 +22,8 @@ CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 JAVA_PACKAGE = re.compile(r"\A(?:[a-z][\w$]*\.)+(?=[A-Z])")
 
 
-STEP = re.compile(r"/\* (\S+: [^*{}]+?) \*/")
-"""The comment in front of a statement of ours: the MV and what the statement does."""
+STEP = re.compile(r"\A\s*(?:/\* \{.*?\} \*/\s*)?/\* (\S+: [^*{}]+?) \*/")
+"""The comment in front of a statement of ours, behind dbt's own: the MV and what it does."""
 
 CONFLICT = re.compile(
     r"DELTA_CONCURRENT|Concurrent(?:Append|DeleteRead|DeleteDelete|Write|Transaction)Exception"

@@ -14,10 +14,10 @@
         {{ return('the log of the upstream no longer reaches back to version ' ~ since) }}
     {%- endif -%}
     {%- if upstream.version == since -%} {{ return(none) }} {%- endif -%}
+    {%- set replaced = dbt_backfill._find_replacement(upstream, since) -%}
+    {%- if replaced is not none -%} {{ return('the upstream was replaced in version ' ~ replaced) }} {%- endif -%}
     {%- for entry in upstream.log if entry.version > since -%}
-        {%- if modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE', entry.operation) -%}
-            {{ return('the upstream was replaced in version ' ~ entry.version) }}
-        {%- elif 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
+        {%- if 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
             {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
             {%- do dbt_backfill.delta_check_feed(upstream) -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
@@ -32,7 +32,18 @@
 
 
 {% macro delta_continues_upstream(upstream, committed) %}
-    {{ return(upstream.id == committed.upstream_id and upstream.version >= committed.upstream_version | int) }}
+    {%- set since = committed.upstream_version | int -%}
+    {{ return(upstream.id == committed.upstream_id and upstream.version >= since
+        and dbt_backfill._find_replacement(upstream, since) is none) }}
+{% endmacro %}
+
+
+{#- The version after `since` in which the table was replaced; none if it was not. -#}
+{% macro _find_replacement(upstream, since) %}
+    {%- for entry in upstream.log if entry.version > since and modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE', entry.operation) -%}
+        {{ return(entry.version) }}
+    {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}
 
 

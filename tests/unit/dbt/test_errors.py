@@ -131,7 +131,6 @@ def test_any_other_statement_has_no_step(sql: str) -> None:
     assert get_step(sql) is None
 
 
-@pytest.mark.xfail(strict=True, reason="the step is searched for in the whole text")
 @pytest.mark.parametrize(
     "sql",
     [

@@ -197,9 +197,6 @@ def test_a_table_continues_unless_it_was_replaced_or_went_back(
     assert macros.call("delta_continues_upstream", _table(), committed) is continues
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the log goes on, so read_upstream keeps the id, and no operation is read"
-)
 @pytest.mark.parametrize("operation", ["CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE"])
 def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
