@@ -64,8 +64,10 @@
         {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
+    {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
+    {%- do dbt_backfill.release_upstream(backfill, state, plan, committed) -%}
     {%- if counts -%}
         {%- set counts = {
             'changed': committed.committed.get('changed_row_count') or 0,

@@ -1,0 +1,73 @@
+"""A tag holds the version that the mode `snapshot` reads for as long as it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def sent(macros: Macros) -> list[str]:
+    statements: list[str] = []
+    macros.stub("run_table", lambda step, sql: statements.append(sql))
+    return statements
+
+
+def backfill(kind: str = "iceberg") -> dict[str, Any]:
+    return {"upstream": {"kind": kind}}
+
+
+def plan(**other: Any) -> dict[str, Any]:
+    return {
+        "kind": "advance",
+        "backfill_mode": "snapshot",
+        "backfill_id": "b1",
+        "upstream": "lake.up",
+        "upstream_version": "7",
+        "last_range": False,
+        **other,
+    }
+
+
+def test_the_barrier_that_begins_to_read_a_version_holds_it(
+    macros: Macros, sent: list[str]
+) -> None:
+    macros.call("hold_upstream", backfill(), {}, plan())
+
+    assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "other"),
+    [
+        ("delta", {}, {}),
+        ("iceberg", {}, {"backfill_mode": "arrangement"}),
+        ("iceberg", {}, {"kind": "reset"}),
+        ("iceberg", {}, {"last_range": True}),
+        ("iceberg", {"upstream_version": "7"}, {}),
+        ("iceberg", {}, {"upstream_version": "0"}),
+    ],
+    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot yet"],
+)
+def test_no_other_does(
+    macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
+) -> None:
+    macros.call("hold_upstream", backfill(kind), state, plan(**other))
+
+    assert sent == []
+
+
+def test_the_barrier_that_ends_the_backfill_lets_it_go(macros: Macros, sent: list[str]) -> None:
+    macros.call("release_upstream", backfill(), {"finished": False}, plan(), {"finished": True})
+
+    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(False, False), (True, True)])
+def test_it_is_let_go_once(macros: Macros, sent: list[str], before: bool, after: bool) -> None:
+    macros.call("release_upstream", backfill(), {"finished": before}, plan(), {"finished": after})
+
+    assert sent == []
