@@ -67,7 +67,7 @@
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
-    {%- do dbt_backfill.release_upstream(backfill, state, plan, committed) -%}
+    {%- do dbt_backfill.release_upstream(backfill, state, plan) -%}
     {%- if counts -%}
         {%- set counts = {
             'changed': committed.committed.get('changed_row_count') or 0,

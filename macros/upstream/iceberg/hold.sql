@@ -1,6 +1,7 @@
 {#-
     In the mode `snapshot` one version is read until the backfill has finished. A tag of the upstream keeps Iceberg
-    from expiring it: set by the barrier that begins to read a version, and dropped once all of it has been read.
+    from expiring it: set by the barrier that begins to read a version, and dropped by the first one after the
+    backfill, which has read the changes since then.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and plan.kind in ['advance', 'reanchor']
@@ -11,8 +12,8 @@
 {% endmacro %}
 
 
-{% macro release_upstream(backfill, state, plan, committed) %}
-    {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and committed.finished and not state.finished -%}
+{% macro release_upstream(backfill, state, plan) %}
+    {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and state.finished and state.committed.last_range -%}
         {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ plan.upstream ~ ' drop tag if exists '
             ~ dbt_backfill._hold_name(plan)) -%}
     {%- endif -%}

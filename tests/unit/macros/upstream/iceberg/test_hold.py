@@ -60,14 +60,20 @@ def test_no_other_does(
     assert sent == []
 
 
-def test_the_barrier_that_ends_the_backfill_lets_it_go(macros: Macros, sent: list[str]) -> None:
-    macros.call("release_upstream", backfill(), {"finished": False}, plan(), {"finished": True})
+def test_the_first_barrier_after_the_backfill_lets_it_go(macros: Macros, sent: list[str]) -> None:
+    state = {"finished": True, "committed": {"last_range": True}}
+
+    macros.call("release_upstream", backfill(), state, plan(upstream_version="9"))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
 
-@pytest.mark.parametrize(("before", "after"), [(False, False), (True, True)])
-def test_it_is_let_go_once(macros: Macros, sent: list[str], before: bool, after: bool) -> None:
-    macros.call("release_upstream", backfill(), {"finished": before}, plan(), {"finished": after})
+@pytest.mark.parametrize(("finished", "last_range"), [(False, False), (True, False)])
+def test_no_other_lets_it_go(
+    macros: Macros, sent: list[str], finished: bool, last_range: bool
+) -> None:
+    state = {"finished": finished, "committed": {"last_range": last_range}}
+
+    macros.call("release_upstream", backfill(), state, plan())
 
     assert sent == []
