@@ -38,7 +38,8 @@
     {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
     {%- set statements = [changes.setup] if changes.setup else [] -%}
-    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ dbt_backfill.get_last_states_sql(events, keys, changes.may_repeat)) -%}
+    {%- set last_states = dbt_backfill.get_last_states_sql(events, keys, changes.may_repeat) -%}
+    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ last_states) -%}
     {%- do statements.append('cache table ' ~ name) -%}
     {{ return({'statements': statements, 'summary': dbt_backfill.get_stage_summary_sql(name, keys)}) }}
 {% endmacro %}

@@ -124,9 +124,10 @@
 {% endmacro %}
 
 
-{#- Whether the plan has changes to merge: something was backfilled, and the upstream's version moves. -#}
+{#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
 {% macro has_changes(state, plan) %}
     {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
-    {{ return(started and state.get('upstream_version') is not none
-        and (plan.upstream_version != state.upstream_version or plan.get('feed_version') != state.committed.get('feed_version'))) }}
+    {%- set moves = plan.feed_version != state.committed.get('feed_version') if plan.get('feed')
+        else plan.upstream_version != state.get('upstream_version') -%}
+    {{ return(started and moves and state.get('upstream_version') is not none) }}
 {% endmacro %}

@@ -19,7 +19,8 @@
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(name, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
-                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render() ~ ' caches tables, so a run would not see what another one committed',
+                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render()
+                    ~ ' caches tables, so a run would not see what another one committed',
                 'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)'
             ) -%}
         {%- endif -%}

@@ -1,5 +1,6 @@
 {#-
-    What the protocol asks of an upstream, answered in `upstream/<kind>/` by one macro each. A version is opaque: only the kind that gave it orders and renders it.
+    What the protocol asks of an upstream, answered in `upstream/<kind>/` by one macro each. A version is opaque:
+    only the kind that gave it orders and renders it.
 
       get_upstream           which relation and kind it is; refuses what cannot be followed
       read_upstream          {'version', 'committed_at', 'id', 'log'}: the current version, and its log since another

@@ -66,7 +66,9 @@
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
     {%- set no_upserts = [] -%}
-    {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
+    {%- for value in feed.deletes + feed.before_images -%}
+        {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%}
+    {%- endfor -%}
     {%- set same_key = [] -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
     {%- set events -%}
@@ -122,7 +124,8 @@
         {%- set type = types.get(column.name | lower) -%}
         {%- if type != column.dtype -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed ' ~ feed.relation.render() ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
+                'its change_feed ' ~ feed.relation.render()
+                    ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
                     ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ column.dtype,
                 'Give the change table the columns of the upstream, with their names and types'
             ) -%}

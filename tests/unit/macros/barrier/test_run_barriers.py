@@ -176,9 +176,17 @@ def test_a_plan_without_changes_needs_no_feed(adopt: Any, plan: dict[str, str]) 
 
 
 def test_new_events_of_a_change_table_are_changes_too(adopt: Any) -> None:
-    plan = {"upstream_version": "16", "feed_version": "8"}
+    plan = {"upstream_version": "16", "feed": "lake.events", "feed_version": "8"}
 
     assert adopt(gap="the change feed went back", **plan) == "the change feed went back"
+
+
+def test_without_new_events_a_change_table_has_no_changes_though_the_upstream_moved(
+    adopt: Any,
+) -> None:
+    plan = {"upstream_version": "17", "feed": "lake.events", "feed_version": None}
+
+    assert adopt(gap="the change feed went back", **plan) == "adopted"
 
 
 def test_a_plan_is_abandoned_where_the_mv_is_rebuilt_anyway(adopt: Any) -> None:
