@@ -35,7 +35,10 @@
 {% endmacro %}
 
 
-{#- Explain the model's query, refuse what cannot be followed, and note its key, columns and time zone. -#}
+{#-
+    Explain the model's query, refuse what cannot be followed, among it a change table without the upstream's columns,
+    and note the query's key, columns and time zone.
+-#}
 {% macro explain_backfill(backfill) %}
     {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key) -%}
@@ -46,6 +49,7 @@
         'query_columns': explained.columns,
         'uses_time_zone': dbt_backfill.uses_time_zone(explained),
     }) -%}
+    {%- if backfill.feed -%} {%- do dbt_backfill.get_feed_columns(backfill.feed) -%} {%- endif -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
