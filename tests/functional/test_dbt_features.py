@@ -20,7 +20,7 @@ from support.checks import (
     tables_of,
 )
 from support.lake import Lake
-from support.profiles import needs_session_catalog
+from support.profiles import not_on_hadoop
 from support.project import Crash, Proceed, Project, RunResult
 
 QUERY = f"select id, name, city from {source('people')}"
@@ -169,7 +169,7 @@ def test_clustered_by_without_buckets_is_liquid_clustering(project: Project) -> 
     assert detail["clusteringColumns"] == ["city", "id"]
 
 
-@needs_session_catalog
+@not_on_hadoop
 def test_the_three_tables_lie_side_by_side_in_a_location_of_the_users(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_catalog_that_caches_is_refused(new_project: Any) -> None:
     finally:
         project.configure({setting: "false"})
 
-    assert_refused(refused, "mv", f"catalog {catalog} caches tables", f"Set {setting} to false")
+    facts = (f"the Iceberg catalog {catalog} ", "caches tables", f"Set {setting} to false")
+    assert_refused(refused, "mv", *facts)
     assert_made_nothing(project, "mv")
     assert project.run().message("mv") == "BARRIER 1 (100.0 %)"

@@ -21,7 +21,7 @@ from support.checks import (
     versions,
 )
 from support.lake import Lake
-from support.profiles import needs_session_catalog
+from support.profiles import needs_tables_of_spark, not_on_hadoop
 from support.project import Project, RunResult
 
 QUERY = f"select id, code, name from {source('people')}"
@@ -116,7 +116,7 @@ def test_a_model_that_means_something_else_is_refused(project: Project, what: st
     )
 
 
-@needs_session_catalog
+@not_on_hadoop
 @pytest.mark.parametrize(
     ("missing", "facts"),
     [
@@ -136,7 +136,7 @@ def test_missing_state_is_refused(project: Project, missing: list[str], facts: l
     assert_refused(refused, "mv", *facts, "Restore", "to build it anew")
 
 
-@needs_session_catalog
+@not_on_hadoop
 def test_state_without_its_mv_is_refused(project: Project) -> None:
     with put_aside(project, "mv"):
         refused = refuse(project)
@@ -176,11 +176,11 @@ def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> Non
         ),
         pytest.param(
             "create table {schema}.foreign_parquet using parquet as select 1 as id",
-            marks=needs_session_catalog,
+            marks=needs_tables_of_spark,
         ),
         pytest.param(
             "create view {schema}.foreign_view as select 1 as id",
-            marks=[needs_session_catalog, pytest.mark.every_profile],
+            marks=[needs_tables_of_spark, pytest.mark.every_profile],
         ),
     ],
     ids=["same format", "parquet", "view"],

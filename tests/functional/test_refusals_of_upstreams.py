@@ -18,7 +18,7 @@ from support.checks import (
     source,
 )
 from support.lake import Lake
-from support.profiles import needs_session_catalog
+from support.profiles import needs_tables_of_spark
 from support.project import Project, RunResult
 
 EVENTS = source("events")
@@ -143,7 +143,7 @@ def test_an_upstream_key_that_the_query_contradicts_is_refused(
     assert_made_nothing(project, "key_misdeclared")
 
 
-@needs_session_catalog
+@needs_tables_of_spark
 @pytest.mark.every_profile
 def test_views_and_tables_without_versions_are_refused(new_project: Any) -> None:
     project: Project = new_project()
