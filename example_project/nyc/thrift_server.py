@@ -91,7 +91,9 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
         f"{jdo}.ConnectionURL": f"jdbc:postgresql://{place}{parts.path}{query}",
         f"{jdo}.ConnectionDriverName": "org.postgresql.Driver",
         # An empty database gets its tables; they carry no version that could be verified.
-        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.datanucleus.schema.autoCreateTables": "true",
+        "spark.hadoop.datanucleus.schema.autoCreateColumns": "true",
+        "spark.hadoop.datanucleus.schema.autoCreateConstraints": "false",
         "spark.hadoop.hive.metastore.schema.verification": "false",
     }
     if parts.username:
