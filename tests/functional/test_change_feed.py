@@ -28,12 +28,10 @@ WORDS = {
         "after": "'update_postimage'",
         "delete": "'delete'",
     },
-    "debezium": {"insert": "'c'", "before": "'UB'", "after": "'u'", "delete": "'D'"},
     "flag": {"insert": "false", "before": "true", "after": "false", "delete": "true"},
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "cdf": {"operation": "op", "sequence": ["transaction", "step"]},
-    "debezium": {"operation": "op", "sequence": ["transaction", "step"], "deletes": ["d"]},
     "flag": {"operation": "gone", "sequence": "step", "deletes": [True]},
 }
 
