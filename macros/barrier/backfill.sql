@@ -8,7 +8,7 @@
       'key', 'query_columns', 'uses_time_zone': of the query, known once it was explained or read from the last plan,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
-      'stages': the views of staged changes that the barrier has made, dropped with its commit
+      'stages': the temporary views of staged changes that the barrier has cached, until its commit
     }
 -#}
 {% macro get_backfill(mv, sql) %}

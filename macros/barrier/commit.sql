@@ -20,7 +20,7 @@
                 changed_row_count = committed.changed,
                 deleted_row_count = committed.deleted;
             {%- for stage in backfill.stages %}
-            drop view if exists {{ stage }};
+            uncache table if exists {{ stage }};
             {%- endfor %}
             {{ dbt_backfill.get_state_sql(backfill) }};
         end

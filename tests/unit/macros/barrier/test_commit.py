@@ -269,7 +269,7 @@ def test_counts_are_zero_where_nothing_was_merged(macros: Macros, commit_barrier
     assert "0 as changed, 0 as deleted" in sql
 
 
-def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
+def test_every_stage_of_the_barrier_is_uncached_with_the_commit(
     macros: Macros, commit_barrier: Any, backfill: Any
 ) -> None:
     """Also that of a plan that did not stand: its rows are cached."""
@@ -279,11 +279,11 @@ def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
 
     assert (
         "deleted_row_count = committed.deleted; "
-        "drop view if exists `first`; drop view if exists `second`; "
+        "uncache table if exists `first`; uncache table if exists `second`; "
     ) in sql
 
 
 def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: Any) -> None:
     commit_barrier(3, "p3")
 
-    assert "drop view" not in macros.statements[0].sql
+    assert "uncache" not in macros.statements[0].sql
