@@ -7,9 +7,11 @@ INSTALLED := $(VENV)/.installed
 # Slow suites last, so that a broken macro shows within seconds.
 SUITES := tests/unit tests/functional tests/exactness
 
-# The other profiles run what depends on the connection or the format, and fewer random histories.
+# What the other profiles run of that, of it the tests marked `every_profile`, with fewer random histories.
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
-OTHER_HISTORIES ?= 3
+OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py \
+	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) tests/exactness/test_random_histories.py
+OTHER_HISTORIES ?= 2
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
 PORT ?= 10000
@@ -61,7 +63,7 @@ test-session-delta: $(INSTALLED) java
 
 $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
-		$(BIN)/python -m pytest tests/functional tests/exactness --profile $*
+		$(BIN)/python -m pytest $(OTHER_SUITES) --profile $*
 
 test-fast: lint
 	$(BIN)/python -m pytest tests/unit

@@ -78,7 +78,7 @@
         ) -%}
     {%- endfor -%}
     {%- do dbt_backfill.refuse(
-        'Spark cannot run its query: ' ~ (error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')),
+        'Spark cannot run its query: ' ~ ((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim),
         'Correct the query'
     ) -%}
 {% endmacro %}
