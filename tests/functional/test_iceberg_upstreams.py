@@ -20,13 +20,15 @@ COPY_ON_WRITE = {
 }
 
 
-def make_people(project: Project, properties: dict[str, str] | None = None) -> Project:
+def make_people(
+    project: Project, properties: dict[str, str] | None = None, **config: Any
+) -> Project:
     """An upstream of two commits, and an MV that has its first four of ten rows."""
     project.create_table("people", "id int, name string", properties or {})
     project.sql("insert into {schema}.people select id, 'old' from range(1, 6)")
     project.sql("insert into {schema}.people select id, concat('n', id) from range(6, 11)")
     query = f"select id, upper(name) as name from {source('people')}"
-    project.write({"mv": model(query, backfill_rate_limit=4)}, sources=["people"])
+    project.write({"mv": model(query, backfill_rate_limit=4, **config)}, sources=["people"])
     project.run()
     return project
 
@@ -149,3 +151,19 @@ def test_a_catalog_that_caches_is_refused(new_project: Any) -> None:
     assert_refused(refused, "mv", *facts)
     assert_made_nothing(project, "mv")
     assert project.run().message("mv") == "BARRIER 1 (100.0 %)"
+
+
+def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) -> None:
+    make_people(project, backfill_mode="snapshot")
+    pinned = project.current_version("people")
+    project.sql("delete from {schema}.people where id in (1, 9)")
+    call(project, "expire_snapshots", "older_than => timestamp '2100-01-01'", "retain_last => 1")
+
+    while "100.0 %" not in line(project.run()):
+        version = project.value("select max(upstream_version) from {schema}.mv__progress")
+        assert version == pinned
+    project.run()
+
+    expected = "select id, upper(name) from {schema}.people"
+    assert project.rows("select * from {schema}.mv") == project.rows(expected)
+    assert project.rows("select name from {schema}.people.refs") == [("main",)]
