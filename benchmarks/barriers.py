@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 from lineitem import KEY, load_lineitem, make_project, statements_of_ours
 from rich.console import Console
 from rich.table import Table
 
+from support.formats import FORMATS, properties_clause
 from support.project import Project
 
 COLUMNS = "l_orderkey, l_linenumber, l_partkey, l_quantity, l_extendedprice, l_shipdate"
@@ -104,7 +106,7 @@ def main() -> None:
             steps.append(
                 (
                     name,
-                    timed(lambda where=where: merge_changed(project, where)),
+                    timed(partial(merge_changed, project, where)),
                     timed(lambda: project.run()),
                 )
             )
@@ -119,12 +121,10 @@ def main() -> None:
 
 def plain_properties(file_format: str) -> str:
     """The plain table merges cheaply too: deletion vectors, or merge-on-read."""
-    if file_format == "delta":
-        return "tblproperties ('delta.enableDeletionVectors' = 'true')"
-    modes = ", ".join(
-        f"'write.{name}.mode' = 'merge-on-read'" for name in ("merge", "update", "delete")
-    )
-    return f"tblproperties ('format-version' = '3', {modes})"
+    properties = FORMATS[file_format].merge_on_read(True)
+    if file_format == "iceberg":
+        properties["format-version"] = "3"
+    return properties_clause(properties)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
 
-from support.formats import FORMATS
+from support.formats import FORMATS, properties_clause
 from support.lake import SessionLake
 from support.profiles import PROFILES
 from support.project import Project, RunResult, install_package
@@ -27,13 +26,13 @@ REAL_WORK = {
 }
 
 
-def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
+def make_project(file_format: str) -> Project:
     """A project on a lake of its own, whose plain table names mean tables of this format."""
     directory = Path(tempfile.mkdtemp(prefix="lineitem"))
     for name in ("lake", "project"):
         (directory / name).mkdir()
     profile = PROFILES[f"session-{file_format}"]
-    lake = SessionLake(directory / "lake", profile, {**REAL_WORK, **settings})
+    lake = SessionLake(directory / "lake", profile, REAL_WORK)
     return Project(
         root=directory / "project",
         lake=lake,
@@ -46,13 +45,12 @@ def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
 def load_lineitem(project: Project, scale: float) -> int:
     """Generate lineitem as a table that can be followed, in 24 files; returns its rows."""
     generate = Path(sys.executable).parent / "tpchgen-cli"
-    command = [generate, "parquet", "-s", str(scale), f"--output-dir={project.root}"]
+    command = [str(generate), "parquet", "-s", str(scale), f"--output-dir={project.root}"]
     subprocess.run([*command, "--tables=lineitem"], check=True, capture_output=True)
     followable = FORMATS[project.file_format].followable
-    properties = ", ".join(f"'{name}' = '{value}'" for name, value in followable.items())
     project.sql(
         f"create table {{schema}}.lineitem using {project.file_format} "
-        f"tblproperties ({properties}) "
+        f"{properties_clause(followable)} "
         "as select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
         f"from parquet.`{project.root}/lineitem.parquet`"
     )

@@ -17,7 +17,7 @@
             "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
         ) -%}
     {%- endif -%}
-    {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
+    {%- set started = dbt_backfill.has_started(state) -%}
     {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}

@@ -126,8 +126,7 @@
 
 {#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
 {% macro has_changes(state, plan) %}
-    {%- set started = not state.uniform or state.any_finished or state.get('position') is not none -%}
     {%- set moves = plan.get('feed_version') != state.committed.get('feed_version') if plan.get('feed')
         else plan.upstream_version != state.get('upstream_version') -%}
-    {{ return(started and moves and state.get('upstream_version') is not none) }}
+    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
 {% endmacro %}

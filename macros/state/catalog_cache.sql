@@ -14,8 +14,7 @@
         {%- do settings.update({row[0]: row[1]}) -%}
     {%- endfor -%}
     {%- for relation in relations -%}
-        {%- set catalog = relation.schema.split('.')[0] if '.' in relation.schema
-            else settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+        {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(name, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(

@@ -54,3 +54,9 @@
     left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as planned
         on planned.epoch = progress.epoch + 1
 {%- endmacro %}
+
+
+{#- Whether anything has been backfilled. -#}
+{% macro has_started(state) %}
+    {{ return(not state.uniform or state.any_finished or state.get('position') is not none) }}
+{% endmacro %}

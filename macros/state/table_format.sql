@@ -3,7 +3,7 @@
     catalog; a table of another one, which is named by three parts, is asked for.
 -#}
 {% macro load_table(relation) %}
-    {%- if '.' not in relation.schema -%}
+    {%- if dbt_backfill.get_catalog(relation) is none -%}
         {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
     {%- endif -%}
     {%- set sql = 'show table extended in ' ~ relation.schema ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
@@ -11,6 +11,12 @@
         {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
     {%- endfor -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#- The catalog of a relation that is named by three parts; none for the session's own. -#}
+{% macro get_catalog(relation) %}
+    {{ return(relation.schema.split('.')[0] if '.' in relation.schema else none) }}
 {% endmacro %}
 
 

@@ -30,7 +30,7 @@
             'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
-    {%- set name = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
+    {%- set name = dbt_backfill.get_node_relation(node) -%}
     {%- set relation = dbt_backfill.load_table(name) -%}
     {%- if relation is none -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
@@ -48,6 +48,14 @@
         ) -%}
     {%- endif -%}
     {{ return({'relation': name, 'kind': format}) }}
+{% endmacro %}
+
+
+{#- The relation of a model, seed, snapshot or source of the graph. -#}
+{% macro get_node_relation(node) %}
+    {{ return(api.Relation.create(
+        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
+    )) }}
 {% endmacro %}
 
 

@@ -244,6 +244,7 @@ def test_an_mv_of_an_mv_is_exact_for_every_version_of_the_first(project: Project
         project,
         "mv",
         Schema({"doubled": "int", "id_of_row": "int", "label": "string"}, key=("id_of_row",)),
+        project.file_format,
     )
     second = Follower(
         project,

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 
+def properties_clause(properties: Mapping[str, str]) -> str:
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    return f"tblproperties ({listed})"
+
+
 class TableFormat(ABC):
     name: ClassVar[str]
 
@@ -31,10 +36,9 @@ class TableFormat(ABC):
         :param table: qualified name
         :param columns: as in SQL: `id int, at timestamp`
         """
-        listed = ", ".join(f"'{n}' = '{v}'" for n, v in {**self.followable, **properties}.items())
         return (
             f"create table {table} ({columns}) using {self.name} {self.clauses[layout]}"
-            f" tblproperties ({listed})"
+            f" {properties_clause({**self.followable, **properties})}"
         )
 
     @abstractmethod

@@ -7,9 +7,7 @@
     which then come once more, but never behind: it has to hold every change whose event can be read.
 -#}
 {% macro get_change_table(feed, upstream) %}
-    {%- set relation = api.Relation.create(
-        schema=feed.node.schema, identifier=feed.node.get('identifier') or feed.node.get('alias') or feed.node.name
-    ) -%}
+    {%- set relation = dbt_backfill.get_node_relation(feed.node) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if format not in ['delta', 'iceberg'] -%}

@@ -61,8 +61,8 @@
 
 {#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
 {% macro _iceberg_changelog_call(relation, from_version, to_version, name) -%}
-    {%- set catalog = relation.schema.split('.')[0] ~ '.' if '.' in relation.schema else '' -%}
-    call {{ catalog }}system.create_changelog_view(
+    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
+    call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
         table => {{ dbt_backfill.string_literal(relation.render()) }},
         changelog_view => '{{ name }}',
         options => map('start-snapshot-id', '{{ from_version }}', 'end-snapshot-id', '{{ to_version }}')
