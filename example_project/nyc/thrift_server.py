@@ -95,6 +95,9 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
         "spark.hadoop.datanucleus.schema.autoCreateColumns": "true",
         "spark.hadoop.datanucleus.schema.autoCreateConstraints": "false",
         "spark.hadoop.hive.metastore.schema.verification": "false",
+        # Spark's metastore clients take this pool; Iceberg's must name it. Two clients whose
+        # settings differ replace each other's pool, and the old one keeps its connections.
+        "spark.hadoop.datanucleus.connectionPoolingType": "DBCP",
     }
     if parts.username:
         settings[f"{jdo}.ConnectionUserName"] = unquote(parts.username)
