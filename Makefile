@@ -4,10 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Slow suites last, so that a broken macro shows within seconds.
-SUITES := tests/unit tests/functional tests/exactness
-
-# What the other profiles run of that, of it the tests marked `every_profile`, with fewer random histories.
+# What the other profiles run: of these suites the tests marked `every_profile`, with fewer random histories.
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
 OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py \
 	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) tests/exactness/test_random_histories.py
@@ -26,8 +23,10 @@ help:
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make test       what CI runs: lint and all tests'
+	@echo 'make test-functional, test-exactness'
+	@echo '                those tests, in a session on Delta'
 	@echo 'make test-session-iceberg, test-thrift-delta, test-thrift-iceberg'
-	@echo '                what of that depends on the connection or the table format'
+	@echo '                those that depend on the connection or the table format'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make lint       ruff, ruff format, mypy'
 	@echo 'make format     let ruff repair what it can'
@@ -52,14 +51,17 @@ thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \
 		--port '$(PORT)' --lake '$(LAKE)' --format '$(FORMAT)' --metastore '$(METASTORE)'
 
-# Two profiles at a time: Spark plans these small statements on one core. Each prints when it has ended.
-test: lint java
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target \
-		test-session-delta $(OTHER_PROFILES:%=test-%)
+# Two at a time: Spark plans these small statements on one core. Each prints when it has ended.
+TESTS := test-functional test-exactness $(OTHER_PROFILES:%=test-%)
+test: test-fast java
+	@echo 'Fetching the jars ...'
+	@PYTHONPATH=example_project $(BIN)/python -c \
+		'from nyc.thrift_server import *; fetch_jars([DELTA, ICEBERG, POSTGRESQL])'
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going $(TESTS)
 
-.PHONY: test-session-delta $(OTHER_PROFILES:%=test-%)
-test-session-delta: $(INSTALLED) java
-	$(BIN)/python -m pytest $(SUITES)
+.PHONY: $(TESTS)
+test-functional test-exactness: test-%: $(INSTALLED) java
+	$(BIN)/python -m pytest tests/$*
 
 $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
