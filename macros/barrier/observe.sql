@@ -43,7 +43,7 @@
     {%- do dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
         begin
-            declare create_mv string;
+            {{ dbt_backfill.declare_creation() }}
             {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
         end
     {%- endset -%}

@@ -76,7 +76,7 @@
         declare checked {{ dbt_backfill.key_check_type() }};
         {%- endif %}
         {%- if state.get('missing') %}
-        declare create_mv string;
+        {{ dbt_backfill.declare_creation() }}
         {%- endif %}
         {%- if stage %}
         {{ stage.statements | join(';\n        ') }};
@@ -115,11 +115,10 @@
     using (
         {%- if state.get('missing') %}
         {#- Another run that created the tables gave them its id. #}
-        select mine.* except (backfill_id), created.backfill_id
-        from (select min(backfill_id) as backfill_id from {{ backfill.barriers.render() }} where epoch = 0) as created
-        cross join (
+        select * except (backfill_id), created_id as backfill_id
+        from (
             {{ dbt_backfill.get_plan_row_sql(row) }}
-        ) as mine
+        )
         {%- else %}
         {{ dbt_backfill.get_plan_row_sql(row) }}
         {%- endif %}

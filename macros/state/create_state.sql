@@ -1,27 +1,34 @@
 {#-
     The statements, each with its semicolon, that create what is missing of the state, in the order barriers,
-    progress, MV; each can be repeated. They stand in a script that declares the string `create_mv`.
+    progress, MV; each can be repeated. They stand in a script with the variables of `declare_creation`.
 
     `plan` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands in all
     three tables, in the MV as the table property `dbt_backfill.id`. Of two first runs at once one writes the
     plan, so the other tables take their id from there.
 -#}
 {% macro get_create_statements(relations, plan, columns) -%}
-    {%- set backfill_id = '(select min(backfill_id) from ' ~ relations.barriers.render() ~ ' where epoch = 0)' -%}
     create table if not exists {{ relations.barriers.render() }}
     {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
     as
     {{ dbt_backfill.get_plan_row_sql(plan) }};
+    set created_id = (select min(backfill_id) from {{ relations.barriers.render() }} where epoch = 0);
     create table if not exists {{ relations.progress.render() }}
     {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(plan.key)) }}
     as
-    {{ dbt_backfill.get_not_started_sql(plan.key, plan.vnode_count, 0, backfill_id) }};
+    {{ dbt_backfill.get_not_started_sql(plan.key, plan.vnode_count, 0, 'created_id') }};
     set create_mv = replace(
         {{ dbt_backfill.string_literal(dbt_backfill.get_create_mv_sql(relations.mv, columns, plan.backfill_id)) }},
         {{ dbt_backfill.string_literal(plan.backfill_id) }},
-        {{ backfill_id }}
+        created_id
     );
     execute immediate create_mv;
+{%- endmacro %}
+
+
+{#- The variables of a script with these statements. -#}
+{% macro declare_creation() -%}
+    declare created_id string;
+    declare create_mv string;
 {%- endmacro %}
 
 

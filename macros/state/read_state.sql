@@ -20,12 +20,12 @@
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
-        committed.plan as committed,
-        planned.plan as planned,
+        committed,
+        planned,
         case
             when not progress.uniform then null
-            when committed.plan.kind = 'abandon' then committed.plan.range_low
-            else committed.plan.range_high
+            when committed.kind = 'abandon' then committed.range_low
+            else committed.range_high
         end as position,
         current_timezone() as time_zone
         {%- if log %},
@@ -34,25 +34,31 @@
     ))
     from (
         select
-            min(epoch) as epoch,
-            max(epoch) as last_epoch,
-            min(backfill_id) as backfill_id,
-            cast(sum(row_count) as bigint) as row_count,
-            max(upstream_version) as upstream_version,
-            bool_or(dirty) as dirty,
-            bool_and(backfill_finished) as finished,
-            bool_or(backfill_finished) as any_finished,
-            count(*) as rows,
-            count(distinct position) = 1 as uniform
+            progress,
+            any_value(plan) filter (where plans.epoch = progress.epoch) as committed,
+            any_value(plan) filter (where plans.epoch = progress.epoch + 1) as planned
         from (
-            select *, struct(* except (vnode, row_count)) as position
-            from {{ relations.progress.render() }}
+            select struct(
+                min(epoch) as epoch,
+                max(epoch) as last_epoch,
+                min(backfill_id) as backfill_id,
+                cast(sum(row_count) as bigint) as row_count,
+                max(upstream_version) as upstream_version,
+                bool_or(dirty) as dirty,
+                bool_and(backfill_finished) as finished,
+                bool_or(backfill_finished) as any_finished,
+                count(*) as rows,
+                count(distinct position) = 1 as uniform
+            ) as progress
+            from (
+                select *, struct(* except (vnode, row_count)) as position
+                from {{ relations.progress.render() }}
+            )
         )
-    ) as progress
-    left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as committed
-        on committed.epoch = progress.epoch
-    left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as planned
-        on planned.epoch = progress.epoch + 1
+        left join (select epoch, struct(*) as plan from {{ relations.barriers.render() }}) as plans
+            on plans.epoch between progress.epoch and progress.epoch + 1
+        group by progress
+    )
 {%- endmacro %}
 
 

@@ -246,7 +246,10 @@ def create(macros: Macros, backfill: Any) -> Any:
 def test_an_mv_is_created_in_one_script(create: Any) -> None:
     _, sql = create("k", "shard")
 
-    assert sql.endswith(" begin declare create_mv string; create create ['k', 'shard']; end")
+    assert sql.endswith(
+        " begin declare created_id string; declare create_mv string; "
+        "create create ['k', 'shard']; end"
+    )
 
 
 def test_an_mv_that_was_created_is_not_missing_any_more(create: Any, backfill: Any) -> None:
