@@ -10,6 +10,7 @@
       'committed': the plan of the committed epoch,
       'stages': the temporary views of staged changes that the barrier has cached, until its commit
     }
+    Outside of a run, `name` is that of the model, for what refuses it.
 -#}
 {% macro get_backfill(mv, sql) %}
     {%- set backfill = dbt_backfill.get_relations(mv) -%}

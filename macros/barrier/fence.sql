@@ -28,6 +28,27 @@
 
 
 {#-
+    The same for a statement that is no barrier and puts the MV back to what the committed epoch promises: true as
+    long as no later barrier has begun.
+-#}
+{% macro get_fence_of_epoch(relations, epoch) -%}
+    (
+        select case
+            when progress.epoch = {{ epoch }} and planned.epoch is null then true
+            else raise_error(concat(
+                'backfilled_mv {{ relations.mv.identifier }}: another run went on while its epoch {{ epoch }} was repaired ',
+                '(committed epoch ', progress.epoch, '). Nothing was written; verify it again.'
+            ))
+        end
+        from (select min(epoch) as epoch from {{ relations.progress.render() }}) as progress
+        cross join (
+            select max(epoch) as epoch from {{ relations.barriers.render() }} where epoch > {{ epoch }}
+        ) as planned
+    )
+{%- endmacro %}
+
+
+{#-
     The WHEN MATCHED clause of a MERGE that has only rows to insert: none on Delta, which is fastest without one.
     Iceberg checks a MERGE for conflicts only if it has one; without it two runs both appended their rows.
 -#}

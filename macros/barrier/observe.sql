@@ -16,7 +16,13 @@
     {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- endif -%}
-    {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv) -%}
+    {{ return(dbt_backfill.observe_existing(backfill, existing.mv)) }}
+{% endmacro %}
+
+
+{#- The state of three tables that exist. -#}
+{% macro observe_existing(backfill, existing) %}
+    {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill) -%}
     {%- set state = dbt_backfill.read_state(backfill) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
@@ -74,7 +80,8 @@
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ', '
             ~ backfill.barriers.render() ~ ')',
-        'Restore the MV, or drop the two state tables to build it anew'
+        'Restore the MV, or drop the two state tables to build it anew',
+        mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -91,7 +98,8 @@
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ missing | join(' and ') ~ (' do' if missing | length > 1 else ' does') ~ ' not exist',
         'Restore what is missing, or drop what is left of ' ~ backfill.mv.render() ~ ', '
-            ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' to build it anew'
+            ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' to build it anew',
+        mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -99,7 +107,8 @@
 {% macro _refuse_foreign_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
-        'Drop or rename it, or give the model another alias'
+        'Drop or rename it, or give the model another alias',
+        mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -111,7 +120,8 @@
     {%- if format != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',
-            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and its two state tables to build it anew'
+            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and its two state tables to build it anew',
+            mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do backfill.update({'mv_id': properties['dbt_backfill.id'], 'docs': properties.get('dbt_backfill.docs')}) -%}
@@ -122,14 +132,16 @@
     {%- if not state.get('committed') or [state.backfill_id, state.committed.backfill_id] != [backfill.mv_id, backfill.mv_id] -%}
         {%- do dbt_backfill.refuse(
             'its state tables ' ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' belong to another MV',
-            'Restore the ones that were made with ' ~ backfill.mv.render() ~ ', or drop all three to build it anew'
+            'Restore the ones that were made with ' ~ backfill.mv.render() ~ ', or drop all three to build it anew',
+            mv=backfill.get('name')
         ) -%}
     {%- elif state.rows != state.committed.vnode_count or state.epoch != state.last_epoch -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ state.committed.vnode_count
                 ~ ' vnodes, of the epochs ' ~ state.epoch ~ ' to ' ~ state.last_epoch,
             'Restore an earlier version of it, or drop it with ' ~ backfill.mv.render() ~ ' and '
-                ~ backfill.barriers.render() ~ ' to build the MV anew'
+                ~ backfill.barriers.render() ~ ' to build the MV anew',
+            mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -20,7 +20,8 @@
             {%- do dbt_backfill.refuse(
                 'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render()
                     ~ ' caches tables, so a run would not see what another one committed',
-                'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)'
+                'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
+                mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endfor -%}

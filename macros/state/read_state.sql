@@ -11,7 +11,7 @@
     }
 -#}
 {% macro read_state(relations) %}
-    {{ return(dbt_backfill.run_json('observe the state', dbt_backfill.get_state_sql(relations))[0]) }}
+    {{ return(dbt_backfill.run_json('observe the state', dbt_backfill.get_state_sql(relations), relations.mv)[0]) }}
 {% endmacro %}
 
 

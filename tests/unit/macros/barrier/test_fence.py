@@ -12,10 +12,8 @@ from support.macros import Macros
 
 
 @pytest.fixture
-def fence(
-    macros: Macros, sqlite: sqlite3.Connection, backfill: Any, make_plan: Callable[..., Any]
-) -> Callable[..., Any]:
-    """What the fence of plan p3, kind advance, gives: 1, or the error that it raises."""
+def evaluate(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., Any]:
+    """What a fence gives: 1, or the error that it raises."""
     errors: list[str | None] = []
 
     def raise_error(message: str | None) -> None:
@@ -28,16 +26,23 @@ def fence(
         "create table lake.mv__barriers (epoch, plan_id, kind, invocation_id, planned_at)"
     )
 
-    def fence(epochs: list[int], *plans: tuple[int, str, str]) -> Any:
+    def evaluate(fence: str, epochs: list[int], *plans: tuple[int, str, str]) -> Any:
         sqlite.executemany("insert into lake.mv__progress values (?, ?)", enumerate(epochs))
         sqlite.executemany("insert into lake.mv__barriers values (?, ?, ?, 'run7', 'noon')", plans)
-        sql = macros.call("get_fence", backfill, make_plan())
         try:
-            return sqlite.execute(f"select {sql}").fetchone()[0]
+            return sqlite.execute(f"select {fence}").fetchone()[0]
         except sqlite3.OperationalError:
             return errors[-1]
 
-    return fence
+    return evaluate
+
+
+@pytest.fixture
+def fence(
+    macros: Macros, evaluate: Any, backfill: Any, make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What the fence of plan p3, kind advance, gives."""
+    return lambda *state: evaluate(macros.call("get_fence", backfill, make_plan()), *state)
 
 
 OLDER = (2, "p2", "advance")
@@ -69,6 +74,26 @@ def test_a_plan_is_stopped_once_another_one_or_none_stands_in_its_place(
 
 def test_a_plan_that_is_gone_is_stopped(fence: Callable[..., Any]) -> None:
     assert fence([2, 2], OLDER) != 1
+
+
+def test_a_repair_passes_while_its_epoch_is_the_newest(
+    macros: Macros, evaluate: Any, relations: Any
+) -> None:
+    assert evaluate(macros.call("get_fence_of_epoch", relations, 2), [2, 2], OLDER) == 1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "plans"), [(2, [(3, "p3", "advance")]), (3, [(3, "p3", "advance")]), (1, [])]
+)
+def test_a_repair_is_stopped_once_another_barrier_has_begun(
+    macros: Macros, evaluate: Any, relations: Any, epoch: int, plans: Any
+) -> None:
+    error = evaluate(macros.call("get_fence_of_epoch", relations, 2), [epoch] * 2, OLDER, *plans)
+
+    assert error == (
+        "backfilled_mv mv: another run went on while its epoch 2 was repaired (committed epoch "
+        f"{epoch}). Nothing was written; verify it again."
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+{#-
+    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version and the
+    positions that were committed.
+
+    Arguments:
+      state (dict): as read_state returned it.
+      selection (dict): the part of the keys that is wanted, see selection_predicate; all of them by default.
+-#}
+{% macro get_promised_sql(relations, state, selection={}) -%}
+    {%- set plan = state.committed -%}
+    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+    {%- if state.get('upstream_version') is none -%}
+        {%- set scan = 'select * from ' ~ plan.upstream ~ ' where false' -%}
+    {%- else -%}
+        {%- set read = dbt_backfill.get_upstream_read(upstream, state.upstream_version) -%}
+        {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
+        {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}
+        {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, relations, keys) -%}
+    {%- endif -%}
+    {{ dbt_backfill.get_query_sql(plan.query, upstream.relation, scan) }}
+{%- endmacro %}
+
+
+{#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
+{% macro get_upstream_of_plan(plan) %}
+    {%- set schema, identifier = plan.upstream.rsplit('.', 1) -%}
+    {{ return({'relation': api.Relation.create(schema=schema, identifier=identifier), 'kind': plan.upstream_kind}) }}
+{% endmacro %}

@@ -1,0 +1,32 @@
+{#-
+    A predicate for a part of the keys, over columns of the names `upstream` in `keys`; `true` for all of them.
+
+    Arguments:
+      selection (dict): {
+        'vnodes': a list, none for all of them, and 'vnode_count',
+        'low', 'high': the first and the last key as literals; fewer than the key has columns mean all keys that begin
+          with them. None is open.
+      }
+-#}
+{% macro selection_predicate(selection, keys, prefix='') -%}
+    {%- set parts = [] -%}
+    {%- if selection.get('vnodes') is not none -%}
+        {%- set vnode = dbt_backfill.vnode_expression(keys, selection.vnode_count, prefix) -%}
+        {%- do parts.append(vnode ~ ' in (' ~ selection.vnodes | join(', ') ~ ')') -%}
+    {%- endif -%}
+    {%- for op, bound in [('>=', selection.get('low')), ('<=', selection.get('high'))] if bound is not none -%}
+        {%- set columns = dbt_backfill.upstream_columns(keys, prefix) -%}
+        {%- do parts.append(dbt_backfill.tuple_predicate(columns[:bound | length], op, bound)) -%}
+    {%- endfor -%}
+    {{ return(parts | join(' and ') or 'true') }}
+{%- endmacro %}
+
+
+{#- The key as the MV names it, for macros that take the upstream's names. -#}
+{% macro get_mv_keys(keys) %}
+    {%- set renamed = [] -%}
+    {%- for key in keys -%}
+        {%- do renamed.append({'name': key.name, 'upstream': key.name, 'type': key.type}) -%}
+    {%- endfor -%}
+    {{ return(renamed) }}
+{% endmacro %}

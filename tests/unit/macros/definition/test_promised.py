@@ -1,0 +1,38 @@
+"""What an MV has to be, as a select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def promised(
+    render: Callable[..., str], relations: Any, make_state: Callable[..., Any]
+) -> Callable[..., str]:
+    return lambda selection={}, **state: render(
+        "get_promised_sql", relations, make_state(**state), selection
+    )
+
+
+def test_it_is_the_committed_query_over_the_prefix_at_the_committed_version(
+    promised: Callable[..., str],
+) -> None:
+    assert promised().startswith(
+        "with `up` as ( select * from lake.up version as of 16 as source where (source.`id` <= 1 "
+    )
+
+
+def test_a_selection_is_read_from_the_upstream_alone(promised: Callable[..., str]) -> None:
+    assert promised({"low": ["3", "4"]}, finished=True).startswith(
+        "with `up` as ( select * from (select * from lake.up version as of 16 where (`id` >= 3 and "
+        "(`id` > 3 or (`id` = 3 and `shard` >= 4)))) as source ) select * from ("
+    )
+
+
+def test_nothing_is_promised_before_anything_was_read(promised: Callable[..., str]) -> None:
+    assert promised(upstream_version=None).startswith(
+        "with `up` as ( select * from lake.up where false ) select * from ("
+    )
