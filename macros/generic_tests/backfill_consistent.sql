@@ -29,7 +29,7 @@
 {#- A select of the rows by which the MV differs from its definition, with `difference` in front. -#}
 {% macro get_difference_sql(relations, state) -%}
     {%- set columns = [] -%}
-    {%- for name, column in dbt_backfill.comparable_columns(relations.mv).items() -%}
+    {%- for name, column in dbt_backfill.comparable_columns(dbt_backfill.get_table_columns(relations.mv)).items() -%}
         {%- do columns.append(column ~ ' as ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
     {%- set columns = columns | join(', ') %}

@@ -1,17 +1,20 @@
 {#-
-    The columns of the MV as they can be compared: {name: expression over `prefix`}. Spark does not compare maps,
-    but it does compare their sorted entries, and the JSON of what holds a map.
+    Columns as they can be compared: {name: expression over `prefix`}. Spark does not compare maps, but it does compare
+    their sorted entries, and the JSON of what holds a map.
+
+    Arguments:
+      columns (list of {'name', 'type'}): as get_query_columns returned them.
 -#}
-{% macro comparable_columns(mv, prefix='') %}
-    {%- set columns = {} -%}
-    {%- for column in adapter.get_columns_in_relation(mv) -%}
+{% macro comparable_columns(columns, prefix='') %}
+    {%- set comparable = {} -%}
+    {%- for column in columns -%}
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
-        {%- if column.dtype.startswith('map<') -%}
+        {%- if column.type.startswith('map<') -%}
             {%- set name = 'array_sort(map_entries(' ~ name ~ '))' -%}
-        {%- elif 'map<' in column.dtype or column.dtype == 'variant' -%}
+        {%- elif 'map<' in column.type or column.type == 'variant' -%}
             {%- set name = 'to_json(struct(' ~ name ~ '))' -%}
         {%- endif -%}
-        {%- do columns.update({column.name: name}) -%}
+        {%- do comparable.update({column.name: name}) -%}
     {%- endfor -%}
-    {{ return(columns) }}
+    {{ return(comparable) }}
 {% endmacro %}
