@@ -105,9 +105,7 @@ def test_the_log_has_all_snapshots_and_tells_the_main_one(
     )
 
 
-def test_the_snapshots_are_read_after_the_main_branch(
-    render: Callable[..., str], up: Any
-) -> None:
+def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
     """Spark loads them one by one: another order could miss the snapshot that is the branch's."""
     sql = render("iceberg_log_sql", up)
 
