@@ -58,6 +58,26 @@
 
 
 {#-
+    Refuse a query that the version to be read does not answer. Iceberg reads a snapshot with the columns that the
+    table had when it was written, and to alter the table makes no snapshot.
+-#}
+{% macro check_query_at(backfill, observed, version) %}
+    {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
+    {%- set scan = 'select * from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, version) -%}
+    {%- set columns = dbt_backfill.explain_columns(
+        dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
+    ) -%}
+    {%- if columns is none or not columns.endswith(backfill.query_columns) -%}
+        {%- do dbt_backfill.refuse(
+            'the columns of ' ~ backfill.upstream.relation.render() ~ ' were changed, and its snapshot ' ~ version
+                ~ ' does not have those that the query reads',
+            'Write to it, so that it has a snapshot with its columns of today; an INSERT of no rows will do'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
     Under `--empty` and `--sample` dbt renders the upstream as a filtered subquery. Its plain name is put back:
     nothing is read in such a run, but the query that it creates the tables for is the real one.
 -#}

@@ -28,6 +28,9 @@
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
     {%- if changed_query -%} {{ return(dbt_backfill.new_plan(backfill, state, 'reset', changed_query)) }} {%- endif -%}
+    {%- if gap or state.get('upstream_version') is none -%}
+        {%- do dbt_backfill.check_query_at(backfill, observed, version) -%}
+    {%- endif -%}
     {%- if gap -%}
         {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
     {%- endif -%}

@@ -27,7 +27,7 @@
     {%- if not backfill.feed -%}
         {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, committed)) }}
     {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, committed) -%}
-        {{ return('the upstream was replaced or went back to an earlier version') }}
+        {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed)) }}
 {% endmacro %}

@@ -6,6 +6,7 @@
     {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys) -%}
+    {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
@@ -13,7 +14,7 @@
             where {{ dbt_backfill.get_fence(backfill, plan) }}
         ) as prefix
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
-        when matched and {{ dbt_backfill._rows_differ(backfill.mv, 'mv', 'prefix') }} then update set *
+        when matched and {{ dbt_backfill._rows_differ(columns, 'mv', 'prefix') }} then update set *
         when not matched then insert *
         when not matched by source then delete
     {%- endset -%}
@@ -23,11 +24,11 @@
 {% endmacro %}
 
 
-{#- Whether two rows of the MV's columns differ. -#}
-{% macro _rows_differ(mv, left, right) -%}
-    {%- set rights = dbt_backfill.comparable_columns(mv, right ~ '.') -%}
+{#- Whether two rows of these columns differ. -#}
+{% macro _rows_differ(columns, left, right) -%}
+    {%- set rights = dbt_backfill.comparable_columns(columns, right ~ '.') -%}
     {%- set different = [] -%}
-    {%- for name, column in dbt_backfill.comparable_columns(mv, left ~ '.').items() -%}
+    {%- for name, column in dbt_backfill.comparable_columns(columns, left ~ '.').items() -%}
         {%- do different.append('not (' ~ column ~ ' <=> ' ~ rights[name] ~ ')') -%}
     {%- endfor -%}
     {{ return('(' ~ different | join(' or ') ~ ')') }}

@@ -22,7 +22,7 @@
 
 {#- A select of the rows by which the MV differs from its definition, with `difference` in front. -#}
 {% macro get_difference_sql(relations, state) -%}
-    {%- set columns = dbt_backfill.get_compared_columns(adapter.get_columns_in_relation(relations.mv)) %}
+    {%- set columns = dbt_backfill.get_compared_columns(dbt_backfill.get_table_columns(relations.mv)) %}
     with promised as (
         select {{ columns }}
         from (

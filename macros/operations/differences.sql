@@ -7,7 +7,7 @@
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
     {%- set keys = dbt_backfill.get_staged_keys(verified.key) -%}
-    {%- set compared = dbt_backfill.comparable_expressions(verified.columns, 'row.').values() | join(', ') -%}
+    {%- set compared = dbt_backfill.comparable_columns(verified.columns, 'row.').values() | join(', ') -%}
     {%- set staged, joined = [], [] -%}
     {%- for _ in verified.key -%}
         {%- do staged.append('__bf_key_' ~ loop.index) -%}
@@ -99,7 +99,7 @@
 {% macro get_row_texts(rows, columns) -%}
     {%- set texts = [] -%}
     {%- for column in columns -%}
-        {%- do texts.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.dtype)) -%}
+        {%- do texts.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.type)) -%}
     {%- endfor -%}
     {{ return('transform(slice(' ~ rows ~ ', 1, 3), row -> array(' ~ texts | join(', ') ~ '))') }}
 {%- endmacro %}
@@ -108,8 +108,8 @@
 {#- The numbers of the columns, from 0, in which the first row of either side differs. -#}
 {% macro get_changed_columns(columns) -%}
     {%- set numbers = [] -%}
-    {%- set promised = dbt_backfill.comparable_expressions(columns, 'promised[0].') -%}
-    {%- set present = dbt_backfill.comparable_expressions(columns, 'present[0].') -%}
+    {%- set promised = dbt_backfill.comparable_columns(columns, 'promised[0].') -%}
+    {%- set present = dbt_backfill.comparable_columns(columns, 'present[0].') -%}
     {%- for name in promised -%}
         {%- do numbers.append('if(' ~ promised[name] ~ ' <=> ' ~ present[name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
     {%- endfor -%}

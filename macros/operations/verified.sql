@@ -35,7 +35,7 @@
       'options': {'file_format'},
       'state': as read_state returned it, of a committed epoch whose version of the upstream can be read,
       'key': of the committed plan, as the MV names its columns,
-      'columns': as get_columns_in_relation returns them
+      'columns': as get_table_columns returned them
     }
 -#}
 {% macro observe_verified(node) %}
@@ -60,7 +60,7 @@
     {%- do verified.update({
         'state': state,
         'key': dbt_backfill.get_mv_keys(dbt_backfill.get_plan_keys(state.committed)),
-        'columns': adapter.get_columns_in_relation(verified.mv),
+        'columns': dbt_backfill.get_table_columns(verified.mv),
     }) -%}
     {{ return(verified) }}
 {% endmacro %}

@@ -38,6 +38,14 @@
 {% endmacro %}
 
 
+{#- The columns of unique_key and of a query as Spark prints them; none if the query does not run. -#}
+{% macro explain_columns(query, unique_key) %}
+    {%- set plan = dbt_backfill._explain(query, unique_key) -%}
+    {%- set runs = dbt_backfill._plan_section(plan, 'Optimized') != [] -%}
+    {{ return(dbt_backfill._plan_section(plan, 'Analyzed')[0] if runs else none) }}
+{% endmacro %}
+
+
 {% macro _explain(query, unique_key) %}
     {%- set sql -%}
         explain extended

@@ -61,3 +61,11 @@
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
+
+
+{#-
+    The same of a table. dbt's own listing of columns ends at the first one whose name begins with `#`.
+-#}
+{% macro get_table_columns(relation) %}
+    {{ return(dbt_backfill.get_query_columns('select * from ' ~ relation.render())) }}
+{% endmacro %}

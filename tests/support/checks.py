@@ -74,7 +74,12 @@ def assert_refused(result: RunResult, name: str, *facts: str) -> None:
     assert sentence.endswith("."), message
     for fact in facts:
         assert fact in sentence, message
-    assert not _JAVA.search(message), message
+    assert_no_java(message)
+
+
+def assert_no_java(text: str) -> None:
+    """Nothing of a stack trace stands in what a user sees."""
+    assert not _JAVA.search(text), text
 
 
 def assert_made_nothing(project: Project, name: str) -> None:

@@ -15,16 +15,19 @@
     {%- endif -%}
     {%- if upstream.version == since -%} {{ return(none) }} {%- endif -%}
     {%- set replaced = dbt_backfill._find_replacement(upstream, since) -%}
-    {%- if replaced is not none -%} {{ return('the upstream was replaced in version ' ~ replaced) }} {%- endif -%}
+    {%- if replaced is not none -%}
+        {%- do dbt_backfill._check_feed_again(upstream) -%}
+        {{ return('the upstream was ' ~ ('restored' if replaced.operation == 'RESTORE' else 'replaced')
+            ~ ' in version ' ~ replaced.version) }}
+    {%- endif -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- if 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
-            {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
-            {%- do dbt_backfill.delta_check_feed(upstream) -%}
+            {%- do dbt_backfill._check_feed_again(upstream) -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
-        {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
-            {{ return('columns of the upstream were changed in version ' ~ entry.version) }}
         {%- endif -%}
     {%- endfor -%}
+    {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
+    {%- if changed is not none -%} {{ return('columns of the upstream were changed in version ' ~ changed.version) }} {%- endif -%}
     {%- if not dbt_backfill.delta_upstream_readable(upstream, since + 1, upstream.id) -%}
         {{ return('the changes since version ' ~ since ~ ' were vacuumed') }}
     {%- endif -%}
@@ -34,14 +37,36 @@
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.upstream_version | int -%}
     {{ return(upstream.id == committed.upstream_id and upstream.version >= since
-        and dbt_backfill._find_replacement(upstream, since) is none) }}
+        and dbt_backfill._find_replacement(upstream, since) is none
+        and dbt_backfill._find_changed_columns(upstream, since) is none) }}
 {% endmacro %}
 
 
-{#- The version after `since` in which the table was replaced; none if it was not. -#}
+{#-
+    The log's entry after `since` that replaced the table or restored an earlier version; none if there is none. Both
+    may bring other columns under the same names, of which the feed tells nothing, and properties without the feed.
+-#}
 {% macro _find_replacement(upstream, since) %}
-    {%- for entry in upstream.log if entry.version > since and modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE', entry.operation) -%}
-        {{ return(entry.version) }}
+    {%- for entry in upstream.log
+            if entry.version > since and modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|RESTORE', entry.operation) -%}
+        {{ return(entry) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Refuse a table whose feed is off by now, although it was on at the last barrier. -#}
+{% macro _check_feed_again(upstream) %}
+    {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
+    {%- do dbt_backfill.delta_check_feed(upstream) -%}
+{% endmacro %}
+
+
+{#- The log's entry after `since` that changed, renamed or dropped columns; none if there is none. -#}
+{% macro _find_changed_columns(upstream, since) %}
+    {%- for entry in upstream.log
+            if entry.version > since and modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
+        {{ return(entry) }}
     {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}

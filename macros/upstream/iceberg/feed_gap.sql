@@ -2,7 +2,9 @@
     Why the changes since the committed version cannot be told; none if they can.
 
     Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed
-    snapshot has to be an ancestor of the current one, and of the same format.
+    snapshot has to be an ancestor of the current one, and of the same format. Nor does a feed tell what a change of
+    the schema does to rows that were written before it: a column that was dropped and added anew is null in all of
+    them. So both snapshots have to be of the same schema.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.upstream_version | int -%}
@@ -13,11 +15,18 @@
     {%- elif since not in upstream.snapshots -%}
         {{ return('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced') }}
     {%- elif since not in upstream.log | map(attribute='version') -%}
+        {%- if upstream.log and (upstream.log | last).get('parent') is not none -%}
+            {{ return('snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back') }}
+        {%- endif -%}
         {{ return('the upstream was rolled back or replaced since its snapshot ' ~ since) }}
-    {%- elif upstream.id != committed.upstream_id -%}
-        {{ return('the upstream was upgraded to format ' ~ upstream.id[8:]) }}
     {%- endif -%}
-    {%- if upstream.id == 'iceberg/2' -%}
+    {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.upstream_id) -%}
+    {%- if now.format != then.format -%}
+        {{ return('the upstream was upgraded to format ' ~ now.format) }}
+    {%- elif now.schema != then.schema -%}
+        {{ return('columns of the upstream were changed since its snapshot ' ~ since) }}
+    {%- endif -%}
+    {%- if now.format == '2' -%}
         {%- for snapshot in dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if snapshot.delete_files -%}
             {{ return('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files') }}
         {%- endfor -%}
@@ -27,7 +36,10 @@
 
 {% macro iceberg_continues_upstream(upstream, committed) %}
     {%- set since = committed.upstream_version | int -%}
-    {{ return(committed.upstream_kind == 'iceberg' and (since == 0 or since in upstream.log | map(attribute='version'))) }}
+    {%- if committed.upstream_kind != 'iceberg' -%} {{ return(false) }} {%- endif -%}
+    {%- if since == 0 -%} {{ return(true) }} {%- endif -%}
+    {{ return(since in upstream.log | map(attribute='version')
+        and dbt_backfill.parse_iceberg_id(upstream.id).schema == dbt_backfill.parse_iceberg_id(committed.upstream_id).schema) }}
 {% endmacro %}
 
 

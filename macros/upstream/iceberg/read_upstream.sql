@@ -2,8 +2,9 @@
     The upstream's current version and its ancestors: {
       'relation',
       'version', 'committed_at': of the current snapshot of the main branch; 0 and none for a table without one,
-      'id': 'iceberg/3' or 'iceberg/2', by the table's format version,
-      'log': a list of {'version', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
+      'id': such as 'iceberg/3/0': the table's format version, and the schema of the current snapshot,
+      'altered': whether more than the snapshot was committed since, so that the table's schema may be a newer one,
+      'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired
     }
@@ -33,25 +34,39 @@
     {%- endfor -%}
     {%- set version = current.version if current else 0 -%}
     {%- set read = since.upstream_version | int if since is not none and since.get('upstream_version') is not none else none -%}
-    {%- set known = read is not none and since.upstream_kind == 'iceberg'
-        and (read == version or since.upstream_id == 'iceberg/3' and read in snapshots) -%}
+    {%- set format = dbt_backfill.parse_iceberg_id(since.upstream_id).format if since is not none
+        and since.get('upstream_kind') == 'iceberg' and read is not none else none -%}
     {%- set upstream = {
         'relation': relation,
         'version': version,
         'committed_at': current.committed_at if current else none,
-        'id': since.upstream_id if known else none,
+        'altered': current.altered if current else false,
         'log': ancestors,
         'snapshots': snapshots.keys() | list,
     } -%}
-    {%- if not known -%}
-        {%- set properties = dbt_backfill.read_table_properties(relation) -%}
-        {%- do upstream.update({'id': 'iceberg/' ~ properties.get('format-version', '2'), 'properties': properties}) -%}
+    {%- if not (format is not none and read == version or format == '3' and read in snapshots) -%}
+        {%- do upstream.update({'properties': dbt_backfill.read_table_properties(relation)}) -%}
+        {%- set format = upstream.properties.get('format-version', '2') -%}
     {%- endif -%}
+    {%- set schema = current.get('schema') if current else none -%}
+    {%- do upstream.update({'id': 'iceberg/' ~ format ~ ('/' ~ schema if schema is not none else '')}) -%}
     {{ return(upstream) }}
 {% endmacro %}
 
 
-{#- A scalar subquery: all snapshots of the table, as an array of structs. -#}
+{#- {'format', 'schema'} of such an id, as text; no schema of a table without a snapshot. -#}
+{% macro parse_iceberg_id(id) %}
+    {%- set parts = id.split('/') -%}
+    {{ return({'format': parts[1], 'schema': parts[2] if parts | length > 2 else none}) }}
+{% endmacro %}
+
+
+{#-
+    A scalar subquery: all snapshots of the table, as an array of structs.
+
+    Spark loads the table for each of its metadata tables. The snapshots come last, so that one that is committed
+    meanwhile cannot be the main branch's and still be missing among them.
+-#}
 {% macro iceberg_log_sql(relation) -%}
     (
         select coalesce(collect_list(struct(
@@ -60,11 +75,22 @@
             cast(snapshots.committed_at as string) as committed_at,
             snapshots.operation,
             cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files,
-            main.name is not null as is_main
+            main.snapshot_id is not null as is_main,
+            main.schema,
+            main.altered
         )), array())
-        from {{ relation.render() }}.snapshots as snapshots
-        left join (select * from {{ relation.render() }}.refs where name = 'main') as main
-            on main.snapshot_id = snapshots.snapshot_id
+        from (
+            select
+                refs.snapshot_id,
+                max_by(entries.latest_schema_id, entries.timestamp) as schema,
+                count(*) > 1 as altered
+            from {{ relation.render() }}.refs as refs
+            left join {{ relation.render() }}.metadata_log_entries as entries
+                on entries.latest_snapshot_id = refs.snapshot_id
+            where refs.name = 'main'
+            group by refs.snapshot_id
+        ) as main
+        right join {{ relation.render() }}.snapshots as snapshots on main.snapshot_id = snapshots.snapshot_id
     )
 {%- endmacro %}
 
@@ -76,10 +102,11 @@
 {% macro iceberg_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set relation, properties = upstream.relation, upstream.properties -%}
-    {%- if upstream.id != 'iceberg/2' -%}
-        {%- if upstream.id != 'iceberg/3' -%}
+    {%- set format = dbt_backfill.parse_iceberg_id(upstream.id).format -%}
+    {%- if format != '2' -%}
+        {%- if format != '3' -%}
             {%- do dbt_backfill.refuse(
-                relation.render() ~ ' is an Iceberg table of format ' ~ upstream.id[8:]
+                relation.render() ~ ' is an Iceberg table of format ' ~ format
                     ~ ', which tells no changes of rows',
                 dbt_backfill._iceberg_upgrade(relation)
             ) -%}

@@ -19,7 +19,7 @@
     {%- if from_version | int == 0 -%}
         {{ return({'events': 'select *, 0 as __bf_version, true as __bf_is_upsert from '
             ~ dbt_backfill.iceberg_upstream_read(relation, to_version)}) }}
-    {%- elif observed.id == 'iceberg/3' -%}
+    {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
             | map(attribute='operation') | unique | list -%}
         {%- set deletes = keys is not none and operations | reject('in', ['append', 'replace']) | list != [] -%}

@@ -124,3 +124,38 @@ def test_a_query_is_explained_once_in_a_run(explain: Any) -> None:
 
 def test_a_contract_is_checked_where_it_is_enforced(explain: Any, backfill: Any) -> None:
     assert explain(enforced=True)[-1] == f"contract {backfill['sql']}"
+
+
+# -- check_query_at -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def check_at(macros: Macros, backfill: Any) -> Any:
+    """Checks the query on version 17; `columns` is what Spark makes of it there."""
+    asked: list[str] = []
+
+    def check_at(columns: str | None, altered: bool = True) -> list[str]:
+        macros.stub("explain_columns", lambda query, unique_key: asked.append(query) or columns)
+        macros.call("check_query_at", backfill, {"altered": altered}, 17)
+        return asked
+
+    return check_at
+
+
+def test_a_query_is_tried_on_a_version_that_may_lack_columns(check_at: Any, backfill: Any) -> None:
+    (query,) = check_at(f"k: bigint, shard: int, {backfill['query_columns']}")
+
+    assert "select * from lake.up version as of 17" in query
+    assert backfill["query"] in query
+
+
+def test_a_query_is_not_tried_where_the_version_has_the_tables_columns(check_at: Any) -> None:
+    assert check_at(None, altered=False) == []
+
+
+@pytest.mark.parametrize("columns", [None, "k: bigint, shard: int, k: bigint"])
+def test_a_version_that_lacks_columns_of_the_query_is_refused(
+    check_at: Any, refused: Any, columns: str | None
+) -> None:
+    with refused("the columns of lake.up were changed, and its snapshot 17 does not have those "):
+        check_at(columns)

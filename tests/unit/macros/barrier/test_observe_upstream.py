@@ -113,7 +113,7 @@ def test_an_upstream_that_was_replaced_is_a_gap_beside_a_change_table(
     gap: Callable[..., Any], feed: Any
 ) -> None:
     assert gap(feed, "the feed", continues=False) == (
-        "the upstream was replaced or went back to an earlier version"
+        "the upstream was replaced, went back to an earlier version or had columns changed"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +14,8 @@ from support.macros import Macros
 def merge(
     macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> Callable[..., str]:
-    columns = [
-        SimpleNamespace(name="k", dtype="bigint"),
-        SimpleNamespace(name="m", dtype="map<int,int>"),
-    ]
-    macros.context["adapter"].get_columns_in_relation = lambda relation: columns
+    columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<int,int>"}]
+    macros.stub("get_table_columns", lambda relation: columns)
 
     def merge(**state: Any) -> str:
         macros.call("run_reanchor", backfill, make_state(**state), make_plan(kind="reanchor"))

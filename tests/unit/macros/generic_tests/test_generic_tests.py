@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +17,8 @@ def lake(macros: Macros) -> None:
     """All three tables exist, and the test runs as a node of its own name."""
     macros.stub("load_table", lambda relation: relation)
     macros.context["model"] = {"name": "backfill_complete_mv"}
-    columns = [
-        SimpleNamespace(name="k", dtype="bigint"),
-        SimpleNamespace(name="m", dtype="map<string,int>"),
-    ]
-    macros.context["adapter"].get_columns_in_relation = lambda relation: columns
+    columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<string,int>"}]
+    macros.stub("get_table_columns", lambda relation: columns)
 
 
 def _refusal(macros: Macros, test: str) -> str:

@@ -25,8 +25,8 @@ def verified(
         "state": make_state(),
         "key": macros.call("get_mv_keys", keys),
         "columns": [
-            SimpleNamespace(name="k", dtype="bigint"),
-            SimpleNamespace(name="shard", dtype="int"),
-            SimpleNamespace(name="m", dtype="map<string,int>"),
+            SimpleNamespace(name="k", type="bigint"),
+            SimpleNamespace(name="shard", type="int"),
+            SimpleNamespace(name="m", type="map<string,int>"),
         ],
     }

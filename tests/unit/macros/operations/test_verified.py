@@ -87,7 +87,7 @@ def observe(macros: Macros, make_state: Callable[..., Any]) -> Callable[..., Any
     macros.stub("get_table_format", lambda relation, name: "delta")
     macros.stub("read_upstream", lambda upstream, since: {"version": 17})
     macros.stub("is_upstream_readable", lambda *given: True)
-    macros.context["adapter"].get_columns_in_relation = lambda relation: []
+    macros.stub("get_table_columns", lambda relation: [])
     missing: list[str] = []
 
     def observe(*names: str, **state: Any) -> Any:

@@ -77,3 +77,14 @@ def test_the_columns_of_a_query_are_asked_of_spark(macros: Macros) -> None:
 
     assert macros.call("get_query_columns", "\nselect 1 ;\n") == COLUMNS
     assert macros.statements[0].sql.rstrip().endswith("describe query\nselect 1")
+
+
+def test_the_columns_of_a_table_are_asked_of_spark(macros: Macros, relations: Any) -> None:
+    """dbt's listing ends before a column called `#`."""
+    macros.results = [[["#", "bigint", None], ["t h", "decimal(5,1)", None]]]
+
+    assert [column["name"] for column in macros.call("get_table_columns", relations["mv"])] == [
+        "#",
+        "t h",
+    ]
+    assert macros.statements[0].sql.rstrip().endswith("describe query\nselect * from lake.mv")

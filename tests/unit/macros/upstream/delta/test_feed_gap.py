@@ -15,6 +15,9 @@ from support.macros import Macros
 HOUR = 3_600_000
 Table = dict[str, Any]
 
+# What `describe detail` returns.
+FEED_ON = [{"id": "u1", "properties": {"delta.enableChangeDataFeed": "true"}}]
+
 
 def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> dict[str, Any]:
     """The version that was committed at `version` o'clock."""
@@ -71,7 +74,6 @@ def readable(macros: Macros) -> Callable[..., bool]:
         "TRUNCATE",
         "STREAMING UPDATE",
         "OPTIMIZE",
-        "RESTORE",
         "REORG",
         "ADD COLUMNS",
         "ADD CONSTRAINT",
@@ -96,8 +98,35 @@ def test_the_feed_tells_what_an_operation_changed(gap: Callable[..., Any], opera
         "CLONE",
     ],
 )
-def test_a_table_that_was_replaced_is_a_gap(gap: Callable[..., Any], operation: str) -> None:
-    assert gap(_table(_entry(6, operation))) == "the upstream was replaced in version 6"
+def test_a_table_that_was_replaced_is_a_gap(
+    macros: Macros, gap: Callable[..., Any], up: Any, operation: str
+) -> None:
+    macros.results = [FEED_ON]
+
+    assert gap(_table(_entry(6, operation), relation=up)) == (
+        "the upstream was replaced in version 6"
+    )
+
+
+def test_a_table_that_was_restored_is_a_gap(
+    macros: Macros, gap: Callable[..., Any], up: Any
+) -> None:
+    """Its columns may be other ones of the same names."""
+    macros.results = [FEED_ON]
+
+    assert gap(_table(_entry(6, "RESTORE"), relation=up)) == (
+        "the upstream was restored in version 6"
+    )
+
+
+@pytest.mark.parametrize("operation", ["CREATE OR REPLACE TABLE AS SELECT", "RESTORE"])
+def test_a_table_that_lost_its_feed_with_that_is_refused(
+    macros: Macros, gap: Callable[..., Any], refused: Any, up: Any, operation: str
+) -> None:
+    macros.results = [[{"id": "u1", "properties": {}}]]
+
+    with refused("lake.up has no change data feed, "):
+        gap(_table(_entry(6, operation), relation=up))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +141,7 @@ def test_columns_that_were_changed_are_a_gap(gap: Callable[..., Any], operation:
 def test_a_feed_that_was_switched_is_a_gap(
     macros: Macros, gap: Callable[..., Any], operation: str
 ) -> None:
-    macros.results = [[{"id": "t", "properties": {"delta.enableChangeDataFeed": "true"}}]]
+    macros.results = [FEED_ON]
     properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
     table = {
         **_table(_entry(6, operation, properties)),
@@ -146,8 +175,14 @@ def test_what_happened_up_to_the_committed_version_is_no_gap(
     assert gap(_table(_entry(version, "CREATE OR REPLACE TABLE AS SELECT"))) is None
 
 
-def test_what_happened_right_after_the_committed_version_is_a_gap(gap: Callable[..., Any]) -> None:
-    assert gap(_table(_entry(5, "REPLACE TABLE"))) == "the upstream was replaced in version 5"
+def test_what_happened_right_after_the_committed_version_is_a_gap(
+    macros: Macros, gap: Callable[..., Any], up: Any
+) -> None:
+    macros.results = [FEED_ON]
+
+    assert gap(_table(_entry(5, "REPLACE TABLE"), relation=up)) == (
+        "the upstream was replaced in version 5"
+    )
 
 
 def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
@@ -197,7 +232,10 @@ def test_a_table_continues_unless_it_was_replaced_or_went_back(
     assert macros.call("delta_continues_upstream", _table(), committed) is continues
 
 
-@pytest.mark.parametrize("operation", ["CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE"])
+@pytest.mark.parametrize(
+    "operation",
+    ["CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE", "RESTORE", "RENAME COLUMN"],
+)
 def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
 ) -> None:

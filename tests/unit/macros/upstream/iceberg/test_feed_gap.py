@@ -59,6 +59,24 @@ def test_an_upgrade_of_the_format_is_a_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(), id="iceberg/2") == "the upstream was upgraded to format 3"
 
 
+def test_another_schema_is_a_gap(gap: Callable[..., Any]) -> None:
+    """A column that was dropped and added anew is null, in rows that nobody wrote since."""
+    assert gap(_table(id="iceberg/3/2"), id="iceberg/3/1") == (
+        "columns of the upstream were changed since its snapshot 12"
+    )
+    assert gap(_table(id="iceberg/3/1"), id="iceberg/3/1") is None
+
+
+def test_snapshots_that_expired_in_between_are_a_gap(gap: Callable[..., Any]) -> None:
+    """The committed one is held by a tag, and nothing tells whether the current one descends."""
+    table = _table()
+    table["log"] = [{**table["log"][0], "parent": 14}]
+
+    assert gap(table) == (
+        "snapshots of the upstream after its snapshot 12 have expired, or it was rolled back"
+    )
+
+
 def test_nothing_new_is_no_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(), since=15, id="iceberg/2") is None
     assert gap(_table(id="iceberg/2", v15=1), since=15, id="iceberg/2") is None
@@ -100,9 +118,21 @@ def test_delete_files_of_format_3_are_no_gap(gap: Callable[..., Any]) -> None:
 def test_a_table_continues_from_its_ancestors(
     macros: Macros, since: int, kind: str, continues: bool
 ) -> None:
-    committed = {"upstream_version": str(since), "upstream_kind": kind}
+    committed = {
+        "upstream_version": str(since),
+        "upstream_kind": kind,
+        "upstream_id": "iceberg/2/1",
+    }
 
-    assert macros.call("iceberg_continues_upstream", _table(), committed) is continues
+    assert macros.call("iceberg_continues_upstream", _table(id="iceberg/3/1"), committed) is (
+        continues
+    )
+
+
+def test_a_table_with_other_columns_does_not_continue(macros: Macros) -> None:
+    committed = {"upstream_version": "12", "upstream_kind": "iceberg", "upstream_id": "iceberg/3/1"}
+
+    assert not macros.call("iceberg_continues_upstream", _table(id="iceberg/3/2"), committed)
 
 
 # -- old snapshots ------------------------------------------------------------------------------

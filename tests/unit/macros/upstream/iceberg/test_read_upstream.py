@@ -13,6 +13,8 @@ from support.macros import Macros
 
 def _snapshot(version: int, parent: int | None, **columns: Any) -> dict[str, Any]:
     """As the log gives it: what is null is absent."""
+    if columns.get("is_main"):
+        columns = {"altered": False, **columns}
     snapshot = {
         "version": version,
         "committed_at": f"2024-05-01 10:{version}:00",
@@ -83,9 +85,8 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
 
     assert observed["version"] == 14
     (statement,) = macros.statements
-    assert "select to_json(" in statement.sql and "from lake.up.snapshots as snapshots" in (
-        statement.sql
-    )
+    assert "select to_json(" in statement.sql
+    assert "right join lake.up.snapshots as snapshots" in statement.sql
 
 
 def test_the_log_has_all_snapshots_and_tells_the_main_one(
@@ -96,15 +97,27 @@ def test_the_log_has_all_snapshots_and_tells_the_main_one(
     assert sql.startswith(
         "( select coalesce(collect_list(struct( snapshots.snapshot_id as version,"
     )
-    assert "main.name is not null as is_main )), array())" in sql
-    assert (
-        "left join (select * from lake.up.refs where name = 'main') as main "
-        "on main.snapshot_id = snapshots.snapshot_id"
-    ) in sql
+    assert "main.snapshot_id is not null as is_main, main.schema, main.altered )), array())" in sql
+    assert "where refs.name = 'main' group by refs.snapshot_id ) as main right join" in sql
     assert (
         "cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files"
         in sql
     )
+
+
+def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
+    """Spark loads them one by one: another order could miss the snapshot that is the branch's."""
+    sql = render("iceberg_log_sql", up)
+
+    assert sql.index("lake.up.refs") < sql.index("lake.up.snapshots")
+
+
+def test_a_table_that_was_altered_after_its_snapshot_is_told(read: Callable[..., Any]) -> None:
+    log = [_snapshot(12, None, is_main=True, schema=0, altered=True)]
+
+    assert read(_since(12), log=log)["altered"] is True
+    assert read(_since(12), log=[{**log[0], "altered": False}])["altered"] is False
+    assert read(log=[])["altered"] is False
 
 
 # -- the format -----------------------------------------------------------------------------
@@ -146,6 +159,15 @@ def test_the_format_is_asked_for_where_it_may_have_changed(
 
     assert (observed["id"], observed["properties"]) == ("iceberg/3", {"format-version": "3"})
     assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize("since", [_since(12, "iceberg/3/0"), _since(12), None])
+def test_the_schema_of_the_current_snapshot_is_part_of_the_id(
+    read: Callable[..., Any], since: Any
+) -> None:
+    log = [_snapshot(12, None), _snapshot(14, 12, is_main=True, schema=1)]
+
+    assert read(since, log=log, format_version="3")["id"] == "iceberg/3/1"
 
 
 def test_a_table_that_tells_no_format_has_format_2(read: Callable[..., Any]) -> None:

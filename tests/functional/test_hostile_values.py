@@ -1,0 +1,197 @@
+"""Values and names that break whatever pastes text into text, through every kind of barrier.
+
+Two MVs follow one table: keyed by a hostile text first, and by a timestamp first. The session's
+time zone changes from barrier to barrier. `tests/functional/test_materialization_keys.py` and the
+random histories have the other types of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exactness.keys import KEY_TYPES, literal
+from support.checks import assert_no_java, data_tests, model, shared_project, source
+from support.lake import Lake
+from support.project import Project, RunResult
+
+pytestmark = pytest.mark.every_profile
+
+WORDS = (
+    "it's",
+    'say "so"',
+    "back\\slash\\",
+    "",
+    "new\nline\r\ttab",
+    "nul\0nul",
+    "{{ this }} {% raw %} {# gone #}",
+    "-- no comment",
+    "/* no comment",
+    "${spark.app.name}",
+    "semi; colon",
+    "smile 😀 é e\u0301 \uffee",
+    "`tick`",
+    "null",
+    "007",
+)
+
+# 1:30 o'clock twice in New York, and the hour that it leaves out.
+MOMENTS = (
+    datetime(2024, 11, 3, 5, 30),
+    datetime(2024, 11, 3, 6, 30),
+    datetime(2024, 3, 10, 6, 59, 59, 999999),
+    datetime(2024, 3, 10, 7, 0),
+    datetime(1, 1, 1),
+    datetime(9999, 12, 31, 23, 59, 59, 999999),
+    datetime(1582, 10, 4, 23, 59, 59, 999999),
+    datetime(1582, 10, 15),
+    datetime(1883, 11, 18, 17, 0),
+)
+
+# The column `hostile` is called like the table.
+TABLE = "hostile"
+COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "the key": ("string", WORDS),
+    "k.2": ("timestamp", MOMENTS),
+    "hostile": ("string", (None, *reversed(WORDS))),
+    "select": ("decimal(38,10)", KEY_TYPES["wide decimal"].values[:4]),
+    "from.where": ("date", (date(1, 1, 1), None, date(9999, 12, 31), date(1582, 10, 4))),
+    "order by": ("timestamp", tuple(reversed(MOMENTS))),
+    "it's": ("timestamp_ntz", KEY_TYPES["timestamp_ntz"].values[:6]),
+    "#5 -- no comment": ("binary", (b"\xff\xfe'\\\x00", b"", None, b"\xc3\x28", b"\xf0\x9f")),
+    "null": ("bigint", (-(2**63), 2**63 - 1, None, 0)),
+    "007": ("int", (-(2**31), 2**31 - 1, None, 0)),
+    "{a}=(b);": ("decimal(38,0)", (Decimal(10**38 - 1), Decimal(1 - 10**38), None)),
+}
+
+# Delta itself cannot update a table that has such a column and a change data feed.
+OF_ICEBERG = {"back`tick``s": ("string", ("`", None, "``"))}
+
+MVS = {"hostile_by_text": ["key's", "k . 2"], "by_time_hostile": ["k . 2", "key's"]}
+ZONES = ("America/New_York", "Asia/Kolkata", "UTC")
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def columns_of(project: Project) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    return COLUMNS | (OF_ICEBERG if project.file_format == "iceberg" else {})
+
+
+def row(project: Project, number: int) -> str:
+    """The values of a row; a word and a moment stand together once only."""
+    values = [
+        literal(values[number % len(values)], sql) for sql, values in columns_of(project).values()
+    ]
+    return f"({', '.join(values)})"
+
+
+def insert(project: Project, *numbers: int) -> None:
+    rows = ", ".join(row(project, number) for number in numbers)
+    project.sql(f"insert into {{schema}}.{TABLE} values {rows}")
+
+
+def query(project: Project) -> str:
+    """All columns; those of the key by other names, and one by an expression."""
+    rest = ", ".join(quoted(name) for name in columns_of(project) if name not in ("the key", "k.2"))
+    return (
+        "select `k.2` as `k . 2`, `the key` as `key's`,"
+        f" concat('{{{{ \"{{{{\" }}}} -- ', `the key`, '\\\\'\\n') as `upper`, {rest} from "
+    )
+
+
+def write(project: Project, **config: Any) -> None:
+    sql = f"{query(project)}{source(TABLE)}"
+    models = {mv: model(sql, unique_key=key, **config) for mv, key in MVS.items()}
+    project.write(models, sources=[TABLE], properties=data_tests(project, *MVS))
+
+
+def run(project: Project, zone: str, *args: str) -> RunResult:
+    project.configure({"spark.sql.session.timeZone": zone})
+    result = project.run(*args)
+    assert_no_java(result.output)
+    return result
+
+
+def assert_consistent(project: Project) -> None:
+    tested = project.dbt("test", "--select", "test_name:backfill_consistent")
+    assert [node.status for node in tested.nodes] == ["pass"] * len(MVS), tested.output
+
+
+def assert_equal_to_query(project: Project) -> None:
+    """Compared by Spark: not all of these values can be Python's."""
+    fresh = f"{query(project)}{{schema}}.{TABLE}".replace('{{ "{{" }}', "{{")
+    for mv in MVS:
+        rows = f"select * from {{schema}}.{mv}"
+        for one, other in ((fresh, rows), (rows, fresh)):
+            difference = f"select count(*) from (({one}) except all ({other}))"
+            assert project.value(difference) == 0, mv
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Project]:
+    """The MVs after the first barrier, which took three rows."""
+    project = shared_project(request, lake, packages, tmp_path_factory, "hostile_values")
+    columns = ", ".join(f"{quoted(name)} {sql}" for name, (sql, _) in columns_of(project).items())
+    mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
+    project.create_table(TABLE, columns, mapped)
+    insert(project, *range(20))
+    write(project, backfill_rate_limit=3)
+    first = run(project, "UTC")
+    assert {first.message(mv) for mv in MVS} == {"BARRIER 1 (15.0 %)"}
+    yield project
+    project.configure({"spark.sql.session.timeZone": "UTC"})
+
+
+def test_hostile_rows_are_updated_deleted_and_inserted_again(project: Project) -> None:
+    version = project.current_version(TABLE)
+    project.sql(
+        f"update {{schema}}.{TABLE} set `hostile` = concat(`the key`, '\\'`$') where `007` < 0"
+    )
+    project.sql(f"delete from {{schema}}.{TABLE} where `the key` in ('', 'null') or `null` = 0")
+    insert(project, *range(3, 20, 4))
+    project.sql(
+        f"update {{schema}}.{TABLE} set `the key` = concat(`the key`, '\\\\') where `null` > 0"
+    )
+
+    followed = run(project, ZONES[0])
+
+    assert version != project.current_version(TABLE)
+    assert "re-anchored" not in followed.output
+    assert_consistent(project)
+
+
+def test_hostile_rows_are_compared_after_the_upstream_went_back(project: Project) -> None:
+    version = project.current_version(TABLE)
+    project.sql(f"update {{schema}}.{TABLE} set `hostile` = `the key`, `select` = -`select`")
+    run(project, ZONES[1])
+    project.restore(TABLE, version)
+
+    restored = run(project, ZONES[0])
+
+    assert restored.output.count(" · re-anchored: the upstream was ") == len(MVS)
+    assert_consistent(project)
+
+
+def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> None:
+    write(project, backfill_rate_limit=7, barriers_per_run="all")
+    run(project, ZONES[1])
+    assert_equal_to_query(project)
+    assert_consistent(project)
+
+    again = run(project, ZONES[0], "--full-refresh")
+
+    assert again.output.count(" · emptied: full refresh · ") == len(MVS)
+    assert_equal_to_query(project)
+    project.test()
