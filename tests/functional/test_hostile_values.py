@@ -102,7 +102,7 @@ def query(project: Project) -> str:
     rest = ", ".join(quoted(name) for name in columns_of(project) if name not in ("the key", "k.2"))
     return (
         "select `k.2` as `k . 2`, `the key` as `key's`,"
-        f" concat('{{{{ \"{{{{\" }}}} -- ', `the key`, '\\\\'\\n') as `upper`, {rest} from "
+        f" concat('{{{{ \"{{{{\" }}}} -- ', `the key`, '\\'\\n') as `upper`, {rest} from "
     )
 
 
@@ -174,7 +174,7 @@ def test_hostile_rows_are_updated_deleted_and_inserted_again(project: Project) -
 
 def test_hostile_rows_are_compared_after_the_upstream_went_back(project: Project) -> None:
     version = project.current_version(TABLE)
-    project.sql(f"update {{schema}}.{TABLE} set `hostile` = `the key`, `select` = -`select`")
+    project.sql(f"update {{schema}}.{TABLE} set `hostile` = `the key`, `select` = null")
     run(project, ZONES[1])
     project.restore(TABLE, version)
 
