@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 # What the other profiles run: of these suites the tests marked `every_profile`, with fewer random histories.
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
-OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py \
+OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py verify_backfill.py \
 	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) tests/exactness/test_random_histories.py
 OTHER_HISTORIES ?= 2
 

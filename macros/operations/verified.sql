@@ -1,0 +1,96 @@
+{#- The node of the graph that a user names, as `name` or `package.name`; refused unless it is a backfilled_mv. -#}
+{% macro find_backfilled_mv(name) %}
+    {%- if not name or name is not string -%}
+        {%- do dbt_backfill.refuse(
+            'the argument model is missing', "Name the model to verify: --args '{model: my_mv}'", mv='verify_backfill'
+        ) -%}
+    {%- endif -%}
+    {%- set found = [] -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model'
+            and name in [node.name, node.package_name ~ '.' ~ node.name, node.unique_id[6:]] -%}
+        {%- do found.append(node) -%}
+    {%- endfor -%}
+    {%- if not found -%}
+        {%- do dbt_backfill.refuse(
+            'there is no model of this name', 'Name an enabled model of this project or of one of its packages', mv=name
+        ) -%}
+    {%- elif found | length > 1 -%}
+        {%- do dbt_backfill.refuse(
+            'there are ' ~ found | length ~ ' models of this name',
+            'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', '), mv=name
+        ) -%}
+    {%- elif found[0].config.materialized != 'backfilled_mv' -%}
+        {%- do dbt_backfill.refuse(
+            "its materialization is '" ~ found[0].config.materialized ~ "', which promises nothing to verify",
+            "Name a model with materialized='backfilled_mv'", mv=name
+        ) -%}
+    {%- endif -%}
+    {{ return(found[0]) }}
+{% endmacro %}
+
+
+{#-
+    What is known of the MV before it is compared: its relations, and {
+      'name': the model's,
+      'options': {'file_format'},
+      'state': as read_state returned it, of a committed epoch whose version of the upstream can be read,
+      'key': of the committed plan, as the MV names its columns,
+      'columns': as get_columns_in_relation returns them
+    }
+-#}
+{% macro observe_verified(node) %}
+    {%- set verified = dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(verified) -%}
+    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
+    {%- do verified.update({'name': node.name, 'options': {'file_format': format}, 'upstream': none, 'feed': none}) -%}
+    {%- if existing.mv is none and (existing.progress is none or existing.barriers is none) -%}
+        {%- do dbt_backfill.refuse(
+            verified.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
+        ) -%}
+    {%- elif existing.mv is none -%}
+        {%- do dbt_backfill._refuse_missing_mv(verified) -%}
+    {%- elif existing.progress is none or existing.barriers is none -%}
+        {%- do dbt_backfill._refuse_missing_state(verified, existing) -%}
+    {%- endif -%}
+    {%- set state = dbt_backfill.observe_existing(verified, existing.mv) -%}
+    {%- do dbt_backfill.check_barrier_is_committed(
+        state, node.name, 'Run the model first (dbt run --select ' ~ node.name ~ '), and then verify it'
+    ) -%}
+    {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
+    {%- do verified.update({
+        'state': state,
+        'key': dbt_backfill.get_mv_keys(dbt_backfill.get_plan_keys(state.committed)),
+        'columns': adapter.get_columns_in_relation(verified.mv),
+    }) -%}
+    {{ return(verified) }}
+{% endmacro %}
+
+
+{#- Refuse a definition that cannot be evaluated any more: its version is gone, or the session is another one. -#}
+{% macro check_definition_is_readable(verified, state) %}
+    {%- set plan = state.committed -%}
+    {%- if plan.get('time_zone') and plan.time_zone != state.time_zone -%}
+        {%- do dbt_backfill.refuse(
+            "the session's time zone, on which its query depends, is " ~ state.time_zone ~ ', and was ' ~ plan.time_zone
+                ~ ' at its last barrier',
+            'Set spark.sql.session.timeZone to ' ~ plan.time_zone,
+            mv=verified.name
+        ) -%}
+    {%- endif -%}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+    {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
+    {%- set readable = existing is not none and not existing.is_view
+        and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
+    {%- if readable -%}
+        {%- set observed = dbt_backfill.read_upstream(upstream, plan) -%}
+        {%- set readable = dbt_backfill.is_upstream_readable(upstream, observed, state.upstream_version, plan.upstream_id) -%}
+    {%- endif -%}
+    {%- if not readable -%}
+        {%- do dbt_backfill.refuse(
+            'version ' ~ state.upstream_version ~ ' of its upstream ' ~ plan.upstream ~ ', which it shows, can no longer be read',
+            'Run the model (dbt run --select ' ~ verified.name ~ '), which takes it to a later version, and then verify it',
+            mv=verified.name
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,509 @@
+"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.checks import assert_writes_nothing, model, shared_project, source
+from support.lake import Lake
+from support.project import Crash, Proceed, Project, RunResult
+
+QUERY = (
+    "select id, shard, upper(name) as name, scores, tags"
+    f" from {source('people')} where name <> 'hidden'"
+)
+KEY = ["id", "shard"]
+MV = model(QUERY, unique_key=KEY, backfill_rate_limit=14)
+ROWS = 19
+EXTRA = "insert into {schema}.mv values (99, 'x', 'N99', map('a', 1), array('x'))"
+
+
+@pytest.fixture(scope="module")
+def project(
+    request: pytest.FixtureRequest,
+    lake: Lake,
+    packages: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
+    """An MV of two key columns, with a map and an array, that was read to its end."""
+    project = shared_project(request, lake, packages, tmp_path_factory, "verify_backfill")
+    project.create_table(
+        "people", "id int, shard string, name string, scores map<string, int>, tags array<string>"
+    )
+    project.sql(
+        "insert into {schema}.people select id, shard, if(id = 3 and shard = 'x', 'hidden',"
+        " concat('n', id)), map('b', id, 'a', id), array(string(id), null)"
+        " from range(1, 11), (select explode(array('x', 'y')) as shard)"
+    )
+    plain = f"{{{{ config(materialized='table') }}}} select * from {source('people')}"
+    project.write(
+        {"mv": MV.replace("backfill_rate_limit=14", "barriers_per_run='all'"), "plain": plain},
+        sources=["people"],
+    )
+    project.run("--select", "mv")
+    # The upstream goes on: the MV is compared with the version that it shows.
+    project.sql("update {schema}.people set name = 'later' where id = 1")
+    return project
+
+
+@pytest.fixture
+def restored(project: Project) -> Iterator[Project]:
+    """The MV, put back after the test."""
+    version = project.current_version("mv")
+    yield project
+    project.restore("mv", version)
+
+
+def verify(project: Project, mv: str = "mv", **arguments: Any) -> RunResult:
+    result: RunResult = project.operation("verify_backfill", model=mv, **arguments)
+    return result
+
+
+def refused(project: Project, **arguments: Any) -> str:
+    """What the operation says in the end; it must fail, by a message of ours and no other."""
+    result = project.fail("run-operation", "verify_backfill", "--args", yaml.safe_dump(arguments))
+    [error] = [m for m in result.messages if m.startswith("Encountered an error")]
+    [sentence] = re.findall(r"^\s*(backfilled_mv \S+: .+\.)$", error, re.MULTILINE)
+    assert not re.search(r"\bat (org|java|scala)\.|Py4J|JVM", error), error
+    return str(sentence)
+
+
+def lines(result: RunResult | None) -> list[str]:
+    """What the operation printed of the MV."""
+    assert result is not None
+    shown = [message for message in result.messages if re.match(r"mv: |  \S|    ", message)]
+    assert all(len(line) <= 80 for line in shown if not line.startswith("mv: ")), shown
+    return shown
+
+
+@pytest.mark.every_profile
+def test_an_mv_that_is_what_it_has_to_be_passes(project: Project) -> None:
+    result = assert_writes_nothing(project, lambda: verify(project))
+
+    assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
+
+
+def test_the_operation_and_the_model_may_be_named_with_their_packages(project: Project) -> None:
+    result = project.operation("dbt_backfill.verify_backfill", model="tested.mv")
+
+    assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
+
+
+@pytest.mark.every_profile
+def test_each_kind_of_difference_is_named_with_both_values(restored: Project) -> None:
+    restored.sql(EXTRA)
+    restored.sql("delete from {schema}.mv where id = 2 and shard = 'y'")
+    restored.sql(
+        "update {schema}.mv set name = null, scores = map('a', 4, 'b', 9)"
+        " where id = 4 and shard = 'x'"
+    )
+    restored.sql("update {schema}.mv set tags = array('5') where id = 5 and shard = 'x'")
+    restored.sql("insert into {schema}.mv select * from {schema}.mv where id = 6 and shard = 'x'")
+    # Another order is no difference.
+    restored.sql("update {schema}.mv set scores = map('a', id, 'b', id) where id = 7")
+
+    message = assert_writes_nothing(restored, lambda: refused(restored, model="mv"))
+
+    assert message == (
+        f"backfilled_mv mv: 5 keys of {restored.schema}.mv differ from what its definition gives"
+        " (2 changed, 1 duplicated, 1 missing, 1 unexpected). Find out what wrote to the table, and"
+        " merge the difference with the argument repair: true."
+    )
+    assert lines(restored.last) == [
+        f"mv: {ROWS + 1} rows compared, 5 keys differ:"
+        " 2 changed, 1 duplicated, 1 missing, 1 unexpected",
+        "  changed id=4, shard='x'",
+        "    name",
+        "      expected 'N4'",
+        "      found    NULL",
+        "    scores",
+        "      expected {b -> 4, a -> 4}",
+        "      found    {a -> 4, b -> 9}",
+        "  changed id=5, shard='x'",
+        "    tags",
+        "      expected [5, null]",
+        "      found    [5]",
+        "  duplicated id=6, shard='x'",
+        "      expected name='N6', scores={b -> 6, a -> 6}, tags=[6, null]",
+        "      found    name='N6', scores={b -> 6, a -> 6}, tags=[6, null]",
+        "      found    name='N6', scores={b -> 6, a -> 6}, tags=[6, null]",
+        "  missing id=2, shard='y'",
+        "      expected name='N2', scores={b -> 2, a -> 2}, tags=[2, null]",
+        "  unexpected id=99, shard='x'",
+        "      found    name='N99', scores={a -> 1}, tags=[x]",
+    ]
+
+
+PROMISED = """
+    select id, shard, upper(name) as name, to_json(scores) as scores, tags
+    from (
+        select id, shard, if(id = 3 and shard = 'x', 'hidden', concat('n', id)) as name,
+            map('b', id, 'a', id) as scores, array(string(id), null) as tags
+        from range(1, 11), (select explode(array('x', 'y')) as shard)
+    )
+    where name <> 'hidden'
+"""
+
+
+def assert_is_promised(project: Project) -> None:
+    """The MV of the fixture has the rows that its definition gives, and no other."""
+    found = project.rows("select id, shard, name, to_json(scores) as scores, tags from {schema}.mv")
+    assert found == project.rows(PROMISED)
+
+
+def rows_written(project: Project, table: str = "mv") -> dict[str, int]:
+    """How many rows the last MERGE inserted, updated and deleted."""
+    if project.file_format == "delta":
+        metrics = project.sql(f"describe history {{schema}}.{table} limit 1")[0]["operationMetrics"]
+        return {w: int(metrics[f"numTargetRows{w.title()}"]) for w in WRITES}
+    summary = project.sql(
+        f"select summary from {{schema}}.{table}.snapshots order by committed_at desc limit 1"
+    )[0]["summary"]
+    return {w: int(summary[f"spark.merge-into.num-target-rows-{w}"]) for w in WRITES}
+
+
+WRITES = ("inserted", "updated", "deleted")
+
+
+@pytest.mark.every_profile
+def test_a_repair_writes_the_difference_and_no_other_row(restored: Project) -> None:
+    restored.sql(EXTRA)
+    restored.sql("insert into {schema}.mv values (null, 'x', 'nobody', null, null)")
+    restored.sql("delete from {schema}.mv where id = 2 and shard = 'y'")
+    restored.sql("update {schema}.mv set name = null, scores = null where id = 4 and shard = 'x'")
+    restored.sql("update {schema}.mv set tags = array('5') where id = 5")
+    restored.sql("insert into {schema}.mv select * from {schema}.mv where id = 6 and shard = 'x'")
+    restored.sql("insert into {schema}.mv values (8, 'y', 'other', null, array('z'))")
+
+    result = verify(restored, repair=True, sample=0)
+
+    assert lines(result) == [
+        f"mv: {ROWS + 3} rows compared, 8 keys differ:"
+        " 3 changed, 2 duplicated, 1 missing, 2 unexpected",
+        "mv: 8 keys repaired (3 changed, 2 duplicated, 1 missing, 2 unexpected)",
+        f"mv: {ROWS} rows of them compared again, all equal",
+    ]
+    # Each duplicated key: its two rows are deleted, and one is inserted.
+    assert rows_written(restored) == {"inserted": 3, "updated": 3, "deleted": 6}
+    assert_is_promised(restored)
+
+
+@pytest.mark.every_profile
+def test_a_repair_of_a_few_keys_is_one_commit_of_their_range(restored: Project) -> None:
+    restored.sql("update {schema}.mv set name = 'other' where id in (4, 5)")
+
+    result = verify(restored, repair=True)
+
+    assert lines(result)[-1] == "mv: 4 rows of them compared again, all equal"
+    assert rows_written(restored) == {"inserted": 0, "updated": 4, "deleted": 0}
+    [merge] = [sql for sql in result.statements if "merge into" in sql]
+    assert " and (mv.`id` >= 4 and " in merge
+    assert_is_promised(restored)
+
+
+def test_a_repair_without_a_difference_writes_nothing(project: Project) -> None:
+    result = assert_writes_nothing(project, lambda: verify(project, repair=True))
+
+    assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
+
+
+@pytest.mark.every_profile
+def test_a_repair_that_is_sent_twice_is_the_same_as_once(restored: Project) -> None:
+    restored.sql("insert into {schema}.mv select * from {schema}.mv where id < 4")
+    restored.sql("delete from {schema}.mv where id = 8")
+
+    def twice(sql: str, proceed: Proceed) -> None:
+        proceed()
+        if ".mv: repair" in sql:
+            proceed()
+
+    arguments = yaml.safe_dump({"model": "mv", "repair": True})
+    restored.dbt("run-operation", "verify_backfill", "--args", arguments, intercept=twice)
+
+    assert_is_promised(restored)
+
+
+@pytest.mark.every_profile
+@pytest.mark.parametrize("step", ["compare with", "repair the MV"])
+def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, step: str) -> None:
+    restored.sql(EXTRA)
+    tampered = restored.current_version("mv")
+    barriers = restored.current_version("mv__barriers")
+
+    def begin(sql: str, proceed: Proceed) -> None:
+        if f".mv: {step}" in sql:
+            restored.sql("update {schema}.mv__barriers set epoch = 99 where epoch = 0")
+        proceed()
+
+    arguments = yaml.safe_dump({"model": "mv", "repair": True})
+    result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
+    restored.restore("mv__barriers", barriers)
+
+    assert "backfilled_mv mv: another run went on while " in result.output
+    assert restored.current_version("mv") == tampered
+
+
+def vnode_of(project: Project, key: str) -> int:
+    return int(project.value(f"select pmod(xxhash64({key}), 4)"))
+
+
+@pytest.mark.every_profile
+def test_vnodes_that_are_selected_are_compared_and_repaired_alone(restored: Project) -> None:
+    restored.sql("update {schema}.mv set name = 'other'")
+    vnode = vnode_of(restored, "4, 'x'")
+    own = f"pmod(xxhash64(id, shard), 4) = {vnode}"
+    count = restored.value(f"select count(*) from {{schema}}.mv where {own}")
+
+    result = verify(restored, vnodes=[vnode], repair=True, sample=1)
+
+    assert lines(result)[0].startswith(
+        f"mv: {count} rows of the vnodes {vnode} compared, {count} keys differ: {count} changed"
+    )
+    others = restored.rows("select distinct name = 'other' from {schema}.mv where not " + own)
+    assert others == [(True,)]
+    assert restored.value(f"select count_if(name = 'other') from {{schema}}.mv where {own}") == 0
+    assert lines(verify(restored, vnodes=vnode)) == [
+        f"mv: {count} rows of the vnodes {vnode} compared, all equal"
+    ]
+
+
+def test_a_key_range_is_inclusive(project: Project) -> None:
+    for selection, compared in [
+        ({"key_from": [5, "y"]}, "11 rows from (5, y)"),
+        ({"key_to": 3}, "5 rows to (3)"),
+        ({"key_from": [3, "y"], "key_to": [5, "x"]}, "4 rows from (3, y) to (5, x)"),
+        ({"key_from": 11}, "0 rows from (11)"),
+    ]:
+        assert lines(verify(project, **selection)) == [f"mv: {compared} compared, all equal"]
+
+
+@pytest.mark.every_profile
+def test_a_key_range_is_compared_and_repaired_alone(restored: Project) -> None:
+    restored.sql("update {schema}.mv set name = 'other' where id in (2, 7)")
+    restored.sql(EXTRA)
+
+    assert lines(verify(restored, key_from=[3], key_to=[6, "y"]))[-1].endswith("all equal")
+    verify(restored, key_from=[7, "y"], repair=True)
+
+    assert restored.rows("select id, shard from {schema}.mv where name = 'other' or id = 99") == [
+        (2, "x"), (2, "y"), (7, "x"),
+    ]  # fmt: skip
+
+
+REFUSED = {
+    "no model": ({}, "verify_backfill: the argument model is missing."),
+    "unknown model": ({"model": "absent"}, "absent: there is no model of this name."),
+    "other": ({"model": "plain"}, "plain: its materialization is 'table', which promises"),
+    "argument": ({"model": "mv", "from": 3}, "mv: verify_backfill has no argument 'from'."),
+    "vnode": (
+        {"model": "mv", "vnodes": [4]},
+        "mv: vnodes names vnode 4, and its vnode_count is 4.",
+    ),
+    "vnodes": ({"model": "mv", "vnodes": ["a"]}, 'mv: vnodes is ["a"]. Set it to a list of vnode'),
+    "sample": ({"model": "mv", "sample": -1}, "mv: sample is -1. Set it to a whole number of 0"),
+    "repair": ({"model": "mv", "repair": "yes"}, 'mv: repair is "yes". Set it to true or false.'),
+    "key type": (
+        {"model": "mv", "key_from": ["a"]},
+        'mv: key_from has "a" for the column id, whose type is int. Give a value of this type.',
+    ),
+    "unquoted text": (
+        {"model": "mv", "key_to": [1, 7]},
+        "mv: key_to has 7 for the column shard, whose type is string. Give a value of this type,"
+        " in quotes.",
+    ),
+    "key length": (
+        {"model": "mv", "key_to": [1, "x", 2]},
+        "mv: key_to has 3 values, and its key 2 columns. Give values of id, shard.",
+    ),
+    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "mv: key_from is above"),
+    "empty list": ({"model": "mv", "key_from": []}, "mv: key_from is []. Set it to a list of key"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_arguments_that_make_no_sense_are_refused(project: Project, what: str) -> None:
+    arguments, message = REFUSED[what]
+
+    assert refused(project, **arguments).startswith(f"backfilled_mv {message}")
+
+
+def test_an_mv_that_has_never_run_is_refused(project: Project) -> None:
+    project.write({"unrun": MV})
+
+    assert refused(project, model="unrun").endswith(
+        ".unrun does not exist yet. Run the model first: dbt run --select unrun."
+    )
+    project.remove("unrun")
+
+
+@pytest.mark.every_profile
+def test_a_barrier_that_is_not_committed_is_not_compared(new_project: Any) -> None:
+    project = new_project()
+    make_numbers(project)
+    project.run()
+    project.sql("update {schema}.numbers set name = 'later' where id = 2")
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if ".mv: commit" in sql:
+            raise Crash("driver lost")
+        proceed()
+
+    project.fail(intercept=crash)
+    message = assert_writes_nothing(project, lambda: refused(project, model="mv", repair=True))
+
+    assert message == (
+        "backfilled_mv mv: its barrier 2 has begun and is not committed. Run the model first"
+        " (dbt run --select mv), and then verify it."
+    )
+    project.run()
+    assert lines(verify(project)) == ["mv: 8 rows compared, all equal"]
+
+
+def make_numbers(project: Project, **config: Any) -> None:
+    """An MV of one key column, of whose 10 rows a barrier reads 4."""
+    project.create_table("numbers", "id int, name string")
+    project.sql("insert into {schema}.numbers select id, concat('n', id) from range(1, 11)")
+    options: dict[str, Any] = {"backfill_rate_limit": 4} | config
+    query = f"select id, upper(name) as name from {source('numbers')}"
+    project.write({"mv": model(query, **options)}, sources=["numbers"])
+
+
+@pytest.mark.every_profile
+def test_a_partly_backfilled_mv_is_compared_up_to_its_position(project_of_numbers: Project) -> None:
+    project = project_of_numbers
+    project.run()
+    assert lines(verify(project)) == ["mv: 4 rows compared, all equal"]
+
+    project.sql("insert into {schema}.mv values (7, 'N7')")
+    verify(project, repair=True)
+
+    assert project.rows("select id from {schema}.mv") == [(1,), (2,), (3,), (4,)]
+    project.run()
+    assert lines(verify(project)) == ["mv: 8 rows compared, all equal"]
+
+
+@pytest.fixture
+def project_of_numbers(new_project: Any) -> Project:
+    project: Project = new_project()
+    make_numbers(project)
+    return project
+
+
+def test_vnodes_with_positions_of_their_own_are_compared_up_to_each(new_project: Any) -> None:
+    project = new_project()
+    make_numbers(project, backfill_vnodes=[0, 2], backfill_rate_limit=None)
+    project.run()
+    count = project.value("select count(*) from {schema}.mv")
+    assert 0 < count < 10
+
+    assert lines(verify(project)) == [f"mv: {count} rows compared, all equal"]
+    project.sql("insert into {schema}.mv select id, 'x' from {schema}.numbers")
+    verify(project, repair=True)
+    assert lines(verify(project)) == [f"mv: {count} rows compared, all equal"]
+
+
+def test_an_mv_that_has_read_nothing_is_empty(new_project: Any) -> None:
+    project = new_project()
+    make_numbers(project, backfill_rate_limit=0)
+    project.run()
+    assert lines(verify(project)) == ["mv: 0 rows compared, all equal"]
+
+    project.sql("insert into {schema}.mv values (7, 'N7')")
+    verify(project, repair=True)
+
+    assert project.rows("select id from {schema}.mv") == []
+
+
+@pytest.mark.every_profile
+def test_a_version_that_is_gone_is_not_compared(project_of_numbers: Project) -> None:
+    project = project_of_numbers
+    project.run()
+    project.sql("update {schema}.numbers set name = 'later'")
+    if project.file_format == "delta":
+        project.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+        project.sql("vacuum {schema}.numbers retain 0 hours")
+    else:
+        project.sql(
+            f"call {project.lake.catalogs['iceberg']}.system.expire_snapshots("
+            f"table => '{project.schema}.numbers', older_than => timestamp '2100-01-01 00:00:00')"
+        )
+
+    message = refused(project, model="mv")
+
+    assert (
+        f"of its upstream {project.schema}.numbers, which it shows, can no longer be read"
+        in message
+    )
+    assert message.endswith(" takes it to a later version, and then verify it.")
+    project.run()
+    verify(project)
+
+
+def test_an_upstream_or_state_that_is_gone_is_refused(project_of_numbers: Project) -> None:
+    project = project_of_numbers
+    project.run()
+    project.sql("drop table {schema}.numbers")
+    assert "can no longer be read. Run the model" in refused(project, model="mv")
+
+    project.sql("drop table {schema}.mv__progress")
+    assert "mv: its state is missing: " in refused(project, model="mv")
+
+
+def test_keys_of_other_types_are_written_as_text(new_project: Any) -> None:
+    project = new_project()
+    columns = "day date, at timestamp, code binary, amount decimal(10,2)"
+    project.create_table("events", columns)
+    project.sql(
+        "insert into {schema}.events"
+        " select date '2024-01-01' + cast(id as int), timestamp '2024-01-01 10:00:00',"
+        " cast(concat('c', id) as binary), id / 4 from range(10)"
+    )
+    key = ["day", "at", "code", "amount"]
+    query = f"select *, 'x' as name from {source('events')}"
+    project.write({"mv": model(query, unique_key=key)}, sources=["events"])
+    project.run()
+
+    key_from = ["2024-01-03", "2024-01-01 10:00:00", "6332", "0.50"]
+    assert lines(verify(project, key_from=key_from))[0].startswith("mv: 8 rows from ")
+    project.sql("update {schema}.mv set name = 'y' where amount = 0.5")
+    refused(project, model="mv", key_from=key_from, key_to="2024-01-03")
+    assert lines(project.last)[1:] == [
+        "  changed day=2024-01-03, at=2024-01-01 10:00:00, code=X'6332', amount=0.50",
+        "    name",
+        "      expected 'x'",
+        "      found    'y'",
+    ]
+
+
+@pytest.mark.plugin
+def test_the_adapter_plugin_has_the_same_operation(project_of_numbers: Project) -> None:
+    project = project_of_numbers
+    project.run()
+    assert lines(verify(project)) == ["mv: 4 rows compared, all equal"]
+    project.sql("update {schema}.mv set name = 'other' where id = 2")
+
+    assert refused(project, model="mv").startswith("backfilled_mv mv: 1 key of ")
+    project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
+    assert lines(project.last)[-1] == "mv: 1 row of them compared again, all equal"
+
+
+def test_a_long_value_is_shown_from_where_it_differs(project_of_numbers: Project) -> None:
+    project = project_of_numbers
+    project.sql("update {schema}.numbers set name = concat(repeat('a', 100), id, repeat('b', 99))")
+    project.run()
+    project.sql("update {schema}.mv set name = replace(name, '2', '77')")
+
+    refused(project, model="mv")
+
+    assert lines(project.last)[1:] == [
+        "  changed id=2",
+        "    name",
+        "      expected …" + "A" * 20 + "2" + "B" * 40 + "…",
+        "      found    …" + "A" * 20 + "77" + "B" * 39 + "…",
+    ]

@@ -1,0 +1,32 @@
+"""An MV as verify_backfill knows it before it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def verified(
+    macros: Macros,
+    relations: dict[str, Any],
+    keys: list[dict[str, str]],
+    make_state: Callable[..., Any],
+) -> dict[str, Any]:
+    return {
+        **relations,
+        "name": "mv",
+        "options": {"file_format": "delta"},
+        "state": make_state(),
+        "key": macros.call("get_mv_keys", keys),
+        "columns": [
+            SimpleNamespace(name="k", dtype="bigint"),
+            SimpleNamespace(name="shard", dtype="int"),
+            SimpleNamespace(name="m", dtype="map<string,int>"),
+        ],
+    }

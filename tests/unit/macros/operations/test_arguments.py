@@ -1,0 +1,118 @@
+"""The arguments of verify_backfill that choose a part of the keys."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+GIVEN: dict[str, Any] = {
+    "vnodes": None,
+    "key_from": None,
+    "key_to": None,
+    "sample": 10,
+    "repair": False,
+}
+
+
+def check(macros: Macros, unknown: dict[str, Any] | None = None, **given: Any) -> None:
+    macros.call("check_arguments", "mv", GIVEN | given, unknown or {})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"vnodes": [1, 2], "sample": 0, "repair": True},
+        {"vnodes": 3},
+        {"key_from": ["a", 1], "key_to": 7},
+        {"key_from": datetime.date(2024, 1, 1)},
+    ],
+)
+def test_arguments_of_the_right_type_pass(macros: Macros, given: Any) -> None:
+    check(macros, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "fact"),
+    [
+        ({"vnodes": []}, "vnodes is []. Set it to a list of vnode numbers, or leave it out"),
+        ({"vnodes": ["1"]}, 'vnodes is ["1"]. Set it to'),
+        ({"vnodes": [True]}, "vnodes is [true]. Set it to"),
+        ({"sample": 1.5}, "sample is 1.5. Set it to a whole number of 0 or more"),
+        ({"repair": 1}, "repair is 1. Set it to true or false"),
+        ({"key_from": {"id": 1}}, 'key_from is {"id": 1}. Set it to a list of key values'),
+        ({"key_to": [1, None]}, "key_to is [1, null]. Set it to a list of key values"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(
+    macros: Macros, refused: Any, given: Any, fact: str
+) -> None:
+    with refused(fact):
+        check(macros, **given)
+
+
+def test_an_unknown_argument_is_refused(macros: Macros, refused: Any) -> None:
+    with refused("verify_backfill has no argument 'vnode'. Its arguments are model, vnodes, key_f"):
+        check(macros, {"vnode": 3})
+
+
+def test_a_vnode_that_there_is_not_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
+    with refused("vnodes names vnode 4, and its vnode_count is 4. Vnodes are numbered from 0 to 3"):
+        macros.call("read_selection", verified, GIVEN | {"vnodes": [0, 4]})
+
+
+def test_without_a_key_range_nothing_is_asked(macros: Macros, verified: Any) -> None:
+    assert macros.call("read_selection", verified, GIVEN | {"vnodes": [3, 1, 3]}) == {
+        "vnodes": [1, 3],
+        "vnode_count": 4,
+    }
+    assert macros.statements == []
+
+
+def test_spark_casts_the_bounds_and_renders_them(macros: Macros, verified: Any) -> None:
+    macros.results = [[[json.dumps({"low": ["7L", "2"], "high": [], "is_empty": False})]]]
+
+    selection = macros.call("read_selection", verified, GIVEN | {"key_from": [7, 2]})
+
+    assert (selection["low"], selection["high"]) == (["7L", "2"], None)
+    [statement] = macros.statements
+    assert "/* lake.mv: read the key range */" in statement.sql
+    assert "try_cast('7' as bigint)" in statement.sql
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "fact"),
+    [
+        (
+            {"key_from": ["x"]},
+            {"low": [None]},
+            'key_from has "x" for the column k, whose type is b',
+        ),
+        ({"key_to": [1, 2, 3]}, {}, "key_to has 3 values, and its key 2 columns"),
+        ({"key_from": 9, "key_to": 8}, {"low": ["9L"], "is_empty": True}, "key_from is above key_"),
+    ],
+)
+def test_bounds_that_are_no_keys_are_refused(
+    macros: Macros, verified: Any, refused: Any, given: Any, read: Any, fact: str
+) -> None:
+    macros.results = [[[json.dumps({"low": [], "high": [], "is_empty": False} | read)]]]
+
+    with refused(fact):
+        macros.call("read_selection", verified, GIVEN | given)
+
+
+@pytest.mark.parametrize(
+    ("type", "expression"),
+    [
+        ("string", "'a\\'b'"),
+        ("binary", "unhex('a\\'b')"),
+        ("decimal(4,2)", "try_cast('a\\'b' as decimal(4,2))"),
+    ],
+)
+def test_a_value_reaches_sql_as_a_literal(macros: Macros, type: str, expression: str) -> None:
+    assert macros.call("_value_expression", "a'b", type) == expression

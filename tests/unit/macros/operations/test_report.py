@@ -1,0 +1,92 @@
+"""What verify_backfill prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+KEY = ["5", "1"]
+LONG = "'" + "a" * 200 + "'"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "mv: 12,345 rows compared"),
+        ({"vnodes": [3, 7]}, "mv: 12,345 rows of the vnodes 3, 7 compared"),
+        ({"key_from": [1, "a"]}, "mv: 12,345 rows from (1, a) compared"),
+        ({"key_from": 1, "key_to": 2}, "mv: 12,345 rows from (1) to (2) compared"),
+    ],
+)
+def test_what_was_compared_is_said(macros: Macros, verified: Any, given: Any, text: str) -> None:
+    assert macros.call("get_compared_text", verified, {"rows": 12345}, given) == text
+
+
+def sample(macros: Macros, verified: Any, kind: str, **shown: Any) -> list[str]:
+    empty: dict[str, Any] = {"key": KEY, "promised": [], "present": [], "columns": []}
+    lines: list[str] = macros.call("get_sample_lines", verified, kind, empty | shown)
+    assert all(len(line) <= 78 for line in lines)
+    return lines
+
+
+def test_of_a_changed_key_the_columns_that_differ_are_shown(macros: Macros, verified: Any) -> None:
+    promised, present = [[*KEY, "{a -> 1}"]], [[*KEY, "NULL"]]
+
+    assert sample(macros, verified, "changed", promised=promised, present=present, columns=[2]) == [
+        "changed k=5, shard=1",
+        "  m",
+        "    expected {a -> 1}",
+        "    found    NULL",
+    ]
+
+
+def test_of_another_key_all_rows_are_shown(macros: Macros, verified: Any) -> None:
+    row = [*KEY, "{a -> 1}"]
+
+    assert sample(macros, verified, "duplicated", promised=[row], present=[row, row]) == [
+        "duplicated k=5, shard=1",
+        "    expected m={a -> 1}",
+        "    found    m={a -> 1}",
+        "    found    m={a -> 1}",
+    ]
+
+
+def test_long_values_are_shortened(macros: Macros, verified: Any) -> None:
+    [_, line] = sample(macros, verified, "missing", promised=[[*KEY, LONG]])
+
+    assert line == "    expected m='" + "a" * 59 + "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "shown"),
+    [
+        ("short", "other", "short"),
+        ("a" * 50 + "b" * 50, "a" * 50 + "c" * 50, "…" + "a" * 20 + "b" * 8 + "…"),
+        ("a" * 50 + "b", "a" * 50 + "c", "…" + "a" * 28 + "b"),
+        ("a" * 50, None, "a" * 29 + "…"),
+        ("a" * 50, "b", "a" * 29 + "…"),
+    ],
+)
+def test_a_value_is_shown_where_it_differs(
+    macros: Macros, text: str, other: str | None, shown: str
+) -> None:
+    assert macros.call("_shortened", text, other, 30) == shown
+    assert len(shown) <= 30
+
+
+def test_keys_that_are_not_shown_are_counted(macros: Macros, verified: Any) -> None:
+    kinds = [{"kind": "changed", "count": 1200, "samples": []}]
+    macros.call("report_differences", verified, {"differing": 1200}, kinds, "mv: 9 rows", 10)
+
+    assert macros.logged == [
+        "mv: 9 rows, 1,200 keys differ: 1,200 changed",
+        "  and 1,190 keys more",
+    ]
+
+
+def test_a_repair_that_did_not_hold_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
+    with refused("1 key of lake.mv still differs after the repair. Something else writes to"):
+        macros.call("report_repair", verified, {"differing": 4}, [], {"differing": 1, "rows": 9})
