@@ -89,6 +89,12 @@ def test_an_mv_that_is_what_it_has_to_be_passes(project: Project) -> None:
     assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
 
 
+def test_the_operation_and_the_model_may_be_named_with_their_packages(project: Project) -> None:
+    result = project.operation("dbt_backfill.verify_backfill", model="tested.mv")
+
+    assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
+
+
 @pytest.mark.every_profile
 def test_each_kind_of_difference_is_named_with_both_values(restored: Project) -> None:
     restored.sql(EXTRA)
@@ -455,7 +461,7 @@ def test_keys_of_other_types_are_written_as_text(new_project: Any) -> None:
     project.create_table("events", columns)
     project.sql(
         "insert into {schema}.events"
-        " select date '2024-01-01' + id, timestamp '2024-01-01 10:00:00',"
+        " select date '2024-01-01' + cast(id as int), timestamp '2024-01-01 10:00:00',"
         " cast(concat('c', id) as binary), id / 4 from range(10)"
     )
     key = ["day", "at", "code", "amount"]
@@ -498,6 +504,6 @@ def test_a_long_value_is_shown_from_where_it_differs(project_of_numbers: Project
     assert lines(project.last)[1:] == [
         "  changed id=2",
         "    name",
-        "      expected …AAAAAAAAAAAAAAAAAAAA2BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB…"[:79],
-        "      found    …AAAAAAAAAAAAAAAAAAAA77BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB…"[:79],
+        "      expected …" + "A" * 20 + "2" + "B" * 40 + "…",
+        "      found    …" + "A" * 20 + "77" + "B" * 39 + "…",
     ]
