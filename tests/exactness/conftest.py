@@ -23,7 +23,7 @@ faults = Tally()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if faults.cells:
+    if faults.cells or faults.missed:
         _report_faults(terminalreporter)
     if summary.played:
         _report_histories(terminalreporter)
@@ -33,6 +33,8 @@ def _report_faults(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("faults")
     for reason, times in faults.stopped.most_common():
         terminalreporter.write_line(f"{times} stalled runs stopped: {reason}")
+    for missed in faults.missed:
+        terminalreporter.write_line(f"taken out, and missed: {missed[:300]}")
     for wrong in faults.wrong:
         terminalreporter.write_line(f"WRONG {wrong}")
     terminalreporter.write_line(str(faults))
