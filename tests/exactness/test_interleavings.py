@@ -51,8 +51,8 @@ class Interleaving:
 
     def __init__(self, project: Project, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.scene = Scene(project, f"history_{seed}")
-        self.scene.mv.write(backfill_rate_limit=3)
+        self.scene = Scene(project, f"history_{seed}", rows=120)
+        self.scene.mv.write(backfill_rate_limit=4)
         self.scene.run()
         self.world = World(epoch=1, version=self.newest, newest=self.newest)
         self.twins: list[Twin] = []
