@@ -1,9 +1,10 @@
-"""Reports how much the random histories amounted to."""
+"""Reports how much the random histories and the faults amounted to."""
 
 from __future__ import annotations
 
 import pytest
 
+from exactness.faults import Tally
 from exactness.play import Played
 
 
@@ -18,11 +19,28 @@ class Summary:
 
 
 summary = Summary()
+faults = Tally()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not summary.played:
-        return
+    if faults.cells or faults.missed:
+        _report_faults(terminalreporter)
+    if summary.played:
+        _report_histories(terminalreporter)
+
+
+def _report_faults(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("faults")
+    for reason, times in faults.stopped.most_common():
+        terminalreporter.write_line(f"{times} stalled runs stopped: {reason}")
+    for missed in faults.missed:
+        terminalreporter.write_line(f"taken out, and missed: {missed[:300]}")
+    for wrong in faults.wrong:
+        terminalreporter.write_line(f"WRONG {wrong}")
+    terminalreporter.write_line(str(faults))
+
+
+def _report_histories(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("random histories")
     for number, played in enumerate(summary.played, 1):
         terminalreporter.write_line(f"{number}: {played}")

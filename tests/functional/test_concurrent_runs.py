@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from support.checks import model, source
+from support.processes import start
 from support.project import Project
 
 PAIRS = int(os.environ.get("DBT_BACKFILL_PAIRS", "2"))
@@ -24,20 +22,6 @@ pytestmark = [
         "thrift-delta", "thrift-iceberg", reason="a session's metastore admits one process"
     ),
 ]
-
-
-def start(project: Project, *names: str) -> subprocess.Popen[str]:
-    """`dbt run` of these models in a process of its own."""
-    target = project.root / f"target_{'_'.join(names)}_{os.urandom(4).hex()}"
-    place = ["--project-dir", project.root, "--profiles-dir", project.root]
-    command = [Path(sys.executable).parent / "dbt", "--no-use-colors", "run", *place]
-    paths = ["--target-path", target, "--log-path", target / "logs"]
-    return subprocess.Popen(
-        [*map(str, [*command, *paths]), "--select", *names],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def make_numbers(project: Project) -> None:

@@ -61,9 +61,28 @@ class ThriftLake(Lake):
 
     @cached_property
     def _connection(self) -> hive.Connection:
-        return self._resources.enter_context(
-            hive.connect(HOST, port=self.server.port, username=USER)
-        )
+        return hive.connect(HOST, port=self.server.port, username=USER)
+
+    def kill(self) -> None:
+        """The server dies as it would with its machine; `start_again` brings it back."""
+        self._disconnect()
+        process = self.server._process
+        assert process is not None
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        """The server ends in order, so that something else can open the lake."""
+        self._disconnect()
+        self.server.stop()
+
+    def start_again(self) -> None:
+        self.server.start()
+
+    def _disconnect(self) -> None:
+        connection = self.__dict__.pop("_connection", None)
+        if connection is not None:
+            connection.close()
 
     def sql(self, statement: str) -> list[Row]:
         with contextlib.closing(self._connection.cursor()) as cursor:
@@ -78,6 +97,7 @@ class ThriftLake(Lake):
             return tuple(name for name, *_ in cursor.description)
 
     def close(self) -> None:
+        self._disconnect()
         self._resources.close()
 
 

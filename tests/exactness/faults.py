@@ -1,0 +1,321 @@
+"""The scenarios in which faults strike, and what is done to each: see `test_fault_matrix.py`."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from exactness.follow import Follower, Upstream
+from exactness.oracle import Checked, Row, rows_by_key
+from exactness.queries import QUERIES
+from exactness.runners import (
+    Action,
+    Runner,
+    Statement,
+    at_once,
+    die_after,
+    die_before,
+    die_inside,
+    stepping,
+    twice,
+    writing_statements,
+)
+from exactness.upstream import Commit, Schema, draw_row
+from support.project import Project, RunFailed, RunResult
+from support.scripts import statements_of, writes
+
+SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
+VNODES = 4
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fault: what happens to which statement of a run in which scenario."""
+
+    scenario: str
+    statement: Statement
+    moment: str
+    writes: bool
+    """Whether the statement writes a table."""
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.moment} {self.statement}"
+
+
+@dataclass
+class Tally:
+    """What the cells of a pytest process amounted to."""
+
+    cells: int = 0
+    mv_versions: int = 0
+    barriers: int = 0
+    stopped: Counter[str] = field(default_factory=Counter)
+    """Why runs that woke up did not go on: the first line of their error, without numbers."""
+    wrong: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    """What was found wrong because a protection was taken out."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cells} faults, {self.barriers} barriers, {self.mv_versions} MV versions, "
+            f"{len(self.wrong)} wrong"
+        )
+
+
+@dataclass
+class Scene:
+    """An upstream and an MV on it, which a scenario brings to where the fault strikes."""
+
+    project: Project
+    name: str
+    rows: int = 80
+    may_fail: bool = False
+    """Whether plain runs may: where a protection was taken out, the MV's versions tell it all."""
+    upstream: Upstream = field(init=False)
+    mv: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.name)
+        ids = [10 * number for number in range(1, self.rows + 1)]
+        self.upstream = Upstream.create(
+            self.project, f"{self.name}_upstream", SCHEMA, rows_by_key(self._rows(ids), SCHEMA.key)
+        )
+        self.mv = Follower(
+            self.project,
+            self.upstream,
+            f"{self.name}_mv",
+            QUERIES["positive"](SCHEMA),
+            vnode_count=VNODES,
+        )
+
+    def _rows(self, ids: Iterable[int]) -> list[Row]:
+        return [draw_row(self.rng, SCHEMA, (number,)) for number in ids]
+
+    def commit(self) -> None:
+        """Changes that no step may miss: all rows anew, and some of them under another key.
+
+        The other key is near, and a row may come back to its first: so a range never has more
+        than one row more than when its bounds were found.
+        """
+        rows = self.upstream.rows
+        left = self.rng.sample(sorted(rows), 4)
+        kept = [number for (number,) in rows if (number,) not in left]
+        moved = [number + (-3 if number % 10 else 3) for (number,) in left]
+        changed = self._rows([*kept, *moved])
+        self.upstream.commit(self.upstream.commits.merge(rows, changed, left))
+
+    def run(self, *arguments: str) -> None:
+        self.project.dbt("run", "--select", self.mv.name, *arguments, expect=not self.may_fail)
+
+    def runner(self, *arguments: str) -> Runner:
+        return Runner(self.project, self.mv.name, self.upstream.name, *arguments)
+
+    def catch_up(self) -> None:
+        """Merges what has changed, so that the next run has none of that."""
+        while self.mv.progress().version != self.upstream.version:
+            self.run()
+
+    def lose_the_plan(self) -> None:
+        """A run plans a barrier and dies; then what it planned can no longer be read."""
+        self.commit()
+        with stepping():
+            died = self.runner()
+            died.go_to(Statement("plan the barrier"))
+            died.advance(die_after)
+        self.commit()
+        table = self.upstream.table
+        if self.project.file_format == "delta":
+            for value in ("false", "true"):
+                self._touch(
+                    f"alter table {table} set tblproperties (delta.enableChangeDataFeed = {value})"
+                )
+        else:
+            catalog = self.project.lake.catalogs["iceberg"]
+            self._touch(
+                f"call {catalog}.system.expire_snapshots(table => '{table}', "
+                "older_than => timestamp '2100-01-01', retain_last => 1)"
+            )
+
+    def _touch(self, sql: str) -> None:
+        self.upstream.commit(Commit("touch", sql, ()))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kind of barrier: the model's limit, how it is brought about, and the run that does it."""
+
+    name: str
+    limit: int | None
+    begin: Callable[[Scene], None]
+    """Brings a new MV to where the scenario begins."""
+    renew: Callable[[Scene], None] | None
+    """The same for one that has been through a fault; None if only a new MV can be there."""
+    arguments: tuple[str, ...] = ()
+    cells_per_mv: int = 5
+
+
+def _nothing(scene: Scene) -> None:
+    pass
+
+
+def _changed(scene: Scene) -> None:
+    scene.catch_up()
+    scene.commit()
+
+
+def _begun(scene: Scene) -> None:
+    scene.run()
+
+
+def _begun_and_changed(scene: Scene) -> None:
+    scene.run()
+    scene.commit()
+
+
+def _lost(scene: Scene) -> None:
+    scene.catch_up()
+    scene.lose_the_plan()
+
+
+def _begun_and_lost(scene: Scene) -> None:
+    scene.run()
+    scene.lose_the_plan()
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("first run", 40, _nothing, None),
+        Scenario("range only", 4, _begun, Scene.catch_up, cells_per_mv=3),
+        Scenario("changes only", None, _begun_and_changed, _changed),
+        Scenario("both", 4, _begun_and_changed, _changed, cells_per_mv=3),
+        Scenario("last range", 60, _begun_and_changed, None),
+        Scenario("full refresh", 20, _begun_and_changed, _changed, ("--full-refresh",)),
+        Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
+    )
+}
+
+ACTIONS: dict[str, Action] = {
+    "before": die_before,
+    "after": die_after,
+    "twice": twice,
+    "at once": at_once,
+}
+STALLS = {"stalled for one barrier": 1, "stalled for two barriers": 2}
+
+
+def moments_of(sql: str) -> list[str]:
+    """All that can happen to a statement."""
+    inside = [f"inside after {n + 1}" for n in range(writing_statements(sql))]
+    return [*ACTIONS, *inside, *STALLS]
+
+
+class Theatre:
+    """Plays the cells of one scenario; several of them on one MV, as long as it is not wrong."""
+
+    def __init__(self, project: Project, scenario: Scenario, tally: Tally) -> None:
+        self.project = project
+        self.scenario = scenario
+        self.tally = tally
+        self._scenes = 0
+        self._scene: Scene | None = None
+        self._played = 0
+        self._checked = Checked(0, 0)
+
+    def cells(self) -> list[Cell]:
+        """Every fault there can be, from the statements that a run without one sends."""
+        scene = self._begin()
+        with stepping():
+            recorded = scene.runner(*self.scenario.arguments)
+            result = recorded.finish()
+        if not result.success:
+            raise RunFailed(f"{self.scenario.name}: {result.error}")
+        self._end()
+        return [
+            Cell(self.scenario.name, statement, moment, any(map(writes, statements_of(sql))))
+            for statement, sql in recorded.sent
+            for moment in moments_of(sql)
+        ]
+
+    def play(self, cells: Iterable[Cell]) -> None:
+        """What is found wrong is noted in the tally; a new MV then takes the other faults."""
+        for cell in cells:
+            self.tally.cells += 1
+            try:
+                self._play(cell)
+            except AssertionError as wrong:  # also `Inexact` and `RunFailed`
+                self.tally.wrong.append(f"{cell}: {wrong}")
+                self._scene = None
+        if self._scene is not None:
+            self._end()
+
+    def _play(self, cell: Cell) -> None:
+        scene = self._begin()
+        self.tally.stopped.update(strike(scene, cell, self.scenario.arguments))
+        scene.commit()
+        scene.run()
+        self._check(scene)
+        self._played += 1
+        if self.scenario.renew is None or self._played == self.scenario.cells_per_mv:
+            self._end()
+
+    def _begin(self) -> Scene:
+        if self._scene is not None:
+            assert self.scenario.renew is not None
+            self.scenario.renew(self._scene)
+            return self._scene
+        self._scenes += 1
+        self._played, self._checked = 0, Checked(0, 0)
+        name = self.scenario.name.replace(" ", "_").replace("-", "_")
+        self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
+        scene.mv.write(backfill_rate_limit=self.scenario.limit)
+        self.scenario.begin(scene)
+        return scene
+
+    def _end(self) -> None:
+        """The MV is completed without a limit, and must be the query of all that there is."""
+        assert self._scene is not None
+        scene, self._scene = self._scene, None
+        scene.mv.write(barriers_per_run="all")
+        scene.run()
+        self._check(scene)
+        scene.mv.check_complete()
+
+    def _check(self, scene: Scene) -> None:
+        checked = scene.mv.check()
+        self.tally.mv_versions += checked.mv_versions - self._checked.mv_versions
+        self.tally.barriers += checked.barriers - self._checked.barriers
+        self._checked = checked
+
+
+def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[str]:
+    """The run that the fault befalls, to its end. Returns why a stalled one did not go on."""
+    with stepping():
+        runner = scene.runner(*arguments)
+        runner.go_to(cell.statement)
+        if cell.moment in STALLS:
+            for _ in range(STALLS[cell.moment]):
+                scene.commit()
+                scene.run()
+            result = runner.finish()
+            return [] if result.success else [reason_of(result)]
+        if cell.moment.startswith("inside"):
+            runner.advance(die_inside(int(cell.moment.split()[-1])))
+        else:
+            runner.advance(ACTIONS[cell.moment])
+        result = runner.finish()
+        if not result.success and "died" not in result.error:
+            raise RunFailed(result.error)
+    return []
+
+
+def reason_of(result: RunResult) -> str:
+    """Our message in an error, or its first line, without names and numbers."""
+    ours = re.search(r"another run went on while this one executed", result.error)
+    if ours:
+        return ours[0]
+    lines = [line.strip() for line in result.error.splitlines() if line.strip()]
+    return re.sub(r"[0-9a-f]{8,}|\d+", "_", " ".join(lines[:2]))[:160]

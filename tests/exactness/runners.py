@@ -1,0 +1,272 @@
+"""Runs of one model that move statement by statement, as a test tells them.
+
+with stepping():
+    stalled = Runner(project, mv)
+    stalled.go_to(Statement("merge the range"))
+    project.run()                    # another run, from its beginning to its end
+    result = stalled.finish()        # the first one wakes up
+
+Each `Runner` is a real dbt run, in a thread of its own. Only one moves at a time, so nothing
+depends on how fast anything is. dbt keeps some things in globals, which all runs of a process
+share: they are put aside whenever another run moves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import dbt.flags
+import dbt.tracking
+import dbt_common.events.event_manager_client
+import dbt_common.invocation
+from dbt.adapters.factory import FACTORY
+from dbt_common.events.event_manager import EventManager
+
+from support.project import Crash, Proceed, Project, RunResult, intercepted
+from support.scripts import dying_after, is_script, statements_of, writes
+
+PATIENCE_SECONDS = 600
+PAUSE = "then java_method('java.lang.Thread', 'sleep', 4000L) = 'null'"
+
+_GLOBALS: tuple[tuple[Any, str], ...] = (
+    (FACTORY, "adapters"),
+    (dbt_common.events.event_manager_client, "_EVENT_MANAGER"),
+    (dbt_common.invocation, "_INVOCATION_ID"),
+    (dbt_common.invocation, "_INVOCATION_STARTED_AT"),
+    (dbt.flags, "GLOBAL_FLAGS"),
+    (dbt.tracking, "active_user"),
+)
+
+
+class NeverSent(AssertionError):
+    """A run ended without the statement that a test waited for."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of ours: what its comment says, and which one it is of those that say so."""
+
+    step: str
+    occurrence: int = 1
+
+    def __str__(self) -> str:
+        return self.step if self.occurrence == 1 else f"{self.step} ({self.occurrence})"
+
+
+Action = Callable[[Project, str, Proceed], None]
+"""What becomes of a statement: it is given its text and a function that executes it."""
+
+
+def once(project: Project, sql: str, proceed: Proceed) -> None:
+    proceed()
+
+
+def twice(project: Project, sql: str, proceed: Proceed) -> None:
+    """The client got no answer and sends it again."""
+    proceed()
+    proceed()
+
+
+def at_once(project: Project, sql: str, proceed: Proceed) -> None:
+    """It is sent twice at the same time, and then once more by a client that learned of neither.
+
+    A fenced statement waits in its fence, so that the two do overlap.
+    """
+    paused = re.sub(r"\bthen true\b", PAUSE, sql)
+    with ThreadPoolExecutor(2) as pool:
+        for sent in [pool.submit(project.sql, paused) for _ in range(2)]:
+            sent.exception()  # of two that conflict one fails
+    proceed()
+
+
+def die_before(project: Project, sql: str, proceed: Proceed) -> None:
+    raise Crash("died before a statement")
+
+
+def die_after(project: Project, sql: str, proceed: Proceed) -> None:
+    """The statement took effect, and nobody learned of it."""
+    proceed()
+    raise Crash("died after a statement")
+
+
+def die_inside(written: int) -> Action:
+    """A script ends after so many of its statements that write."""
+
+    def act(project: Project, sql: str, proceed: Proceed) -> None:
+        script = dying_after(sql, written)
+        assert script is not None, f"the script writes less than {written} times"
+        with contextlib.suppress(Exception):
+            project.sql(script)
+        raise Crash(f"died inside a script, after {written} that write")
+
+    return act
+
+
+def writing_statements(sql: str) -> int:
+    """How many statements that write a script has; 0 if it is no script."""
+    return sum(map(writes, statements_of(sql))) if is_script(sql) else 0
+
+
+def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
+    """A function that gives the step of a statement of this MV, without names and numbers."""
+    comment = re.compile(rf"/\* \S*\b{mv}\S*: (.*?) \*/")
+
+    def step_of(sql: str) -> str | None:
+        found = comment.search(sql)
+        if found is None:
+            return None
+        step = re.sub(r" \d+$", "", found[1])
+        names = {mv: "the MV", upstream: "the upstream"}
+        return " ".join(names.get(word, word) for word in step.split())
+
+    return step_of
+
+
+class Runner:
+    """A dbt run that stands before its next statement of ours, or has ended."""
+
+    def __init__(self, project: Project, mv: str, upstream: str, *arguments: str) -> None:
+        self.project = project
+        self.sent: list[tuple[Statement, str]] = []
+        """What it has sent, and what it is about to send."""
+        self.result: RunResult | None = None
+        self._failure: BaseException | None = None
+        self._step_of = steps_of(mv, upstream)
+        self._seen: Counter[str] = Counter()
+        self._action: Action = once
+        self._go = threading.Semaphore(0)
+        self._stopped = threading.Semaphore(0)
+        self._globals = [dict[str, Any](), EventManager(), *_put_aside()[2:]]
+        self._arguments = ("run", "--select", mv, *arguments)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        _steps().append(self)
+        self._move()
+
+    @property
+    def next(self) -> Statement | None:
+        return None if self.ended else self.sent[-1][0]
+
+    @property
+    def next_sql(self) -> str:
+        assert not self.ended
+        return self.sent[-1][1]
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None or self._failure is not None
+
+    def advance(self, action: Action = once) -> None:
+        """The next statement is sent, in the given way; then the run stops before the one after."""
+        assert not self.ended, "the run has ended"
+        self._action = action
+        self._move()
+
+    def go_to(self, statement: Statement) -> None:
+        while not self.ended and self.next != statement:
+            self.advance()
+        if self.ended:
+            raise NeverSent(f"{statement} is none of {self.statements}; {self._error}")
+
+    def finish(self) -> RunResult:
+        while not self.ended:
+            self.advance()
+        if self._failure is not None:
+            raise self._failure
+        assert self.result is not None
+        return self.result
+
+    @property
+    def statements(self) -> list[str]:
+        return [str(statement) for statement, _ in self.sent]
+
+    @property
+    def _error(self) -> str:
+        return self.result.error if self.result is not None else str(self._failure)
+
+    def _run(self) -> None:
+        self._wait()
+        try:
+            self.result = self.project.dbt(*self._arguments, expect=False)
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._stopped.release()
+
+    def intercept(self, sql: str, proceed: Proceed) -> None:
+        step = self._step_of(sql)
+        if step is None:
+            proceed()
+            return
+        self._seen[step] += 1
+        self.sent.append((Statement(step, self._seen[step]), sql))
+        self._stopped.release()
+        self._wait()
+        self._action(self.project, sql, proceed)
+
+    def _wait(self) -> None:
+        if not self._go.acquire(timeout=PATIENCE_SECONDS):
+            raise Crash("nobody moved this run any more")
+
+    def _move(self) -> None:
+        others = _put_aside()
+        _install(self._globals)
+        _moving.append(self)
+        try:
+            self._go.release()
+            if not self._stopped.acquire(timeout=PATIENCE_SECONDS):
+                raise AssertionError(f"the run does not get on after {self.statements}")
+            if self.ended:
+                self._thread.join()
+        finally:
+            _moving.pop()
+            self._globals = _put_aside()
+            _install(others)
+
+
+_moving: list[Runner] = []
+_stepping: list[list[Runner]] = []
+
+
+@contextlib.contextmanager
+def stepping() -> Iterator[None]:
+    """Lets `Runner`s run inside the block; those that have not ended by its end die there."""
+    _stepping.append([])
+    try:
+        with intercepted(_intercept):
+            try:
+                yield
+            finally:
+                for runner in _steps():
+                    while not runner.ended:
+                        runner.advance(die_before)
+    finally:
+        _stepping.pop()
+
+
+def _steps() -> list[Runner]:
+    assert _stepping, "a Runner needs `with stepping()`"
+    return _stepping[-1]
+
+
+def _intercept(sql: str, proceed: Proceed) -> None:
+    if _moving:
+        _moving[-1].intercept(sql, proceed)
+    else:
+        proceed()
+
+
+def _put_aside() -> list[Any]:
+    return [getattr(owner, name) for owner, name in _GLOBALS]
+
+
+def _install(values: list[Any]) -> None:
+    for (owner, name), value in zip(_GLOBALS, values, strict=True):
+        setattr(owner, name, value)

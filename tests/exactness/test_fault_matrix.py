@@ -1,0 +1,41 @@
+"""A fault at any statement of any kind of barrier: the MV is exact at every version, and goes on.
+
+A cell is a scenario (a kind of barrier), a statement of its run and what happens to it: the run
+dies before it, after it or inside a script; it is sent twice, one after the other or at once; or
+the run is stopped before it while others do one or two barriers, and then let go. The statements
+are found by a run without a fault. After each fault the upstream changes and a plain run follows;
+then every version that the MV has had must be an allowed prefix.
+
+DBT_BACKFILL_FAULTS=all         every cell; a number: so many of each scenario (3), of those whose
+                                statement writes
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from exactness.conftest import faults
+from exactness.faults import SCENARIOS, Cell, Theatre
+from support.project import Project
+
+FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "3")
+
+
+def chosen(cells: list[Cell]) -> list[Cell]:
+    if FAULTS == "all":
+        return cells
+    writing = [cell for cell in cells if cell.writes]
+    return random.Random(cells[0].scenario).sample(writing, min(int(FAULTS), len(writing)))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_version_is_exact_after_a_fault(project: Project, scenario: str) -> None:
+    before = len(faults.wrong)
+    theatre = Theatre(project, SCENARIOS[scenario], faults)
+
+    theatre.play(chosen(theatre.cells()))
+
+    assert faults.wrong[before:] == []

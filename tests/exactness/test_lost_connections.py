@@ -1,0 +1,73 @@
+"""dbt-spark sends a statement again when its connection is lost while the server executes it.
+
+It is its own code that does so here: only the first answer to each statement of ours is lost. The
+server goes on with the first one, so that both may be executed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pyhive import hive
+
+from exactness.faults import Scene
+from exactness.runners import steps_of
+from support.project import Proceed, Project
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "thrift-delta", "thrift-iceberg", reason="a session has no connection to lose"
+    ),
+]
+
+
+class Losing:
+    """Loses the first answer to each statement of an MV."""
+
+    def __init__(self, mv: str, upstream: str) -> None:
+        self.lost: list[str] = []
+        self._step_of = steps_of(mv, upstream)
+        self._pending: str | None = None
+
+    def __call__(self, sql: str, proceed: Proceed) -> None:
+        self._pending = self._step_of(sql)
+        proceed()
+
+    @contextmanager
+    def polls(self) -> Iterator[None]:
+        poll = hive.Cursor.poll
+
+        def losing(cursor: Any, *arguments: Any) -> Any:
+            if self._pending is not None:
+                self.lost.append(self._pending)
+                self._pending = None
+                raise ConnectionResetError("lost by the test")
+            return poll(cursor, *arguments)
+
+        hive.Cursor.poll = losing
+        try:
+            yield
+        finally:
+            hive.Cursor.poll = poll
+
+
+def test_every_statement_is_sent_again(project: Project) -> None:
+    scene = Scene(project, "lost")
+    scene.mv.write(backfill_rate_limit=20)
+    losing = Losing(scene.mv.name, scene.upstream.name)
+    for _ in range(3):
+        with losing.polls():
+            # Of two statements at once one may be told that the other is in its way.
+            project.dbt("run", expect=False, intercept=losing)
+        scene.run()
+        scene.mv.check()
+        scene.commit()
+    scene.run()
+    scene.mv.check()
+    scene.mv.check_complete()
+    assert {"plan the barrier", "merge the range of the barrier"} <= set(losing.lost)
+    assert {"merge the changes of the barrier", "commit the barrier"} <= set(losing.lost)

@@ -1,0 +1,283 @@
+"""Each protection of the protocol, taken out of the macros, is missed: the oracle says what broke.
+
+A play is an interleaving of two or three runs that a protection is there for. With the macros as
+they are the MV is exact at every version; with the protection taken out it must not be.
+
+DBT_BACKFILL_FAULTS=all         plays with the macros as they are, too
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from exactness.conftest import faults
+from exactness.faults import Scene
+from exactness.oracle import Inexact
+from exactness.runners import Runner, Statement, at_once, die_after, die_before, stepping, twice
+from support.lake import Lake
+from support.project import REPOSITORY, Project
+
+ALL = os.environ.get("DBT_BACKFILL_FAULTS") == "all"
+
+PLAN = Statement("plan the barrier")
+CHANGES = Statement("merge the changes of the barrier")
+RANGE = Statement("merge the range of the barrier")
+COMMIT = Statement("commit the barrier")
+EMPTY = Statement("empty the MV in the barrier")
+
+
+def stopped(scene: Scene, statement: Statement, *arguments: str) -> Runner:
+    """A run that is stopped before a statement."""
+    runner = scene.runner(*arguments)
+    runner.go_to(statement)
+    return runner
+
+
+def a_run_dies_after_its_range(scene: Scene) -> None:
+    """The next one must execute that plan, though the upstream has gone on."""
+    scene.commit()
+    stopped(scene, RANGE).advance(die_after)
+    scene.commit()
+    scene.run()
+
+
+def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
+    """Others have committed its barrier and the next."""
+    scene.commit()
+    stalled = stopped(scene, CHANGES)
+    for _ in range(2):
+        scene.run()
+        scene.commit()
+    stalled.finish()
+
+
+def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
+    scene.commit()
+    stalled = stopped(scene, COMMIT)
+    for _ in range(2):
+        scene.run()
+        scene.commit()
+    stalled.finish()
+
+
+def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
+    """Its MV was dropped and made anew, and a run of the new one died at the same barrier."""
+    scene.commit()
+    stalled = stopped(scene, RANGE)
+    for table in ("", "__progress", "__barriers"):
+        scene.project.sql(f"drop table {scene.mv.table}{table}")
+    scene.run()
+    scene.commit()
+    stopped(scene, RANGE).advance(die_before)
+    stalled.finish()
+    scene.run()
+
+
+def two_runs_stage_their_changes(scene: Scene) -> None:
+    """One stages those of an older version, before it learns that the other's plan stands."""
+    scene.commit()
+    late = stopped(scene, PLAN)
+    scene.commit()
+    first = stopped(scene, CHANGES)
+    late.advance()
+    first.finish()
+    late.finish()
+
+
+def a_range_is_sent_twice(scene: Scene) -> None:
+    runner = stopped(scene, RANGE)
+    runner.advance(twice)
+    runner.finish()
+
+
+def a_range_is_sent_twice_at_once(scene: Scene) -> None:
+    runner = stopped(scene, RANGE)
+    runner.advance(at_once)
+    runner.finish()
+
+
+def a_full_refresh(scene: Scene) -> None:
+    scene.run("--full-refresh")
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What it takes to take a protection out: replacements in macros, each found exactly once."""
+
+    name: str
+    replacements: tuple[tuple[str, str, str], ...]
+    """File under `macros/`, text, what stands there instead."""
+    play: Callable[[Scene], None]
+    file_format: str | None = None
+    """The only format that needs it."""
+
+
+FENCE = "barrier/fence.sql"
+CLAUSES = "state/table_clauses.sql"
+EPOCH = "progress.epoch = {{ plan.epoch - 1 }} and "
+PLAN_ID = "planned.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}"
+SERIALIZABLE = "{%- set level = 'serializable' -%}"
+
+PROTECTIONS = (
+    Protection(
+        "a plan that stands is adopted",
+        (
+            (
+                "barrier/run_barriers.sql",
+                "{%- set plan = state.get('planned') -%}",
+                "{%- set plan = none -%}",
+            ),
+            (
+                "barrier/plan_barrier.sql",
+                "{{ dbt_backfill.get_matched_clause('update set plan_id = barriers.plan_id') }}",
+                "when matched then update set *",
+            ),
+        ),
+        a_run_dies_after_its_range,
+    ),
+    Protection(
+        "the fence reads the epoch",
+        ((FENCE, EPOCH, ""),),
+        a_run_wakes_up_before_its_changes,
+    ),
+    Protection(
+        "the fence reads the plan",
+        ((FENCE, PLAN_ID, "true"),),
+        a_run_wakes_up_in_another_mv,
+    ),
+    Protection(
+        "the fence is read after the version to commit against is fixed",
+        (
+            (
+                FENCE,
+                "{% macro get_fence(backfill, plan) -%}",
+                "{% macro get_fence(backfill, plan) -%}"
+                "{%- do dbt_backfill.run_table('read the fence', 'select '"
+                " ~ dbt_backfill._fence(backfill, plan)) -%}true{%- endmacro %}\n"
+                "{% macro _fence(backfill, plan) -%}",
+            ),
+        ),
+        a_run_wakes_up_before_its_changes,
+    ),
+    Protection(
+        "the commit is guarded by the epoch",
+        (("barrier/commit.sql", "on progress.epoch = plan.epoch - 1", "on true"),),
+        a_run_wakes_up_before_its_commit,
+    ),
+    Protection(
+        "epochs do not restart",
+        (
+            (
+                "barrier/commit.sql",
+                "        epoch = plan.epoch\n",
+                "        epoch = {{ 0 if plan.kind == 'reset' else 'plan.epoch' }}\n",
+            ),
+            (
+                "barrier/commit.sql",
+                "{%- if state.epoch < plan.epoch or",
+                "{%- if",
+            ),
+        ),
+        a_full_refresh,
+    ),
+    Protection(
+        "a stage is named by its plan",
+        (
+            (
+                "barrier/changes.sql",
+                "'changes', plan.epoch, plan.plan_id, invocation]",
+                "'changes', plan.epoch]",
+            ),
+        ),
+        two_runs_stage_their_changes,
+    ),
+    Protection(
+        "a range is merged",
+        (
+            (
+                "barrier/range.sql",
+                "merge into {{ backfill.mv.render() }} as mv\n        using (",
+                "insert into {{ backfill.mv.render() }}",
+            ),
+            ("barrier/range.sql", "        ) as range\n        on", "        /*"),
+            ("barrier/range.sql", "        when not matched then insert *", "*/"),
+        ),
+        a_range_is_sent_twice,
+    ),
+    Protection(
+        "an Iceberg range has a WHEN MATCHED clause",
+        ((FENCE, "when matched then {{ action }}", ""),),
+        a_range_is_sent_twice_at_once,
+        "iceberg",
+    ),
+    Protection(
+        "an Iceberg MV is serializable",
+        ((CLAUSES, SERIALIZABLE, SERIALIZABLE.replace("serializable", "snapshot")),),
+        a_range_is_sent_twice_at_once,
+        "iceberg",
+    ),
+)
+
+
+def mutated(directory: Path, protection: Protection) -> Path:
+    """The package without a protection, where dbt finds packages."""
+    package = directory / "dbt_backfill"
+    shutil.copytree(REPOSITORY / "macros", package / "macros")
+    shutil.copy(REPOSITORY / "dbt_project.yml", package)
+    for path, text, instead in protection.replacements:
+        file = package / "macros" / path
+        found = file.read_text()
+        assert found.count(text) == 1, f"{path} has {text!r} {found.count(text)} times"
+        file.write_text(found.replace(text, instead))
+    return directory
+
+
+def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
+    """The interleaving, the run that follows, and all checks."""
+    scene = Scene(project, "played", rows=40)
+    scene.mv.write(backfill_rate_limit=4)
+    scene.run()
+    scene.may_fail = may_fail
+    with stepping():
+        protection.play(scene)
+    scene.commit()
+    scene.run()
+    scene.mv.check()
+
+
+@pytest.fixture
+def make_without(
+    lake: Lake, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[Protection], Project]:
+    def make(protection: Protection) -> Project:
+        if protection.file_format not in (None, lake.profile.file_format):
+            pytest.skip(f"only {protection.file_format} needs it")
+        number = PROTECTIONS.index(protection)
+        packages = mutated(tmp_path / "packages", protection)
+        return Project(tmp_path / "project", lake, f"without_{number}", packages=packages)
+
+    return make
+
+
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: protection.name)
+def test_what_is_taken_out_is_missed(
+    make_without: Callable[[Protection], Project], protection: Protection
+) -> None:
+    project = make_without(protection)
+    with pytest.raises(Inexact) as missed:
+        play(project, protection, may_fail=True)
+    faults.missed.append(f"{protection.name}: {missed.value}")
+
+
+@pytest.mark.skipif(not ALL, reason="DBT_BACKFILL_FAULTS=all")
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: protection.name)
+def test_with_it_every_version_is_exact(project: Project, protection: Protection) -> None:
+    play(project, protection, may_fail=False)

@@ -1,0 +1,140 @@
+"""kill -9 in the middle of a barrier: the MV is exact at every version, and the next run goes on.
+
+The process dies as soon as a statement was sent, or somewhat later. A server may well go on with
+what a client that is gone has sent. What dies is the dbt process that talks to a Thrift server,
+the server, or a dbt process that has Spark in it (`method: session`), Spark included.
+
+DBT_BACKFILL_KILLS=20     how many of each (1)
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from exactness.conftest import faults
+from exactness.faults import Scene
+from support.lake import SessionLake
+from support.processes import start
+from support.profiles import SESSION_DELTA
+from support.project import Project
+from support.thrift_lake import ThriftLake
+
+KILLS = int(os.environ.get("DBT_BACKFILL_KILLS", "1"))
+STEPS = ("plan the barrier", "merge the changes", "merge the range", "commit the barrier")
+DELAYS = (0.0, 0.1, 0.3, 1.0, 3.0)
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "thrift-delta", "thrift-iceberg", reason="a session's metastore admits one process"
+    ),
+]
+
+
+@pytest.fixture
+def thrift(lake: ThriftLake) -> ThriftLake:
+    return lake
+
+
+def wait_for(run: subprocess.Popen[str], step: str, delay: float) -> None:
+    """Returns so many seconds after the run has sent the statement."""
+    assert run.stdout is not None
+    printed = []
+    for line in run.stdout:
+        printed.append(line)
+        if f": {step}" in line and "/*" in line:
+            time.sleep(delay)
+            return
+    raise AssertionError(f"the run ended without {step}:\n{''.join(printed[-50:])}")
+
+
+def kill(run: subprocess.Popen[str]) -> None:
+    """The process and those that it has started."""
+    os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+
+
+def moments(seed: str) -> Iterator[tuple[str, float]]:
+    rng = random.Random(seed)
+    for _ in range(KILLS):
+        yield rng.choice(STEPS), rng.choice(DELAYS)
+
+
+def survive(project: Project, what: str, die: Callable[[Scene, str, float], None]) -> None:
+    """Kills, each followed by what the next runs do, and by all checks."""
+    scene = Scene(project, what, rows=120)
+    scene.mv.write(backfill_rate_limit=5)
+    scene.run()
+    for step, delay in moments(what):
+        scene.commit()
+        where = f"{what} killed {delay} s after {step}"
+        die(scene, step, delay)
+        scene.commit()
+        for _ in range(3):
+            result = project.dbt("run", expect=False)
+            # What the killed run has sent may still be executed, and be in the way.
+            if result.success or "another run" not in result.error:
+                break
+        assert result.success, f"{where}: {result.error}"
+        faults.cells += 1
+        try:
+            checked = scene.mv.check()
+        except AssertionError as wrong:
+            faults.wrong.append(f"{where}: {wrong}")
+            raise
+    scene.mv.write(barriers_per_run="all")
+    scene.run()
+    checked = scene.mv.check()
+    scene.mv.check_complete()
+    faults.mv_versions += checked.mv_versions
+    faults.barriers += checked.barriers
+
+
+def test_a_client_of_a_server_is_killed(project: Project) -> None:
+    def die(scene: Scene, step: str, delay: float) -> None:
+        run = start(project, scene.mv.name, debug=True)
+        wait_for(run, step, delay)
+        kill(run)
+
+    survive(project, "client", die)
+
+
+def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
+    def die(scene: Scene, step: str, delay: float) -> None:
+        run = start(project, scene.mv.name, debug=True)
+        wait_for(run, step, delay)
+        thrift.kill()
+        kill(run)
+        thrift.start_again()
+
+    survive(project, "server", die)
+
+
+@pytest.mark.profiles("thrift-delta", reason="needs a lake that a session can open, too")
+def test_a_process_with_spark_in_it_is_killed(
+    project: Project, thrift: ThriftLake, tmp_path: Path
+) -> None:
+    session = SessionLake(thrift.directory, SESSION_DELTA)
+    target = {"type": project.adapter, "schema": project.schema, "threads": 1, **session.output({})}
+    profiles = {"lake": {"target": "test", "outputs": {"test": target}}}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))
+
+    def die(scene: Scene, step: str, delay: float) -> None:
+        thrift.stop()
+        run = start(project, scene.mv.name, profiles=tmp_path, debug=True)
+        try:
+            wait_for(run, step, delay)
+        finally:
+            kill(run)
+            thrift.start_again()
+
+    survive(project, "session", die)
