@@ -59,33 +59,34 @@ def line(result: RunResult) -> str:
     return found
 
 
-def test_a_rollback_is_followed_by_comparing(people: Project) -> None:
-    before = people.current_version("people")
-    people.sql("update {schema}.people set name = 'wrong'")
-    people.run()
-    call(people, "rollback_to_snapshot", f"snapshot_id => {before}")
-
-    assert "re-anchored: the upstream was rolled back or replaced" in line(people.run())
-    assert_exact(people)
-
-
-def test_a_snapshot_that_has_expired_is_followed_by_comparing(people: Project) -> None:
+def test_snapshots_that_expired_since_one_that_a_tag_holds_are_told(people: Project) -> None:
+    read = people.current_version("people")
+    people.sql(f"alter table {{schema}}.people create tag kept as of version {read}")
     people.sql("update {schema}.people set name = 'new' where id = 2")
     people.sql("delete from {schema}.people where id = 1")
     call(people, "expire_snapshots", "older_than => timestamp'2100-01-01'", "retain_last => 1")
 
-    assert "has expired, or the upstream was replaced" in line(people.run())
+    expired = f"re-anchored: snapshots of the upstream after its snapshot {read} have expired, or"
+    assert expired in line(people.run())
     assert_exact(people)
 
 
-def test_a_table_that_was_replaced_is_followed_by_comparing(people: Project) -> None:
-    people.sql(
-        "create or replace table {schema}.people using iceberg tblproperties ('format-version' = 3)"
-        " as select id, 'replaced' as name from values (2), (7) as t(id)"
-    )
+def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written(
+    people: Project,
+) -> None:
+    """To alter a table makes no snapshot, and a snapshot is read with the columns of its time."""
+    people.sql("alter table {schema}.people add column extra int")
+    query = f"select id, extra from {source('people')}"
+    people.write({"mv_extra": model(query)})
 
-    assert "re-anchored: the upstream was rolled back or replaced" in line(people.run())
-    assert_exact(people)
+    refused = people.fail("--select", "mv_extra")
+    facts = ("people were changed", "does not have those that the query reads", "INSERT of no rows")
+    assert_refused(refused, "mv_extra", *facts)
+    assert_made_nothing(people, "mv_extra")
+
+    people.sql("insert into {schema}.people select * from {schema}.people where false")
+    people.run("--select", "mv_extra")
+    assert people.rows("select * from {schema}.mv_extra") == [(id, None) for id in range(1, 11)]
 
 
 def test_format_2_that_copies_on_write_is_followed_and_may_be_upgraded(project: Project) -> None:

@@ -426,6 +426,26 @@ def test_a_change_of_a_column_that_the_query_reads_is_refused_until_the_model_fi
         assert project.rows(f"select * from {{schema}}.{mv}") == fresh
 
 
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="only Delta has such a switch")
+def test_a_table_that_was_replaced_without_its_feed_is_refused_until_it_has_one(
+    project: Project,
+) -> None:
+    project.create_table("feedless", COLUMNS)
+    fill(project, "feedless")
+    project.write({"fed": model(QUERY + source("feedless"))}, sources=["feedless"])
+    project.run("--select", "fed")
+    values = "select id, 'new' as name from values (1), (12) as t(id)"
+    project.sql(f"create or replace table {{schema}}.feedless using delta as {values}")
+
+    refused = project.fail("--select", "fed")
+    assert_refused(refused, "fed", "feedless has no change data feed", "ALTER TABLE")
+
+    feed = properties_clause(project.format.followable).removeprefix("tblproperties")
+    project.sql(f"alter table {{schema}}.feedless set tblproperties {feed}")
+    assert "re-anchored: the upstream was replaced" in project.run("--select", "fed").output
+    assert project.rows("select * from {schema}.fed") == [(1, "NEW"), (12, "NEW")]
+
+
 # -- what a barrier needs is gone, or moves while it runs -----------------------------------------
 
 

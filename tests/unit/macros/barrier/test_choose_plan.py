@@ -283,3 +283,22 @@ def test_the_mode_snapshot_takes_no_events_until_all_vnodes_have_finished(
     assert not has_changes()
     assert feed(8, set={**mode, "backfill_rate_limit": 0}) is None
     assert feed(8, set=mode, **FINISHED)["feed_version"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("state", "observed", "tried"),
+    [
+        ({}, {}, []),
+        ({"upstream_version": None, "position": None}, {}, [17]),
+        ({}, {"id": "u2"}, [17]),  # a re-anchor
+    ],
+    ids=["next", "first", "gap"],
+)
+def test_the_query_is_tried_on_the_version_where_its_columns_may_be_others(
+    macros: Macros, choose: Any, state: Any, observed: Any, tried: list[int]
+) -> None:
+    asked: list[int] = []
+    macros.stub("check_query_at", lambda backfill, observed, version: asked.append(version))
+    choose(observed=observed, **state)
+
+    assert asked == tried
