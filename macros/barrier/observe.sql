@@ -65,6 +65,15 @@
     {%- for name in names if names.count(name) > 1 -%}
         {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
     {%- endfor -%}
+    {#- Delta itself fails on it in an UPDATE or MERGE (INVALID_ATTRIBUTE_NAME_SYNTAX), once there is something to change. -#}
+    {%- set feed = dbt_backfill.mv_table_properties([], '').get('delta.enableChangeDataFeed', 'false') -%}
+    {%- for name in names if '`' in name and feed | string | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            "its query returns the column '" ~ name ~ "', and Delta cannot merge changes into such a table: "
+                ~ 'a change data feed takes no backtick in the name of a column',
+            'Give the column another name'
+        ) -%}
+    {%- endfor -%}
     {%- do backfill.update({'columns': columns}) -%}
 {% endmacro %}
 

@@ -266,3 +266,24 @@ def test_a_query_with_two_columns_of_one_name_is_refused_before_anything_is_crea
     with refused("its query returns the column 'v' twice. Give the columns different names."):
         create(*columns)
     assert macros.statements == []
+
+
+def test_a_column_that_delta_cannot_merge_changes_into_is_refused_before_anything_is_created(
+    create: Any, refused: Any, macros: Macros
+) -> None:
+    with refused("its query returns the column 'a`b', and Delta cannot merge changes into such a "):
+        create("k", "a`b")
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"file_format": "iceberg"}, {"tblproperties": {"delta.enableChangeDataFeed": "false"}}],
+)
+def test_such_a_column_is_fine_in_a_table_without_that_feed(
+    create: Any, macros: Macros, config: dict[str, Any]
+) -> None:
+    macros.config.update(config)
+    _, sql = create("k", "a`b")
+
+    assert "create ['k', 'a`b']" in sql
