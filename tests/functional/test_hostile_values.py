@@ -20,7 +20,12 @@ from support.checks import assert_no_java, data_tests, model, shared_project, so
 from support.lake import Lake
 from support.project import Project, RunResult
 
-pytestmark = pytest.mark.every_profile
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "session-delta", "session-iceberg", reason="the tests of keys run through a Thrift server"
+    ),
+]
 
 WORDS = (
     "it's",
