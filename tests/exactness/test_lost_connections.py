@@ -65,12 +65,14 @@ class Losing:
 def test_every_statement_is_sent_again(project: Project) -> None:
     scene = Scene(project, "lost")
     scene.mv.write(backfill_rate_limit=8)
+    scene.run()
     losing = Losing(scene.mv.name, scene.upstream.name)
     for _ in WRITES:
         with losing.polls():
             # Of two statements at once one may be told that the other is in its way; the run ends.
             project.dbt("run", expect=False, intercept=losing)
-        scene.run()
+        result = scene.run_behind_another()
+        assert result.success, result.error
         scene.mv.check()
         scene.commit()
     scene.mv.write(barriers_per_run="all")

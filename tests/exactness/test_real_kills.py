@@ -79,11 +79,7 @@ def survive(project: Project, what: str, die: Callable[[Scene, str, float], None
         where = f"{what} killed {delay} s after {step}"
         die(scene, step, delay)
         scene.commit()
-        for _ in range(3):
-            result = project.dbt("run", expect=False)
-            # What the killed run has sent may still be executed, and be in the way.
-            if result.success or "another run" not in result.error:
-                break
+        result = scene.run_behind_another()
         assert result.success, f"{where}: {result.error}"
         faults.cells += 1
         try:
