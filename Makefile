@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
 OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py verify_backfill.py \
 	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) \
-	$(addprefix tests/exactness/test_,same_everywhere.py random_histories.py real_kills.py lost_connections.py)
+	$(addprefix tests/exactness/test_,same_everywhere.py random_histories.py)
 OTHER_HISTORIES ?= 2
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
@@ -29,7 +29,7 @@ help:
 	@echo 'make test-session-iceberg, test-thrift-delta, test-thrift-iceberg'
 	@echo '                those that depend on the connection or the table format'
 	@echo 'make test-faults'
-	@echo '                every fault at every statement, on both formats, and 20 real kills of each kind: hours'
+	@echo '                every fault at every statement, on both formats, lost connections and 20 real kills of each kind: hours'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make lint       ruff, ruff format, mypy'
 	@echo 'make format     let ruff repair what it can'
@@ -70,8 +70,9 @@ $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
 		$(BIN)/python -m pytest $(OTHER_SUITES) --profile $*
 
-# The whole of what CI takes a sample of.
+# Too long for CI.
 .PHONY: test-faults
+KILL_SUITES := $(addprefix tests/exactness/test_,real_kills.py lost_connections.py)
 FAULT_SUITES := $(addprefix tests/exactness/test_,fault_matrix.py protections.py interleavings.py)
 test-faults: export DBT_BACKFILL_FAULTS = all
 test-faults: export DBT_BACKFILL_INTERLEAVINGS = 20
@@ -79,8 +80,8 @@ test-faults: export DBT_BACKFILL_KILLS = 20
 test-faults: $(INSTALLED) java
 	$(BIN)/python -m pytest $(FAULT_SUITES)
 	$(BIN)/python -m pytest $(FAULT_SUITES) --profile session-iceberg --all
-	$(BIN)/python -m pytest tests/exactness/test_real_kills.py --profile thrift-delta
-	$(BIN)/python -m pytest tests/exactness/test_real_kills.py --profile thrift-iceberg
+	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-delta
+	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-iceberg
 
 test-fast: lint
 	$(BIN)/python -m pytest tests/unit
