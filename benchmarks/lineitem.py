@@ -47,14 +47,24 @@ def load_lineitem(project: Project, scale: float) -> int:
     generate = Path(sys.executable).parent / "tpchgen-cli"
     command = [str(generate), "parquet", "-s", str(scale), f"--output-dir={project.root}"]
     subprocess.run([*command, "--tables=lineitem"], check=True, capture_output=True)
-    followable = FORMATS[project.file_format].followable
     project.sql(
-        f"create table {{schema}}.lineitem using {project.file_format} "
-        f"{properties_clause(followable)} "
-        "as select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
+        _create("lineitem", project.file_format)
+        + "select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
         f"from parquet.`{project.root}/lineitem.parquet`"
     )
     return int(project.value("select count(*) from {schema}.lineitem"))
+
+
+def copy_rows(project: Project, table: str, rows: int) -> None:
+    """Some rows of lineitem as another table that can be followed."""
+    project.sql(
+        _create(table, project.file_format) + f"select * from {{schema}}.lineitem limit {rows}"
+    )
+
+
+def _create(table: str, file_format: str) -> str:
+    properties = properties_clause(FORMATS[file_format].followable)
+    return f"create table {{schema}}.{table} using {file_format} {properties} as "
 
 
 def statements_of_ours(result: RunResult) -> list[str]:

@@ -2,6 +2,9 @@
     Step 5 of a barrier: the progress moves to the plan's epoch by one MERGE that is guarded by the epoch before
     it. The plan's row is then completed with what is known by now. Returns the committed state.
 
+    Each barrier adds a file to Delta's table of barriers; every 50 of them are made one. Delta's own auto-compaction
+    looks for small files at every commit, which made a commit half as dear again.
+
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
 -#}
@@ -19,6 +22,9 @@
                 committed_at = current_timestamp(),
                 changed_row_count = committed.changed,
                 deleted_row_count = committed.deleted;
+            {%- if dbt_backfill.get_file_format() == 'delta' and plan.epoch % 50 == 0 %}
+            optimize {{ backfill.barriers.render() }};
+            {%- endif %}
             {%- for stage in backfill.stages %}
             uncache table if exists {{ stage }};
             {%- endfor %}

@@ -1,18 +1,20 @@
 {#-
     Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
-    or an earlier run died while it created the tables, the state is that of an MV about to be created
-    (`missing`); every other combination is refused by its name.
+    the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
+    tables, the rest of them is created first. Every other combination is refused by its name.
 -#}
 {% macro observe_state(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations({
         'mv': backfill.mv, 'progress': backfill.progress, 'barriers': backfill.barriers,
     }) -%}
     {%- if existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
-        {%- if existing.progress is not none -%}
-            {%- set state = dbt_backfill.read_state(backfill) -%}
-            {%- if state.epoch > 0 or state.get('planned') -%} {%- do dbt_backfill._refuse_missing_mv(backfill) -%} {%- endif -%}
+        {%- if existing.progress is not none and dbt_backfill.read_state(backfill).epoch > 0 -%}
+            {%- do dbt_backfill._refuse_missing_mv(backfill) -%}
         {%- endif -%}
-        {{ return(dbt_backfill.get_missing_state(backfill)) }}
+        {%- set state = dbt_backfill.get_missing_state(backfill) -%}
+        {%- if existing.barriers is none -%} {{ return(state) }} {%- endif -%}
+        {%- do dbt_backfill.create_backfill(backfill, state) -%}
+        {{ return(dbt_backfill.observe_existing(backfill, backfill.mv)) }}
     {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- endif -%}

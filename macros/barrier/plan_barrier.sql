@@ -18,6 +18,8 @@
         {%- set unclear = dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
         {%- if result.get('plan') -%}
             {%- set attempt.stands = result.plan -%}
+        {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
+            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif unclear -%}
             {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -87,11 +89,15 @@
         {%- endif %}
         if {{ conditions | join(' and ') }} then
             {%- if state.get('missing') %}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
-            {%- endif %}
-            {{ dbt_backfill.get_insert_plan_sql(backfill, state, plan, counted=scan is not none) }};
+            {{ dbt_backfill.get_create_statements(
+                backfill, state.committed, backfill.columns, dbt_backfill.get_counted_plan(plan, counted=scan is not none)
+            ) }}
+            select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
+            {%- else %}
+            {{ dbt_backfill.get_insert_plan_sql(backfill, dbt_backfill.get_counted_plan(plan, counted=scan is not none)) }};
             select to_json(struct({{ (known + ['plan']) | join(', ') }}))
             from (select struct(*) as plan from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }});
+            {%- endif %}
         else
             select to_json(struct({{ known | join(', ') }}));
         end if;
@@ -100,28 +106,26 @@
 
 
 {#-
-    Insert the plan if there is none of its epoch. Two runs cannot both do that: a MERGE is checked for conflicts.
+    The plan, with the numbers of rows that the script has counted.
 
     Arguments:
       counted (boolean): whether the script's variable `checked` has the counts.
 -#}
-{% macro get_insert_plan_sql(backfill, state, plan, counted) -%}
+{% macro get_counted_plan(plan, counted) %}
     {%- set row = dict(plan) -%}
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if plan.kind == 'advance' and counted -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
     {%- endif -%}
+    {{ return(row) }}
+{% endmacro %}
+
+
+{#- Insert the plan if there is none of its epoch. Two runs cannot both do that: a MERGE is checked for conflicts. -#}
+{% macro get_insert_plan_sql(backfill, plan) -%}
     merge into {{ backfill.barriers.render() }} as barriers
     using (
-        {%- if state.get('missing') %}
-        {#- Another run that created the tables gave them its id. #}
-        select * except (backfill_id), created_id as backfill_id
-        from (
-            {{ dbt_backfill.get_plan_row_sql(row) }}
-        )
-        {%- else %}
-        {{ dbt_backfill.get_plan_row_sql(row) }}
-        {%- endif %}
+        {{ dbt_backfill.get_plan_row_sql(plan) }}
     ) as plan
     on barriers.epoch = plan.epoch and barriers.epoch = {{ plan.epoch }}
     {{ dbt_backfill.get_matched_clause('update set plan_id = barriers.plan_id') }}

@@ -1,24 +1,36 @@
 {#-
     The statements, each with its semicolon, that create what is missing of the state, in the order barriers,
-    progress, MV; each can be repeated. They stand in a script with the variables of `declare_creation`.
+    progress, MV; each can be repeated. They stand in a script with the variables of `declare_creation`, and leave
+    the id of the backfill in `created_id` and the plan of epoch 1 as JSON in `standing`, null if there is none.
 
-    `plan` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands in all
-    three tables, in the MV as the table property `dbt_backfill.id`. Of two first runs at once one writes the
-    plan, so the other tables take their id from there.
+    `creation` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. The id in it stands in
+    all three tables, in the MV as the table property `dbt_backfill.id`. Of two first runs at once one creates the
+    table of barriers, with both plans in it; so the other takes id and plan from there.
+
+    Arguments:
+      first (dict): the plan of the first barrier, none if there is to be no barrier.
 -#}
-{% macro get_create_statements(relations, plan, columns) -%}
+{% macro get_create_statements(relations, creation, columns, first=none) -%}
     create table if not exists {{ relations.barriers.render() }}
     {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
     as
-    {{ dbt_backfill.get_plan_row_sql(plan) }};
-    set created_id = (select min(backfill_id) from {{ relations.barriers.render() }} where epoch = 0);
+    {{ dbt_backfill.get_plan_row_sql(creation) }}
+    {%- if first %}
+    union all
+    {{ dbt_backfill.get_plan_row_sql(first) }}
+    {%- endif %};
+    set (created_id, standing) = (
+        select min(backfill_id), max(to_json(struct(*))) filter (where epoch = 1)
+        from {{ relations.barriers.render() }}
+        where epoch <= 1
+    );
     create table if not exists {{ relations.progress.render() }}
-    {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(plan.key)) }}
+    {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(creation.key)) }}
     as
-    {{ dbt_backfill.get_not_started_sql(plan.key, plan.vnode_count, 0, 'created_id') }};
+    {{ dbt_backfill.get_not_started_sql(creation.key, creation.vnode_count, 0, 'created_id') }};
     set create_mv = replace(
-        {{ dbt_backfill.string_literal(dbt_backfill.get_create_mv_sql(relations.mv, columns, plan.backfill_id)) }},
-        {{ dbt_backfill.string_literal(plan.backfill_id) }},
+        {{ dbt_backfill.string_literal(dbt_backfill.get_create_mv_sql(relations.mv, columns, creation.backfill_id)) }},
+        {{ dbt_backfill.string_literal(creation.backfill_id) }},
         created_id
     );
     execute immediate create_mv;
@@ -28,6 +40,7 @@
 {#- The variables of a script with these statements. -#}
 {% macro declare_creation() -%}
     declare created_id string;
+    declare standing string;
     declare create_mv string;
 {%- endmacro %}
 

@@ -1,8 +1,8 @@
 {#-
     Properties of the state tables, by format. Serializable isolation is what makes two runs that plan or commit
     one epoch conflict; it is the default of both formats and set explicitly, so that nothing depends on it.
-    Every barrier adds small files: Delta's auto-compaction keeps them from piling up, and Iceberg copies on
-    write, so that each state table stays one file.
+    Every barrier adds small files: `commit_barrier` compacts Delta's, and Iceberg copies on write, so that each
+    state table stays one file.
 -#}
 {% macro state_table_properties(keys) %}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
@@ -11,7 +11,7 @@
         {%- do properties.update(dbt_backfill._iceberg_isolation()) -%}
         {{ return(properties) }}
     {%- endif -%}
-    {%- set properties = {'delta.isolationLevel': 'Serializable', 'delta.autoOptimize.autoCompact': 'true'} -%}
+    {%- set properties = {'delta.isolationLevel': 'Serializable'} -%}
     {%- if dbt_backfill._needs_column_mapping(keys | map(attribute='upstream') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
     {%- endif -%}

@@ -72,6 +72,8 @@ class Scene:
     project: Project
     name: str
     rows: int = 80
+    query: str = "positive"
+    """Which of `QUERIES` the MV is."""
     may_fail: bool = False
     """Whether plain runs may: where a protection was taken out, the MV's versions tell it all."""
     upstream: Upstream = field(init=False)
@@ -87,7 +89,7 @@ class Scene:
             self.project,
             self.upstream,
             f"{self.name}_mv",
-            QUERIES["positive"](SCHEMA),
+            QUERIES[self.query](SCHEMA),
             vnode_count=VNODES,
         )
 

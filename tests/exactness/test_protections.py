@@ -243,9 +243,12 @@ def mutated(directory: Path, protection: Protection) -> Path:
 
 
 def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
-    """The interleaving, the run that follows, and all checks."""
-    scene = Scene(project, "played", rows=40)
-    scene.mv.write(backfill_rate_limit=4)
+    """The interleaving, the run that follows, and all checks.
+
+    The MV has all rows: one that is written wrongly is never one that the query leaves out.
+    """
+    scene = Scene(project, "played", rows=40, query="everything")
+    scene.mv.write(backfill_rate_limit=8)
     scene.run()
     scene.may_fail = may_fail
     with stepping():

@@ -287,3 +287,23 @@ def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: An
     commit_barrier(3, "p3")
 
     assert "uncache" not in macros.statements[0].sql
+
+
+@pytest.mark.parametrize(
+    ("file_format", "epoch", "is_compacted"),
+    [("delta", 49, False), ("delta", 50, True), ("delta", 100, True), ("iceberg", 50, False)],
+)
+def test_the_files_of_fifty_barriers_are_made_one(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    file_format: str,
+    epoch: int,
+    is_compacted: bool,
+) -> None:
+    macros.config["file_format"] = file_format
+    macros.results = [[[json.dumps({"epoch": epoch, "committed": {"plan_id": "p3"}})]]]
+    macros.call("commit_barrier", backfill, make_plan(epoch=epoch))
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert ("; optimize lake.mv__barriers; select " in sql) is is_compacted

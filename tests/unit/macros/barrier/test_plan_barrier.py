@@ -41,7 +41,10 @@ def script(
 ) -> Callable[..., str]:
     """The script of a plan with a range, whose upstream went from version 16 to 17."""
     backfill["columns"] = [{"name": "k", "type": "bigint"}]
-    macros.stub("get_create_statements", lambda relations, plan, columns: "CREATE;")
+    macros.stub(
+        "get_create_statements",
+        lambda relations, plan, columns, first: f"CREATE {first['plan_id']};",
+    )
 
     def script(state: dict[str, Any] | None = None, **plan: Any) -> str:
         return render("get_plan_script", backfill, make_state(**(state or {})), planned(**plan))
@@ -146,8 +149,8 @@ def test_variables_are_declared_with_their_types_before_anything_else(
         f"begin declare staged {staged}; declare checked {checked}; create or replace temporary "
     )
     assert script(NEW).startswith(
-        f"begin declare checked {checked}; declare created_id string; declare create_mv string; "
-        "set checked = ("
+        f"begin declare checked {checked}; declare created_id string; declare standing string; "
+        "declare create_mv string; set checked = ("
     )
 
 
@@ -174,11 +177,12 @@ def test_the_result_is_the_plan_that_stands_with_what_was_found(script: Callable
     assert "to_json(struct(checked, plan))" in script(UNCHANGED)
 
 
-def test_a_first_plan_is_inserted_with_the_creation_of_the_tables(
-    script: Callable[..., str],
-) -> None:
+def test_a_first_plan_is_created_with_the_tables(script: Callable[..., str]) -> None:
     """What is refused leaves nothing behind."""
-    assert _if_it_holds(script(NEW)).startswith("CREATE; merge into ")
+    assert _if_it_holds(script(NEW)) == (
+        """CREATE p3; select concat('{"checked":', to_json(checked), ',"plan":', """
+        "coalesce(standing, 'null'), '}');"
+    )
     assert "CREATE" not in script()
 
 
@@ -188,13 +192,13 @@ def test_a_first_plan_is_inserted_with_the_creation_of_the_tables(
 @pytest.fixture
 def insert(
     render: Callable[..., str],
+    macros: Macros,
     backfill: Any,
-    make_state: Callable[..., Any],
     planned: Callable[..., Any],
 ) -> Callable[..., str]:
-    def insert(missing: bool = False, counted: bool = True, **plan: Any) -> str:
-        state = make_state(missing=missing or None)
-        return render("get_insert_plan_sql", backfill, state, planned(**plan), counted)
+    def insert(counted: bool = True, **plan: Any) -> str:
+        row = macros.call("get_counted_plan", planned(**plan), counted)
+        return render("get_insert_plan_sql", backfill, row)
 
     return insert
 
@@ -244,20 +248,12 @@ def test_a_plan_that_counted_nothing_keeps_the_last_count(insert: Callable[..., 
     assert "checked" not in sql
 
 
-def test_a_first_plan_has_the_id_that_stands(insert: Callable[..., str]) -> None:
-    """Another run created the tables, with its id."""
-    assert (
-        "using ( select * except (backfill_id), created_id as backfill_id from ( "
-        "select cast(3 as bigint) as epoch, "
-    ) in insert(missing=True)
-
-
-def test_a_plan_in_memory_is_not_changed_by_its_insert(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], planned: Callable[..., Any]
+def test_a_plan_in_memory_does_not_get_the_counts(
+    macros: Macros, planned: Callable[..., Any]
 ) -> None:
     """It may have to be planned again."""
     plan = planned()
-    macros.call("get_insert_plan_sql", backfill, make_state(), plan, True)
+    macros.call("get_counted_plan", plan, True)
 
     assert plan == planned()
 
@@ -331,6 +327,16 @@ def test_a_plan_without_changes_stands_without_a_stage(
 
     assert backfill["staged"] is None
     assert backfill["stages"] == []
+
+
+def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
+    plan_barrier: Callable[..., Any], backfill: Any, refused: Any, macros: Macros
+) -> None:
+    """It was told to read nothing (`--empty`)."""
+    backfill["columns"] = []
+    macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
+    with refused("another run has created its tables meanwhile. Nothing is lost; run again to"):
+        plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
 
 
 @pytest.fixture

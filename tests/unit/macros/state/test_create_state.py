@@ -68,9 +68,25 @@ def test_the_id_that_stands_already_is_taken_over(statements: list[str]) -> None
     _, standing, progress, mv, *_ = statements
 
     assert standing == (
-        "set created_id = (select min(backfill_id) from lake.mv__barriers where epoch = 0)"
+        "set (created_id, standing) = ( "
+        "select min(backfill_id), max(to_json(struct(*))) filter (where epoch = 1) "
+        "from lake.mv__barriers where epoch <= 1 )"
     )
     assert "cast(created_id as string) as backfill_id" in progress
     assert mv == (
         "set create_mv = replace( 'create table if not exists lake.mv \\'b1\\'', 'b1', created_id )"
     )
+
+
+def test_the_plan_of_the_first_barrier_is_created_with_the_table(
+    render: Callable[..., str], relations: Any, make_plan: Callable[..., Any], macros: Macros
+) -> None:
+    macros.stub("get_create_mv_sql", lambda mv, columns, backfill_id: "")
+    creation = make_plan(epoch=0, plan_id="p0", kind="create", vnode_row_counts=None)
+    sql = render("get_create_statements", relations, creation, [], make_plan(epoch=1))
+
+    rows = sql.split(";")[0].split(" as select ", 1)[1].split(" union all select ")
+    assert [row.split(" as epoch, ")[0] for row in rows] == [
+        "cast(0 as bigint)",
+        "cast(1 as bigint)",
+    ]

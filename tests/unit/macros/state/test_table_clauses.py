@@ -11,10 +11,7 @@ from support.macros import Macros
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros, keys: Any) -> None:
-    assert macros.call("state_table_properties", keys) == {
-        "delta.isolationLevel": "Serializable",
-        "delta.autoOptimize.autoCompact": "true",
-    }
+    assert macros.call("state_table_properties", keys) == {"delta.isolationLevel": "Serializable"}
 
 
 @pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
