@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
 OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py verify_backfill.py \
 	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) \
-	$(addprefix tests/exactness/test_,same_everywhere.py random_histories.py)
+	$(addprefix tests/exactness/test_,same_everywhere.py random_histories.py fault_matrix.py real_kills.py)
 OTHER_HISTORIES ?= 2
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.

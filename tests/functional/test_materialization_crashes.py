@@ -1,4 +1,7 @@
-"""A run that dies anywhere is completed by the next plain run, to the row."""
+"""A run that dies inside a script is completed by the next plain run, to the row.
+
+`exactness/test_fault_matrix.py` has those that die between two statements.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checks import model, shared_project, source, state_versions
+from support.checks import model, shared_project, source
 from support.lake import Lake
 from support.project import Crash, Interceptor, Proceed, Project
 from support.scripts import dying_after
@@ -31,21 +34,6 @@ def is_ours(sql: str) -> bool:
 def step_of(sql: str) -> str:
     [step] = re.findall(r"/\* \w+\.mv: (.*?) \*/", sql)
     return str(step)
-
-
-class CrashBefore:
-    """Ends the run before its n-th statement of ours, counted from 1."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.steps: list[str] = []
-
-    def __call__(self, sql: str, proceed: Proceed) -> None:
-        if is_ours(sql):
-            self.steps.append(step_of(sql))
-            if len(self.steps) == self.number:
-                raise Crash(f"driver lost before: {step_of(sql)}")
-        proceed()
 
 
 def crash_inside(project: Project, step: str, written: int) -> Interceptor:
@@ -99,33 +87,6 @@ def shared(
     make_people(project, rows=400)  # more ranges than the tests have runs
     project.run()
     return project
-
-
-def test_a_crash_between_any_two_statements_of_a_barrier(shared: Project) -> None:
-    completed = []
-    for number in range(1, 30):
-        change_people(shared, number)
-        before = state_versions(shared)
-        epoch = shared.value("select max(epoch) from {schema}.mv__progress")
-        crash = CrashBefore(number)
-        died = shared.dbt("run", expect=False, intercept=crash)
-        if died.success:
-            break
-        assert "driver lost" in died.error
-        assert shared.value("select max(epoch) from {schema}.mv__progress") == epoch
-        if state_versions(shared) == before:
-            continue  # nothing that the next run could find
-
-        shared.run()
-
-        completed.append(re.sub(r"( of)? the barrier \d+$", "", crash.steps[-1]))
-        assert shared.value("select max(epoch) from {schema}.mv__progress") == epoch + 1
-        assert_exact(shared)
-    else:
-        raise AssertionError("the run never got to its end")
-    assert_exact(shared)
-    assert len(crash.steps) < number
-    assert completed == ["merge the changes", "merge the range", "commit"]
 
 
 @pytest.mark.every_profile
