@@ -23,7 +23,7 @@
                 changed_row_count = committed.changed,
                 deleted_row_count = committed.deleted;
             {%- if dbt_backfill.get_file_format() == 'delta' and plan.epoch % 50 == 0 %}
-            optimize {{ backfill.barriers.render() }};
+            execute immediate {{ dbt_backfill.string_literal('optimize ' ~ backfill.barriers.render()) }};
             {%- endif %}
             {%- for stage in backfill.stages %}
             uncache table if exists {{ stage }};

@@ -6,7 +6,8 @@ the run is stopped before it while others do one or two barriers, and then let g
 are found by a run without a fault. After each fault the upstream changes and a plain run follows;
 then every version that the MV has had must be an allowed prefix.
 
-DBT_BACKFILL_FAULTS=boundaries  (default) the run dies between any two statements that write
+DBT_BACKFILL_FAULTS=boundaries  (default) the run dies between any two statements that write, in
+                                all scenarios on Iceberg and in some on Delta
 DBT_BACKFILL_FAULTS=all         every cell; a number: so many of each scenario, of those whose
                                 statement writes
 """
@@ -23,6 +24,7 @@ from exactness.faults import SCENARIOS, Cell, Theatre
 from support.project import Project
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "boundaries")
+ON_DELTA_TOO = ("first run", "both", "full refresh")
 
 
 def chosen(cells: list[Cell]) -> list[Cell]:
@@ -38,6 +40,8 @@ def chosen(cells: list[Cell]) -> list[Cell]:
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_version_is_exact_after_a_fault(project: Project, scenario: str) -> None:
+    if FAULTS == "boundaries" and project.file_format == "delta" and scenario not in ON_DELTA_TOO:
+        pytest.skip("takes long: see --profile session-iceberg, or DBT_BACKFILL_FAULTS=all")
     before = len(faults.wrong)
     theatre = Theatre(project, SCENARIOS[scenario], faults)
 

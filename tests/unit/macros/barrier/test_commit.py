@@ -306,4 +306,4 @@ def test_the_files_of_fifty_barriers_are_made_one(
     macros.call("commit_barrier", backfill, make_plan(epoch=epoch))
     sql = " ".join(macros.statements[0].sql.split())
 
-    assert ("; optimize lake.mv__barriers; select " in sql) is is_compacted
+    assert ("; execute immediate 'optimize lake.mv__barriers'; select " in sql) is is_compacted
