@@ -20,6 +20,8 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "2",
+    # Delta keeps what it knows of 10,000 tables for an hour, which fills the heap.
+    "spark.databricks.delta.delta.log.cacheSize": "20",
 }
 
 
