@@ -4,7 +4,7 @@ The process dies as soon as a statement was sent, or somewhat later. A server ma
 what a client that is gone has sent. What dies is the dbt process that talks to a Thrift server,
 the server, or a dbt process that has Spark in it (`method: session`), Spark included.
 
-DBT_BACKFILL_KILLS=20     how many of each (1)
+DBT_BACKFILL_KILLS=20     how many of each (1); without it none of a session
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from support.project import Project
 from support.thrift_lake import ThriftLake
 
 KILLS = int(os.environ.get("DBT_BACKFILL_KILLS", "1"))
+ALL = "DBT_BACKFILL_KILLS" in os.environ
 STEPS = ("plan the barrier", "merge the changes", "merge the range", "commit the barrier")
 DELAYS = (0.0, 0.1, 0.3, 1.0, 3.0)
 
@@ -115,6 +116,7 @@ def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
     survive(project, "server", die)
 
 
+@pytest.mark.skipif(not ALL, reason="takes long: DBT_BACKFILL_KILLS asks for it")
 @pytest.mark.profiles("thrift-delta", reason="needs a lake that a session can open, too")
 def test_a_process_with_spark_in_it_is_killed(
     project: Project, thrift: ThriftLake, tmp_path: Path
