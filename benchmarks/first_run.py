@@ -1,8 +1,8 @@
 """What a first, unlimited run costs beside `create table as select`, over TPC-H lineitem.
 
 Both models run in this process and in one Spark session. A driver that has just started compiles
-its own code for minutes: so both first run over a small table, until times fall no more, and then
-one round that is not counted.
+its own code for minutes: so both first run over a small table, in rounds whose times show when
+they fall no more, and then one round that is not counted.
 """
 
 from __future__ import annotations

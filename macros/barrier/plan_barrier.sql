@@ -58,6 +58,7 @@
     {%- set has_changes = plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys) if has_changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none) -%}
     {%- set known, conditions = [], ['true'] -%}
     {%- if stage -%}
         {%- do known.append('staged') -%}
@@ -89,12 +90,10 @@
         {%- endif %}
         if {{ conditions | join(' and ') }} then
             {%- if state.get('missing') %}
-            {{ dbt_backfill.get_create_statements(
-                backfill, state.committed, backfill.columns, dbt_backfill.get_counted_plan(plan, counted=scan is not none)
-            ) }}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns, counted) }}
             select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
             {%- else %}
-            {{ dbt_backfill.get_insert_plan_sql(backfill, dbt_backfill.get_counted_plan(plan, counted=scan is not none)) }};
+            {{ dbt_backfill.get_insert_plan_sql(backfill, counted) }};
             select to_json(struct({{ (known + ['plan']) | join(', ') }}))
             from (select struct(*) as plan from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }});
             {%- endif %}

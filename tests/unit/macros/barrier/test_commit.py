@@ -210,10 +210,10 @@ def test_an_advance_never_replaces_the_progress_table(
 def commit_barrier(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
     """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
 
-    def commit_barrier(epoch: int, plan_id: str, **arguments: Any) -> Any:
+    def commit_barrier(epoch: int, plan_id: str, plan: Any = None, **arguments: Any) -> Any:
         state = {"epoch": epoch, "committed": {"plan_id": plan_id}}
         macros.results = [[[json.dumps(state)]]]
-        return macros.call("commit_barrier", backfill, make_plan(), **arguments)
+        return macros.call("commit_barrier", backfill, make_plan(**(plan or {})), **arguments)
 
     return commit_barrier
 
@@ -294,16 +294,10 @@ def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: An
     [("delta", 49, False), ("delta", 50, True), ("delta", 100, True), ("iceberg", 50, False)],
 )
 def test_the_files_of_fifty_barriers_are_made_one(
-    macros: Macros,
-    backfill: Any,
-    make_plan: Callable[..., Any],
-    file_format: str,
-    epoch: int,
-    is_compacted: bool,
+    macros: Macros, commit_barrier: Any, file_format: str, epoch: int, is_compacted: bool
 ) -> None:
     macros.config["file_format"] = file_format
-    macros.results = [[[json.dumps({"epoch": epoch, "committed": {"plan_id": "p3"}})]]]
-    macros.call("commit_barrier", backfill, make_plan(epoch=epoch))
+    commit_barrier(epoch, "p3", plan={"epoch": epoch})
     sql = " ".join(macros.statements[0].sql.split())
 
     assert ("; execute immediate 'optimize lake.mv__barriers'; select " in sql) is is_compacted
