@@ -30,6 +30,13 @@ from pyspark.java_gateway import launch_gateway
 DELTA = "io.delta:delta-spark_4.1_2.13:4.3.1"
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.7"
+# Spark 4.1 comes without it, and its server then fails to close some sessions, after their work.
+LLAP = "org.apache.hive:hive-llap-common:2.3.10"
+SPARK_HAS = (
+    "org.apache.hive:hive-common",
+    "org.apache.hive:hive-serde",
+    "org.apache.commons:commons-lang3",
+)
 
 EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
@@ -159,7 +166,7 @@ class ThriftServer:
                 f"port {self.port} is taken. Stop what listens there, or choose another port."
             )
         (self.lake / "iceberg").mkdir(parents=True, exist_ok=True)
-        packages = [DELTA, ICEBERG, *([POSTGRESQL] if self.metastore else [])]
+        packages = [DELTA, ICEBERG, LLAP, *([POSTGRESQL] if self.metastore else [])]
         # Not as --jars or --packages: Spark 4.1 loads those in the first client's class loader,
         # and Delta fails once that client has left. Spark's own jars come first, as they do there.
         class_path = os.pathsep.join([f"{SPARK_HOME}/jars/*", *fetch_jars(packages)])
@@ -243,7 +250,10 @@ def fetch_jars(packages: list[str]) -> list[str]:
 
     class Conf(SparkConf):
         def getAll(self) -> list[tuple[str, str]]:
-            return [("spark.jars.packages", ",".join(packages))]
+            return [
+                ("spark.jars.packages", ",".join(packages)),
+                ("spark.jars.excludes", ",".join(SPARK_HAS)),
+            ]
 
     silent = {"stdout": DEVNULL, "stderr": DEVNULL}
     gateway = launch_gateway(Conf(loadDefaults=False), silent)  # type: ignore[no-untyped-call]

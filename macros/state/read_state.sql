@@ -48,7 +48,7 @@
                 bool_and(backfill_finished) as finished,
                 bool_or(backfill_finished) as any_finished,
                 count(*) as rows,
-                count(distinct position) = 1 as uniform
+                min(position) <=> max(position) as uniform
             ) as progress
             from (
                 select *, struct(* except (vnode, row_count)) as position

@@ -52,6 +52,18 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
             silence_error_log()
         return super().open(connection)
 
+    @classmethod
+    def _close_handle(cls, connection: Connection) -> None:
+        """As dbt's, but a session that the server fails to close is left to the server.
+
+        Its statements have been answered by then, so there is nothing in it that a model's result
+        depends on. Spark 4.1's server fails in this way where it lacks `hive-llap-common`.
+        """
+        try:
+            super()._close_handle(connection)
+        except Exception as error:
+            logger.warning(f"the session could not be closed: {get_shown_text(error)}")
+
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
         """Turn whatever a statement raised into a `SparkStatementError`."""

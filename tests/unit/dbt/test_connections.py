@@ -155,3 +155,20 @@ def test_a_statement_of_another_model_is_not_sent_again(
         execute(CONFLICT, sql="insert into lake.other select * from lake.up")
 
     assert (len(spark.sent), waits, lines) == (1, [], [])
+
+
+def test_a_session_that_cannot_be_closed_is_told_and_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("java.lang.NoClassDefFoundError: LlapSigner\n\tat a.B.c(B.java:1)")
+
+    lines: list[str] = []
+    monkeypatch.setattr(connections, "logger", SimpleNamespace(warning=lines.append))
+    connection: Any = SimpleNamespace(
+        name="model.p.mv", state="open", handle=SimpleNamespace(close=fail), transaction_open=False
+    )
+
+    SparkBackfillConnectionManager._close_handle(connection)
+
+    assert lines == ["the session could not be closed: NoClassDefFoundError: LlapSigner"]
