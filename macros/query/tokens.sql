@@ -11,8 +11,8 @@
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set kinds = [
-        "(?P<string>'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\")",
-        '(?P<comment>--[^\\n]*|/\\*.*?\\*/)',
+        "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\")",
+        '(?P<comment>--[^\\n]*|' ~ dbt_backfill._comment_pattern() ~ ')',
     ] -%}
     {%- if upstream is not none -%}
         {%- do kinds.append(
@@ -39,4 +39,14 @@
 {#- A regular expression for a name, bare or in backticks. -#}
 {% macro _name_pattern(name) %}
     {{ return('(?:`' ~ modules.re.escape(name) ~ '`|' ~ modules.re.escape(name) ~ '(?!\\w))') }}
+{% endmacro %}
+
+
+{#- A regular expression for a bracketed comment. Spark nests them; here they may be eight deep. -#}
+{% macro _comment_pattern() %}
+    {%- set pattern = namespace(inner='(?!)') -%}
+    {%- for _ in range(8) -%}
+        {%- set pattern.inner = '/\\*(?:(?!/\\*|\\*/).|' ~ pattern.inner ~ ')*\\*/' -%}
+    {%- endfor -%}
+    {{ return(pattern.inner) }}
 {% endmacro %}

@@ -116,7 +116,6 @@ def test_another_name_in_backticks_is_not_the_upstream(macros: Macros, up: Any, 
     assert "upstream" not in dict(_kinds(macros, f"select * from {name}", up))
 
 
-@pytest.mark.xfail(strict=True, reason="a comment in a comment ends the outer one")
 def test_a_comment_may_hold_a_comment(macros: Macros, up: Any) -> None:
     """Spark nests bracketed comments."""
     kinds = _kinds(macros, "/* a /* b */ isn't */ lake.up", up)
@@ -124,7 +123,6 @@ def test_a_comment_may_hold_a_comment(macros: Macros, up: Any) -> None:
     assert [kind for kind, _ in kinds] == ["comment", "upstream"]
 
 
-@pytest.mark.xfail(strict=True, reason="the backslash at the end of a raw string escapes the quote")
 def test_a_raw_string_may_end_in_a_backslash(macros: Macros, up: Any) -> None:
     r"""Spark's r'…' has no escapes: r'\' is one backslash."""
     kinds = _kinds(macros, "select r'C:\\' from lake.up where x = 'y'", up)
