@@ -32,7 +32,8 @@
         end
     {%- endset -%}
     {%- set state = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0] -%}
-    {%- if state.epoch < plan.epoch or state.epoch == plan.epoch and state.committed.plan_id != plan.plan_id -%}
+    {%- set given_up = state.get('dirty') and plan.kind != 'abandon' -%}
+    {%- if state.epoch < plan.epoch or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
         {%- do dbt_backfill.refuse(
             'another run went on while this one executed the barrier ' ~ plan.epoch,
             'Nothing is lost; run again to continue'

@@ -24,7 +24,7 @@
         planned,
         case
             when not progress.uniform then null
-            when committed.kind = 'abandon' then committed.range_low
+            when progress.dirty then committed.range_low
             else committed.range_high
         end as position,
         current_timezone() as time_zone

@@ -338,3 +338,17 @@ def test_nothing_is_written_when_there_is_nothing_to_do(project: Project) -> Non
     assert project.run().message("mv") == "CAUGHT UP"
     assert (mv.mv_versions(), mv.progress_versions()) == before
     mv.check()
+
+
+@pytest.mark.every_profile
+def test_a_plan_that_its_own_run_commits_while_another_gives_it_up(project: Project) -> None:
+    """The commit has read the plan before it is marked: the range counts, and nothing is dirty."""
+    upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6, 7, 8, 9))
+    project.run()
+    project.run()
+    project.sql("update {schema}.mv__barriers set kind = 'abandon' where epoch = 2")
+    upstream.commit(upstream.commits.delete(upstream.rows, [(2,), (5,)]))
+    project.run()
+    assert ids(mv) == [1, 3, 4, 6, 7, 8, 9]
+    project.sql("update {schema}.mv__barriers set kind = 'advance' where epoch = 2")
+    finish(project, mv)

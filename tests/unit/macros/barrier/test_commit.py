@@ -210,8 +210,10 @@ def test_an_advance_never_replaces_the_progress_table(
 def commit_barrier(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
     """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
 
-    def commit_barrier(epoch: int, plan_id: str, plan: Any = None, **arguments: Any) -> Any:
-        state = {"epoch": epoch, "committed": {"plan_id": plan_id}}
+    def commit_barrier(
+        epoch: int, plan_id: str, plan: Any = None, dirty: bool = False, **arguments: Any
+    ) -> Any:
+        state = {"epoch": epoch, "dirty": dirty, "committed": {"plan_id": plan_id}}
         macros.results = [[[json.dumps(state)]]]
         return macros.call("commit_barrier", backfill, make_plan(**(plan or {})), **arguments)
 
@@ -227,15 +229,22 @@ def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: An
     assert commit_barrier(4, "p4")["epoch"] == 4
 
 
-@pytest.mark.parametrize(("epoch", "plan_id"), [(2, "p2"), (3, "another")])
+@pytest.mark.parametrize(
+    ("epoch", "plan_id", "dirty"), [(2, "p2", False), (3, "another", False), (3, "p3", True)]
+)
 def test_a_run_whose_plan_did_not_become_the_epoch_stops(
-    commit_barrier: Any, refused: Any, epoch: int, plan_id: str
+    commit_barrier: Any, refused: Any, epoch: int, plan_id: str, dirty: bool
 ) -> None:
+    """Another run went back, was first with another plan, or gave this one up."""
     with refused(
         "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
         "continue."
     ):
-        commit_barrier(epoch, plan_id)
+        commit_barrier(epoch, plan_id, dirty=dirty)
+
+
+def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> None:
+    assert commit_barrier(3, "p3", plan={"kind": "abandon"}, dirty=True)["epoch"] == 3
 
 
 def test_what_is_known_by_then_is_noted_once_in_this_very_plan(

@@ -55,13 +55,14 @@ def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
 
 
 @pytest.mark.parametrize(
-    ("uniform", "kind", "position"),
+    ("uniform", "kind", "dirty", "position"),
     [
-        (1, "advance", "high"),
-        (1, "reanchor", "high"),
-        (1, "create", "high"),
-        (1, "abandon", "low"),  # its range was not read
-        (0, "advance", None),
+        (1, "advance", 0, "high"),
+        (1, "reanchor", 0, "high"),
+        (1, "create", 0, "high"),
+        (1, "abandon", 1, "low"),  # its range was not read
+        (1, "abandon", 0, "high"),  # its own run committed it while another gave it up
+        (0, "advance", 0, None),
     ],
 )
 def test_the_position_is_where_the_range_of_the_committed_plan_ends(
@@ -70,12 +71,14 @@ def test_the_position_is_where_the_range_of_the_committed_plan_ends(
     sqlite: sqlite3.Connection,
     uniform: int,
     kind: str,
+    dirty: int,
     position: str | None,
 ) -> None:
     sql = render("get_state_sql", relations)
     (expression,) = re.findall(r"committed, planned, (case .* end) as position,", sql)
     state = (
-        f"select {uniform} as uniform, '{kind}' as kind, 'low' as range_low, 'high' as range_high"
+        f"select {uniform} as uniform, '{kind}' as kind, {dirty} as dirty,"
+        " 'low' as range_low, 'high' as range_high"
     )
     expression = re.sub(r"\b(progress|committed)\.", "", expression)
 
