@@ -4,12 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# What the other profiles run: of these suites the tests marked `every_profile`, with fewer random histories.
+# Random histories of each profile, 21 in all.
+HISTORIES ?= 12
+OTHER_HISTORIES ?= 3
+
+# What the other profiles run: of these suites the tests marked `every_profile`. Each suite is seen on Iceberg and on a
+# Thrift server, but not always on both at once.
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
-OTHER_SUITES := $(addprefix tests/functional/test_,materialization_story.py generic_tests.py verify_backfill.py \
-	materialization_crashes.py concurrent_runs.py iceberg_upstreams.py) \
-	$(addprefix tests/exactness/test_,same_everywhere.py random_histories.py fault_matrix.py real_kills.py)
-OTHER_HISTORIES ?= 2
+functional = $(1:%=tests/functional/test_%.py)
+exactness = $(1:%=tests/exactness/test_%.py)
+EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
+ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
+	$(call exactness,fault_matrix)
+ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
+ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs) \
+	$(call exactness,real_kills)
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
 PORT ?= 10000
@@ -64,11 +73,11 @@ test: test-fast java
 
 .PHONY: $(TESTS)
 test-functional test-exactness: test-%: $(INSTALLED) java
-	$(BIN)/python -m pytest tests/$*
+	DBT_BACKFILL_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/$*
 
 $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
-		$(BIN)/python -m pytest $(OTHER_SUITES) --profile $*
+		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $*
 
 # Too long for CI.
 .PHONY: test-faults
