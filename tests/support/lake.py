@@ -22,6 +22,12 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     # Delta keeps what it knows of 10,000 tables for an hour, which fills the heap.
     "spark.databricks.delta.delta.log.cacheSize": "20",
+    # Nobody looks at this Spark's UI, for which it keeps the plans of 1,000 statements.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.driver.memory": "3g",
 }
 
 
@@ -74,7 +80,6 @@ class SessionLake(Lake):
         """The Spark settings of the lake, as a dbt profile takes them."""
         return {
             "spark.master": "local[2]",
-            "spark.driver.memory": "2g",
             "spark.jars.packages": f"{DELTA},{ICEBERG}",
             "spark.sql.extensions": ",".join(EXTENSIONS),
             **delta_catalogs(self.directory),
