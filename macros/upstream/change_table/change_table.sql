@@ -38,7 +38,8 @@
 
 {#- What a plan notes of the option, so that a change of it shows. -#}
 {% macro describe_change_table(feed) %}
-    {{ return(feed.relation.render() ~ ' (' ~ ([feed.operation] + feed.sequence + feed.deletes) | join(', ') ~ ')') }}
+    {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
+        ~ '; deletes ' ~ feed.deletes | join(', ') ~ ')') }}
 {% endmacro %}
 
 

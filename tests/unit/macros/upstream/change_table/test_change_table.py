@@ -104,13 +104,17 @@ def test_a_plan_may_note_no_change_table(macros: Macros, make_plan: Callable[...
 
 
 def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
-    described = {
-        macros.call("describe_change_table", {**feed, **change})
-        for change in [{}, {"operation": "o"}, {"sequence": ["pos"]}, {"deletes": ["d", "t"]}]
-    }
+    changes: list[dict[str, Any]] = [
+        {},
+        {"operation": "o"},
+        {"sequence": ["pos"]},
+        {"deletes": ["d", "t"]},
+        {"sequence": ["file"], "deletes": ["pos", "d"]},
+    ]
+    described = {macros.call("describe_change_table", {**feed, **change}) for change in changes}
 
-    assert len(described) == 4
-    assert "raw.orders_changes (op, file, pos, d)" in described
+    assert len(described) == len(changes)
+    assert "raw.orders_changes (operation op; sequence file, pos; deletes d)" in described
 
 
 @pytest.fixture
