@@ -8,9 +8,10 @@
     The change events in (from_version, to_version], as `upstream/upstream.sql` describes them.
 
     Format 3 by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and what
-    was there before and is not among the older rows any more was updated or deleted. The key is part of that
-    join only so that Spark prunes both sides by it. Snapshots that only append rows, or only move them to other
-    files, delete nothing, so that the join is left out.
+    was there before and is not among the older rows any more was updated or deleted. Only files that went, or were
+    given other deletes, can have lost a row; so only rows of such files are joined, and with the rows of files that
+    came. The key is part of that join only so that Spark prunes both sides by it. Snapshots that only append rows,
+    or only move them to other files, delete nothing, so that the join is left out.
 
     Format 2 by Iceberg's changelog.
 -#}
@@ -46,16 +47,53 @@
     union all
     select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert
     from (
-        select *, _row_id as __bf_row_id from {{ relation.render() }} version as of {{ from_version }}
+        select *, _row_id as __bf_row_id
+        from {{ relation.render() }} version as of {{ from_version }}
+        where _file in ({{ dbt_backfill._iceberg_files_not_in(relation, from_version, to_version) }})
     ) as before
     left anti join (
         select {{ columns | join(', ') }}, _row_id as __bf_row_id
         from {{ relation.render() }} version as of {{ to_version }}
         where _last_updated_sequence_number <= {{ sequence }}
+            and _file in ({{ dbt_backfill._iceberg_files_not_in(relation, to_version, from_version) }})
     ) as kept
     on kept.__bf_row_id = before.__bf_row_id
         {%- for column in columns %} and kept.{{ column }} = before.{{ column }}{% endfor %}
     {%- endif %}
+{%- endmacro %}
+
+
+{#- The data files of one version that another one does not have, or not with the same deletes. -#}
+{% macro _iceberg_files_not_in(relation, version, other) -%}
+    select file_path
+    from (
+        {{ dbt_backfill._iceberg_files_sql(relation, version) }}
+        except
+        {{ dbt_backfill._iceberg_files_sql(relation, other) }}
+    )
+{%- endmacro %}
+
+
+{#-
+    The data files of a version, each with the delete files that name it, and with all of those that name none (equality
+    deletes, and position deletes of several files): what its live rows are depends on nothing else.
+-#}
+{% macro _iceberg_files_sql(relation, version) -%}
+    select
+        files.file_path,
+        sort_array(collect_list(deletes.delete_file)) as deletes,
+        (
+            select sort_array(collect_list(file_path))
+            from {{ relation.render() }}.delete_files version as of {{ version }}
+            where referenced_data_file is null
+        ) as other_deletes
+    from {{ relation.render() }}.data_files version as of {{ version }} as files
+    left join (
+        select referenced_data_file, struct(file_path, content_offset) as delete_file
+        from {{ relation.render() }}.delete_files version as of {{ version }}
+    ) as deletes
+    on deletes.referenced_data_file = files.file_path
+    group by files.file_path
 {%- endmacro %}
 
 

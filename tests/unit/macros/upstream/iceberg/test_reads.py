@@ -63,23 +63,38 @@ def test_rows_that_were_only_added_or_moved_are_the_ones_written_since(
 
 @pytest.mark.parametrize("operations", [["append", "overwrite"], ["delete", "append"]])
 def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
-    changes: Callable[..., Any], operations: list[str]
+    macros: Macros, changes: Callable[..., Any], operations: list[str]
 ) -> None:
+    """Looked for only where files went, and among those that came."""
+    macros.stub("_iceberg_files_not_in", lambda up, version, other: f"{version} not {other}")
     setup, events = changes(*operations)
     written, deleted = events.split(" union all ")
 
     assert (setup, written) == (None, WRITTEN)
     assert deleted == (
         "select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert from ( "
-        "select *, _row_id as __bf_row_id from lake.up version as of 11 ) as before "
+        "select *, _row_id as __bf_row_id from lake.up version as of 11 "
+        "where _file in (11 not 13) ) as before "
         "left anti join ( "
         "select `id`, `shard`, _row_id as __bf_row_id from lake.up version as of 13 "
         "where _last_updated_sequence_number <= "
         "(select coalesce(max(sequence_number), 0) from lake.up.entries version as of 11) "
-        ") as kept "
+        "and _file in (13 not 11) ) as kept "
         "on kept.__bf_row_id = before.__bf_row_id "
         "and kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
+
+
+def test_a_file_with_other_deletes_is_another_file(render: Callable[..., str], up: Any) -> None:
+    """Those that name it, and those that name no file, whose rows may be anywhere."""
+    sql = render("_iceberg_files_not_in", up, "11", "13")
+
+    assert sql.startswith("select file_path from ( select files.file_path, ")
+    left, right = sql.split(" except ")
+    assert right.rstrip(" )") == left.removeprefix("select file_path from ( ").replace("11", "13")
+    assert "sort_array(collect_list(deletes.delete_file)) as deletes" in left
+    assert "lake.up.delete_files version as of 11 where referenced_data_file is null" in left
+    assert "on deletes.referenced_data_file = files.file_path group by files.file_path" in left
 
 
 def test_what_was_deleted_up_to_the_committed_snapshot_does_not_count(
