@@ -35,30 +35,38 @@
 {% endmacro %}
 
 
+{#- Joins and no subqueries: Spark does not find a cached view again whose text has a subquery over an Iceberg table. -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys, deletes) -%}
-    {%- set sequence -%}
-        (select coalesce(max(sequence_number), 0) from {{ relation.render() }}.entries version as of {{ from_version }})
+    {%- set committed -%}
+        (
+            select coalesce(max(sequence_number), 0) as number
+            from {{ relation.render() }}.entries version as of {{ from_version }}
+        ) as committed
     {%- endset -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys or []) -%}
-    select *, 1 as __bf_version, true as __bf_is_upsert
-    from {{ relation.render() }} version as of {{ to_version }}
-    where _last_updated_sequence_number > {{ sequence }}
+    {%- set columns = dbt_backfill.upstream_columns(keys or [], 'source.') -%}
+    select source.*, 1 as __bf_version, true as __bf_is_upsert
+    from {{ relation.render() }} version as of {{ to_version }} as source
+    cross join {{ committed }}
+    where source._last_updated_sequence_number > committed.number
     {%- if deletes %}
     union all
     select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert
     from (
-        select *, _row_id as __bf_row_id
-        from {{ relation.render() }} version as of {{ from_version }}
-        where _file in ({{ dbt_backfill._iceberg_files_not_in(relation, from_version, to_version) }})
+        select source.*, source._row_id as __bf_row_id
+        from {{ relation.render() }} version as of {{ from_version }} as source
+        left semi join ({{ dbt_backfill._iceberg_files_not_in(relation, from_version, to_version) }}) as gone
+        on gone.file_path = source._file
     ) as before
     left anti join (
-        select {{ columns | join(', ') }}, _row_id as __bf_row_id
-        from {{ relation.render() }} version as of {{ to_version }}
-        where _last_updated_sequence_number <= {{ sequence }}
-            and _file in ({{ dbt_backfill._iceberg_files_not_in(relation, to_version, from_version) }})
+        select {{ columns | join(', ') }}, source._row_id as __bf_row_id
+        from {{ relation.render() }} version as of {{ to_version }} as source
+        left semi join ({{ dbt_backfill._iceberg_files_not_in(relation, to_version, from_version) }}) as come
+        on come.file_path = source._file
+        cross join {{ committed }}
+        where source._last_updated_sequence_number <= committed.number
     ) as kept
     on kept.__bf_row_id = before.__bf_row_id
-        {%- for column in columns %} and kept.{{ column }} = before.{{ column }}{% endfor %}
+        {%- for column in dbt_backfill.upstream_columns(keys) %} and kept.{{ column }} = before.{{ column }}{% endfor %}
     {%- endif %}
 {%- endmacro %}
 
@@ -82,17 +90,18 @@
     select
         files.file_path,
         sort_array(collect_list(deletes.delete_file)) as deletes,
-        (
-            select sort_array(collect_list(file_path))
-            from {{ relation.render() }}.delete_files version as of {{ version }}
-            where referenced_data_file is null
-        ) as other_deletes
+        any_value(others.deletes) as other_deletes
     from {{ relation.render() }}.data_files version as of {{ version }} as files
     left join (
         select referenced_data_file, struct(file_path, content_offset) as delete_file
         from {{ relation.render() }}.delete_files version as of {{ version }}
     ) as deletes
     on deletes.referenced_data_file = files.file_path
+    cross join (
+        select sort_array(collect_list(file_path)) as deletes
+        from {{ relation.render() }}.delete_files version as of {{ version }}
+        where referenced_data_file is null
+    ) as others
     group by files.file_path
 {%- endmacro %}
 

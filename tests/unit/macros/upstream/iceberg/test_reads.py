@@ -45,11 +45,15 @@ def changes(macros: Macros, up: Any, keys: Any) -> Callable[..., Any]:
     return changes
 
 
+# Without entries there is no number, and then every row was written since.
+COMMITTED = (
+    "( select coalesce(max(sequence_number), 0) as number from lake.up.entries version as of 11 ) "
+    "as committed"
+)
 WRITTEN = (
-    "select *, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 where "
-    # Without entries there is no number, and then every row was written since.
-    "_last_updated_sequence_number > "
-    "(select coalesce(max(sequence_number), 0) from lake.up.entries version as of 11)"
+    "select source.*, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 "
+    f"as source cross join {COMMITTED} "
+    "where source._last_updated_sequence_number > committed.number"
 )
 
 
@@ -73,13 +77,13 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
     assert (setup, written) == (None, WRITTEN)
     assert deleted == (
         "select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert from ( "
-        "select *, _row_id as __bf_row_id from lake.up version as of 11 "
-        "where _file in (11 not 13) ) as before "
-        "left anti join ( "
-        "select `id`, `shard`, _row_id as __bf_row_id from lake.up version as of 13 "
-        "where _last_updated_sequence_number <= "
-        "(select coalesce(max(sequence_number), 0) from lake.up.entries version as of 11) "
-        "and _file in (13 not 11) ) as kept "
+        "select source.*, source._row_id as __bf_row_id from lake.up version as of 11 as source "
+        "left semi join (11 not 13) as gone on gone.file_path = source._file ) as before "
+        "left anti join ( select source.`id`, source.`shard`, source._row_id as __bf_row_id "
+        "from lake.up version as of 13 as source "
+        "left semi join (13 not 11) as come on come.file_path = source._file "
+        f"cross join {COMMITTED} "
+        "where source._last_updated_sequence_number <= committed.number ) as kept "
         "on kept.__bf_row_id = before.__bf_row_id "
         "and kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
@@ -94,7 +98,7 @@ def test_a_file_with_other_deletes_is_another_file(render: Callable[..., str], u
     assert right.rstrip(" )") == left.removeprefix("select file_path from ( ").replace("11", "13")
     assert "sort_array(collect_list(deletes.delete_file)) as deletes" in left
     assert "lake.up.delete_files version as of 11 where referenced_data_file is null" in left
-    assert "on deletes.referenced_data_file = files.file_path group by files.file_path" in left
+    assert "on deletes.referenced_data_file = files.file_path cross join (" in left
 
 
 def test_what_was_deleted_up_to_the_committed_snapshot_does_not_count(
