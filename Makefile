@@ -68,7 +68,7 @@ TESTS := test-functional test-exactness $(OTHER_PROFILES:%=test-%)
 test: test-fast java
 	@echo 'Fetching the jars ...'
 	@PYTHONPATH=example_project $(BIN)/python -c \
-		'from nyc.thrift_server import *; fetch_jars([DELTA, ICEBERG, LLAP, POSTGRESQL])'
+		'from nyc.thrift_server import *; fetch_jars([*SERVER, POSTGRESQL])'
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: $(TESTS)

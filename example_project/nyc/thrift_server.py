@@ -32,6 +32,8 @@ ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.7"
 # Spark 4.1 comes without it, and its server then fails to close some sessions, after their work.
 LLAP = "org.apache.hive:hive-llap-common:2.3.10"
+SERVER = (DELTA, ICEBERG, LLAP)
+# What LLAP needs and Spark brings itself.
 SPARK_HAS = (
     "org.apache.hive:hive-common",
     "org.apache.hive:hive-serde",
@@ -166,7 +168,7 @@ class ThriftServer:
                 f"port {self.port} is taken. Stop what listens there, or choose another port."
             )
         (self.lake / "iceberg").mkdir(parents=True, exist_ok=True)
-        packages = [DELTA, ICEBERG, LLAP, *([POSTGRESQL] if self.metastore else [])]
+        packages = [*SERVER, *([POSTGRESQL] if self.metastore else [])]
         # Not as --jars or --packages: Spark 4.1 loads those in the first client's class loader,
         # and Delta fails once that client has left. Spark's own jars come first, as they do there.
         class_path = os.pathsep.join([f"{SPARK_HOME}/jars/*", *fetch_jars(packages)])

@@ -5,7 +5,8 @@
       'uniform': whether all vnodes have one position,
       'committed': the plan of that epoch,
       'planned': the plan of the next epoch, absent if there is none,
-      'position': the literals of the one position, absent if NotStarted or not uniform,
+      'position': the literals of the one position, absent if NotStarted or not uniform; of a committed plan that was
+        given up (`dirty`) where its range would have begun,
       'time_zone': the session's,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none
     }

@@ -146,7 +146,7 @@ def test_events_are_not_missed_when_the_change_table_is_made_anew(people: Projec
     result = people.run()
 
     assert result.output.count("re-anchored: ") == len(WORDS)
-    assert_exact(people)
+    assert_told_exact(people)
 
 
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {

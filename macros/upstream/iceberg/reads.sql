@@ -43,7 +43,6 @@
             from {{ relation.render() }}.entries version as of {{ from_version }}
         ) as committed
     {%- endset -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys or [], 'source.') -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
     from {{ relation.render() }} version as of {{ to_version }} as source
     cross join {{ committed }}
@@ -58,7 +57,7 @@
         on gone.file_path = source._file
     ) as before
     left anti join (
-        select {{ columns | join(', ') }}, source._row_id as __bf_row_id
+        select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}, source._row_id as __bf_row_id
         from {{ relation.render() }} version as of {{ to_version }} as source
         left semi join ({{ dbt_backfill._iceberg_files_not_in(relation, to_version, from_version) }}) as come
         on come.file_path = source._file
