@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from lineitem import KEY, load_lineitem, make_project, statements_of_ours
+from lineitem import KEY, load_lineitem, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -116,7 +116,7 @@ def main() -> None:
             )
     console.print(table)
     assert project.last is not None
-    console.print("statements of the last barrier:", statements_of_ours(project.last))
+    console.print("statements of the last barrier:", project.last.steps)
 
 
 def plain_properties(file_format: str) -> str:

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
 from support.formats import FORMATS, properties_clause
 from support.lake import SessionLake
 from support.profiles import PROFILES
-from support.project import Project, RunResult, install_package
+from support.project import Project, install_package
 
 KEY = ["l_orderkey", "l_linenumber"]
 
@@ -65,8 +65,3 @@ def copy_rows(project: Project, table: str, rows: int) -> None:
 def _create(table: str, file_format: str) -> str:
     properties = properties_clause(FORMATS[file_format].followable)
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
-
-
-def statements_of_ours(result: RunResult) -> list[str]:
-    """The names of the statements that the materialization sent, in order."""
-    return [s.split("/* ")[2].split(" */")[0] for s in result.statements if s.count("/* ") > 1]

@@ -13,6 +13,9 @@
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, dbt_backfill.get_plan_keys(plan)) -%}
     {%- set sql -%}
         begin
+            {%- for declaration in stage.declarations %}
+            {{ declaration }};
+            {%- endfor %}
             {{ stage.statements | join(';\n            ') }};
             select to_json(({{ stage.summary }}));
         end
@@ -32,16 +35,25 @@
 {% endmacro %}
 
 
-{#- {'statements' that make the stage, 'summary': a select of what it holds}. -#}
+{#- {'declarations' of a script, 'statements' that make the stage in it, 'summary': a select of what it holds}. -#}
 {% macro get_stage(backfill, state, plan, keys) %}
     {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
     {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
-    {%- set statements = [changes.setup] if changes.setup else [] -%}
     {%- set last_states = dbt_backfill.get_last_states_sql(events, keys, changes.may_repeat) -%}
-    {%- do statements.append('create or replace temporary view ' ~ name ~ ' as\n' ~ last_states) -%}
-    {%- do statements.append('cache table ' ~ name) -%}
-    {{ return({'statements': statements, 'summary': dbt_backfill.get_stage_summary_sql(name, keys)}) }}
+    {%- set view = 'create or replace temporary view ' ~ name ~ ' as\n' ~ last_states -%}
+    {%- if changes.literals -%}
+        {%- set text = namespace(sql=dbt_backfill.string_literal(view)) -%}
+        {%- for literal in changes.literals -%}
+            {%- set text.sql = 'replace(' ~ text.sql ~ ", '" ~ literal ~ "', " ~ literal ~ ')' -%}
+        {%- endfor -%}
+        {%- set view = 'execute immediate ' ~ text.sql -%}
+    {%- endif -%}
+    {{ return({
+        'declarations': changes.get('declarations', []),
+        'statements': changes.get('setup', []) + [view, 'cache table ' ~ name],
+        'summary': dbt_backfill.get_stage_summary_sql(name, keys),
+    }) }}
 {% endmacro %}
 
 

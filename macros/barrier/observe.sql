@@ -25,8 +25,8 @@
 {#- The state of three tables that exist. -#}
 {% macro observe_existing(backfill, existing) %}
     {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
-    {%- do dbt_backfill.check_catalog_cache(backfill) -%}
-    {%- set state = dbt_backfill.read_state(backfill) -%}
+    {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
+    {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
     {{ return(state) }}
 {% endmacro %}

@@ -74,6 +74,9 @@
     begin
         {%- if stage %}
         declare staged {{ dbt_backfill.stage_summary_type() }};
+        {%- for declaration in stage.declarations %}
+        {{ declaration }};
+        {%- endfor %}
         {%- endif %}
         {%- if scan %}
         declare checked {{ dbt_backfill.key_check_type() }};

@@ -1,14 +1,13 @@
 {#-
     Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
     that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
+
+    Arguments:
+      caches (list): what read_state read of it, none if there was no state; it spares a statement where all is well.
 -#}
-{% macro check_catalog_cache(backfill) %}
-    {%- set relations = [] -%}
-    {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
-    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and table.kind == 'iceberg' -%}
-        {%- do relations.append(table.relation) -%}
-    {%- endfor -%}
-    {%- if not relations -%} {{ return(none) }} {%- endif -%}
+{% macro check_catalog_cache(backfill, caches=none) %}
+    {%- set relations = dbt_backfill.get_uncached_relations(backfill) -%}
+    {%- if not relations or caches is not none and caches | reject('equalto', 'false') | list == [] -%} {{ return(none) }} {%- endif -%}
     {%- set settings = {} -%}
     {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
         {%- do settings.update({row[0]: row[1]}) -%}
@@ -26,3 +25,30 @@
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
+
+
+{#- The relations of whose catalogs that is asked. -#}
+{% macro get_uncached_relations(backfill) %}
+    {%- set relations = [] -%}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
+    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and table.kind == 'iceberg' -%}
+        {%- do relations.append(table.relation) -%}
+    {%- endfor -%}
+    {{ return(relations) }}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that read the `cache-enabled` of each relation's catalog into its variable `caches`. No
+    function returns a setting, but Spark puts those in braces into a statement's text; one that is not set is empty.
+-#}
+{% macro get_catalog_cache_statements(relations) -%}
+    declare caches array<string> = array();
+    declare cache string;
+    {%- for relation in relations %}
+    {%- set catalog = dbt_backfill.get_catalog(relation) %}
+    set cache = concat('select lower(\'\u0024{spark.sql.catalog.', {{ dbt_backfill.string_literal(catalog) if catalog else 'current_catalog()' }}, '.cache-enabled}\')');
+    execute immediate cache into cache;
+    set caches = array_append(caches, cache);
+    {%- endfor %}
+{%- endmacro %}

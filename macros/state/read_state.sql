@@ -8,15 +8,23 @@
       'position': the literals of the one position, absent if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
       'time_zone': the session's,
-      'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none
+      'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
+      'caches': see get_catalog_cache_statements; absent if nothing is asked
     }
+
+    Arguments:
+      uncached (list): the relations whose catalogs are asked whether they cache.
 -#}
-{% macro read_state(relations) %}
-    {{ return(dbt_backfill.run_json('observe the state', dbt_backfill.get_state_sql(relations), relations.mv)[0]) }}
+{% macro read_state(relations, uncached=[]) %}
+    {%- set sql = dbt_backfill.get_state_sql(relations, caches=uncached != []) -%}
+    {%- if uncached -%}
+        {%- set sql = 'begin\n' ~ dbt_backfill.get_catalog_cache_statements(uncached) ~ '\n' ~ sql ~ ';\nend' -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.run_json('observe the state', sql, relations.mv)[0]) }}
 {% endmacro %}
 
 
-{% macro get_state_sql(relations) -%}
+{% macro get_state_sql(relations, caches=false) -%}
     {%- set followed = relations.get('feed') or relations.get('upstream') -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
@@ -31,6 +39,9 @@
         current_timezone() as time_zone
         {%- if log %},
         {{ log }} as log
+        {%- endif %}
+        {%- if caches %},
+        caches
         {%- endif %}
     ))
     from (

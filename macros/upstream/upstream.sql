@@ -87,7 +87,9 @@
       'events': a select of the upstream's columns, and of
         __bf_version    orders the events of one key
         __bf_is_upsert  an insert or after-image, against a delete or before-image
-      'setup': a statement that has to run before it in the same session, or absent,
+      'declarations', 'setup': statements of the script that reads it, at its beginning and before that, each absent
+        if there is none,
+      'literals': variables of the script in `events` that stand for their text, absent if there are none,
       'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
     }
 

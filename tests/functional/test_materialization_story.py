@@ -63,11 +63,6 @@ class Step:
         return [line for line in self.result.messages if "mv [" in line]
 
     @property
-    def statements(self) -> list[str]:
-        """What each statement of ours does."""
-        return re.findall(r"/\* story\.mv: (.*?) \*/", "\n".join(self.result.statements))
-
-    @property
     def barrier(self) -> dict[str, str | None]:
         """The numbers of the step's only line."""
         [line] = self.lines
@@ -211,13 +206,13 @@ def test_nothing_is_written_when_there_is_nothing_to_do(
     assert step.message == "CAUGHT UP"
     assert step.lines == []
     assert step.versions == story[before].versions
-    assert 1 <= len(step.statements) <= 3, step.statements
+    assert 1 <= len(step.result.steps) <= 3, step.result.steps
 
 
 def test_a_barrier_takes_few_statements(story: dict[str, Step]) -> None:
     """Each takes a while: a fixed price of every barrier, however little it has to do."""
-    assert 1 <= len(story["second"].statements) <= 8, story["second"].statements
-    assert 1 <= len(story["followed"].statements) <= 8, story["followed"].statements
+    assert 1 <= len(story["second"].result.steps) <= 8, story["second"].result.steps
+    assert 1 <= len(story["followed"].result.steps) <= 8, story["followed"].result.steps
 
 
 def test_a_full_refresh_empties_the_mv_and_begins_again_with_the_next_epoch(

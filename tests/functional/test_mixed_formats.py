@@ -58,10 +58,12 @@ def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
     other.sql(f"insert into {table} values (0Y, 0S, 0, 'w0', 'low'), (2Y, 3S, 99, 'w', 'high')")
     second = other.run()
     assert "re-anchored" not in second.output
+    assert len(second.steps) <= 8, second.steps
     other.test("--select", "test_name:backfill_consistent")
 
-    while other.run().message("mv") != "CAUGHT UP":
+    while (last := other.run()).message("mv") != "CAUGHT UP":
         pass
+    assert len(last.steps) <= 3, last.steps
     assert other.rows("select * from {schema}.mv") == other.rows(fresh)
     other.test()
 

@@ -88,6 +88,11 @@ class RunResult:
     def output(self) -> str:
         return "\n".join(self.messages)
 
+    @property
+    def steps(self) -> list[str]:
+        """What each statement of the materialization does, by the comment in front of it."""
+        return re.findall(r"/\* \S+: (.*?) \*/", "\n".join(self.statements))
+
 
 @dataclass
 class Project:

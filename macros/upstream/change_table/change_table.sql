@@ -101,7 +101,7 @@
         left join earlier on {{ same_key | join(' and ') }}
         where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
     {%- endset -%}
-    {{ return({'setup': added.setup, 'events': events, 'may_repeat': true}) }}
+    {{ return(dict(added, events=events, may_repeat=true)) }}
 {% endmacro %}
 
 

@@ -5,15 +5,8 @@
 
 
 {#-
-    The change events in (from_version, to_version], as `upstream/upstream.sql` describes them.
-
-    Format 3 by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and what
-    was there before and is not among the older rows any more was updated or deleted. Only files that went, or were
-    given other deletes, can have lost a row; so only rows of such files are joined, and with the rows of files that
-    came. The key is part of that join only so that Spark prunes both sides by it. Snapshots that only append rows,
-    or only move them to other files, delete nothing, so that the join is left out.
-
-    Format 2 by Iceberg's changelog.
+    The change events in (from_version, to_version], as `upstream/upstream.sql` describes them: of format 3 by row
+    lineage, of format 2 by Iceberg's changelog.
 -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys) %}
     {%- set relation = observed.relation -%}
@@ -23,46 +16,58 @@
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
             | map(attribute='operation') | unique | list -%}
-        {%- set deletes = keys is not none and operations | reject('in', ['append', 'replace']) | list != [] -%}
-        {{ return({'events': dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys, deletes)}) }}
+        {%- set deletes = operations | reject('in', ['append', 'replace']) | list != [] -%}
+        {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes)) }}
     {%- endif -%}
     {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}
     {{ return({
-        'setup': dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, name),
+        'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, name)],
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
             ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ name,
     }) }}
 {% endmacro %}
 
 
-{#- Joins and no subqueries: Spark does not find a cached view again whose text has a subquery over an Iceberg table. -#}
-{% macro _iceberg_lineage_sql(relation, from_version, to_version, keys, deletes) -%}
-    {%- set committed -%}
-        (
-            select coalesce(max(sequence_number), 0) as number
-            from {{ relation.render() }}.entries version as of {{ from_version }}
-        ) as committed
-    {%- endset -%}
+{#-
+    The change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and
+    what was there before and is not among the older rows any more was updated or deleted.
+
+    Only data files that differ between the versions can hold or have lost a row. What Iceberg knows of them, their
+    names and the bounds of their keys, is put into the events as literals, so that Spark skips files beyond the bounds.
+    (And so that the events read no metadata table: Spark takes none for the same one twice, and would not find the
+    cached events again.) The key is part of the join only so that it prunes both sides.
+
+    Arguments:
+      keys (list[dict]): none for a table whose rows are only added.
+      deletes (boolean): whether rows may have gone. Snapshots that only append rows, or only move them to other
+        files, delete nothing.
+-#}
+{% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes) %}
+    {{ return({
+        'declarations': ['declare __bf_lineage struct<committed: string, bounds: string, files: string>'],
+        'setup': ['set __bf_lineage = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
+        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes),
+        'literals': ['__bf_lineage.committed', '__bf_lineage.bounds', '__bf_lineage.files'],
+    }) }}
+{% endmacro %}
+
+
+{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes) -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
     from {{ relation.render() }} version as of {{ to_version }} as source
-    cross join {{ committed }}
-    where source._last_updated_sequence_number > committed.number
-    {%- if deletes %}
+    where source._last_updated_sequence_number > __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
+    {%- if deletes and keys is not none %}
     union all
     select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert
     from (
         select source.*, source._row_id as __bf_row_id
         from {{ relation.render() }} version as of {{ from_version }} as source
-        left semi join ({{ dbt_backfill._iceberg_files_not_in(relation, from_version, to_version) }}) as gone
-        on gone.file_path = source._file
+        where __bf_lineage.bounds and __bf_lineage.files
     ) as before
     left anti join (
         select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}, source._row_id as __bf_row_id
         from {{ relation.render() }} version as of {{ to_version }} as source
-        left semi join ({{ dbt_backfill._iceberg_files_not_in(relation, to_version, from_version) }}) as come
-        on come.file_path = source._file
-        cross join {{ committed }}
-        where source._last_updated_sequence_number <= committed.number
+        where source._last_updated_sequence_number <= __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
     ) as kept
     on kept.__bf_row_id = before.__bf_row_id
         {%- for column in dbt_backfill.upstream_columns(keys) %} and kept.{{ column }} = before.{{ column }}{% endfor %}
@@ -70,14 +75,84 @@
 {%- endmacro %}
 
 
-{#- The data files of one version that another one does not have, or not with the same deletes. -#}
-{% macro _iceberg_files_not_in(relation, version, other) -%}
-    select file_path
-    from (
-        {{ dbt_backfill._iceberg_files_sql(relation, version) }}
-        except
-        {{ dbt_backfill._iceberg_files_sql(relation, other) }}
+{#-
+    What selects the rows of the events, as texts: the last sequence number that was committed (without entries there
+    is none, and every row was written since), and two predicates, of the keys and of the files. Above 10,000 files their
+    names would be too long a text for what they spare: rows that other files kept are then joined too.
+-#}
+{% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
+    {%- set bounded, bounds = [], ["'true'"] -%}
+    {%- for key in keys or [] if dbt_backfill._has_iceberg_bounds(key.type) -%}
+        {%- do bounded.append(key) -%}
+        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '>=', 'files.low_' ~ loop.index)) -%}
+        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '<=', 'files.high_' ~ loop.index)) -%}
+    {%- endfor -%}
+    select struct(
+        cast(committed.number as string) as committed,
+        {%- if keys is none %}
+        'true' as bounds,
+        'true' as files
+        {%- else %}
+        concat_ws(' and ', {{ bounds | join(', ') }}) as bounds,
+        case
+            when size(files.paths) = 0 then 'false'
+            when size(files.paths) > 10000 then 'true'
+            else concat(
+                'source._file in (',
+                array_join(transform(files.paths, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '),
+                ')'
+            )
+        end as files
+        {%- endif %}
     )
+    from (
+        select coalesce(max(sequence_number), 0) as number
+        from {{ relation.render() }}.entries version as of {{ from_version }}
+    ) as committed
+    {%- if keys is not none %}
+    cross join (
+        select
+            {%- for key in bounded %}
+            if(count(low_{{ loop.index }}) = count(*), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
+            if(count(high_{{ loop.index }}) = count(*), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
+            {%- endfor %}
+            collect_list(file_path) as paths
+        from (
+            {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
+        )
+    ) as files
+    {%- endif %}
+{%- endmacro %}
+
+
+{#- Not of strings: to Spark Iceberg's uuid is one too, and is ordered otherwise. -#}
+{% macro _has_iceberg_bounds(type) %}
+    {{ return(modules.re.fullmatch('(int|bigint|date|timestamp|timestamp_ntz|decimal\\(\\d+,\\d+\\))', type) is not none) }}
+{% endmacro %}
+
+
+{#- The text of a comparison of a key with a bound; null if there is none. -#}
+{% macro _iceberg_bound_text(key, operator, bound) %}
+    {%- set comparison = dbt_backfill.string_literal('source.' ~ dbt_backfill.identifier(key.upstream) ~ ' ' ~ operator ~ ' ') -%}
+    {{ return('concat(' ~ comparison ~ ', ' ~ dbt_backfill.literal_expression(bound, key.type) ~ ')') }}
+{% endmacro %}
+
+
+{#-
+    The data files that only one of two versions has, or both but not with the same deletes, each with the bounds of the
+    keys; null where it does not tell them or has a null.
+-#}
+{% macro _iceberg_differing_files_sql(relation, from_version, to_version, bounded) -%}
+    select
+        file_path
+        {%- for _ in bounded %}, any_value(low_{{ loop.index }}) as low_{{ loop.index }}, any_value(high_{{ loop.index }}) as high_{{ loop.index }}{% endfor %}
+    from (
+        {{ dbt_backfill._iceberg_files_sql(relation, from_version, bounded) }}
+        union all
+        {{ dbt_backfill._iceberg_files_sql(relation, to_version, bounded) }}
+    )
+    group by file_path, deletes, other_deletes
+    having count(*) = 1
 {%- endmacro %}
 
 
@@ -85,9 +160,14 @@
     The data files of a version, each with the delete files that name it, and with all of those that name none (equality
     deletes, and position deletes of several files): what its live rows are depends on nothing else.
 -#}
-{% macro _iceberg_files_sql(relation, version) -%}
+{% macro _iceberg_files_sql(relation, version, bounded) -%}
     select
         files.file_path,
+        {%- for key in bounded %}
+        {%- set metrics = 'files.readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %}
+        any_value(if({{ metrics }}.null_value_count = 0, {{ metrics }}.lower_bound, null)) as low_{{ loop.index }},
+        any_value(if({{ metrics }}.null_value_count = 0, {{ metrics }}.upper_bound, null)) as high_{{ loop.index }},
+        {%- endfor %}
         sort_array(collect_list(deletes.delete_file)) as deletes,
         any_value(others.deletes) as other_deletes
     from {{ relation.render() }}.data_files version as of {{ version }} as files

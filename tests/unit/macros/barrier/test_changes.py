@@ -137,12 +137,29 @@ def test_what_a_feed_needs_is_set_up_before_it_is_read(
     macros: Macros, stage: Any, make_state: Callable[..., Any]
 ) -> None:
     """Iceberg's changelog is a view."""
-    changes = {"setup": "call s", "events": "select * from changelog"}
+    changes = {
+        "declarations": ["declare d string"],
+        "setup": ["call s", "set d = (select '1')"],
+        "events": "select * from changelog",
+    }
     macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
     sql = stage(make_state())[1]
 
-    assert " begin call s; create or replace temporary view " in sql
+    assert " begin declare d string; call s; set d = (select '1'); create or replace temp" in sql
     assert "from (select * from changelog) as source" in sql
+
+
+def test_what_only_a_query_can_tell_is_a_literal_in_the_view(
+    macros: Macros, stage: Any, make_state: Callable[..., Any]
+) -> None:
+    """A view reads no variable of a script that has ended, and literals prune files."""
+    changes = {"events": "select * from up where c = 'x' and n > v.n", "literals": ["v.n", "v.m"]}
+    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
+    sql = stage(make_state())[1]
+
+    assert " begin execute immediate replace(replace('create or replace temporary view " in sql
+    assert "where c = \\'x\\' and n > v.n" in sql
+    assert ")', 'v.n', v.n), 'v.m', v.m); cache table " in sql
 
 
 def test_no_key_is_unclear_where_an_event_may_stand_twice(

@@ -81,7 +81,7 @@ def test_a_model_of_another_materialization_is_refused(
 def observe(macros: Macros, make_state: Callable[..., Any]) -> Callable[..., Any]:
     """Observe an MV whose state is this; `missing` are those of its tables that do not exist."""
     macros.stub("load_table", lambda r: None if r.identifier in missing else r)
-    macros.stub("check_catalog_cache", lambda backfill: None)
+    macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
     macros.stub("_check_mv_is_ours", lambda backfill, mv: backfill.update(mv_id="b1"))
     macros.stub("read_table_properties", lambda relation: {"dbt_backfill.id": "b1"})
     macros.stub("get_table_format", lambda relation, name: "delta")

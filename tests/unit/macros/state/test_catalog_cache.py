@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,6 +57,42 @@ def test_the_catalog_of_a_three_part_name_is_the_one_that_counts(check: Any, ref
     check(schema="prod.lake", prod="false")
     with refused("the Iceberg catalog prod of prod.lake.mv caches tables, "):
         check(schema="prod.lake", spark_catalog="false", default="spark_catalog")
+
+
+@pytest.mark.parametrize("caches", [["false"], ["false", "false"]])
+def test_what_the_state_was_read_with_spares_a_statement(
+    macros: Macros, backfill: Any, options: Any, caches: list[str]
+) -> None:
+    options["file_format"] = "iceberg"
+    macros.call("check_catalog_cache", backfill, caches)
+
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize("told", ["", "true", "${spark.sql.catalog.spark_catalog.cache-enabled}"])
+def test_what_the_state_does_not_tell_is_asked(
+    macros: Macros, backfill: Any, options: Any, told: str
+) -> None:
+    """It stays as it stands where a session substitutes no settings."""
+    options["file_format"] = "iceberg"
+    macros.results = [[[CACHE.format("spark_catalog"), "false"]]]
+    macros.call("check_catalog_cache", backfill, [told])
+
+    assert len(macros.statements) == 1
+
+
+def test_the_setting_of_each_catalog_is_read_into_a_variable(render: Callable[..., str]) -> None:
+    """The text of the outer statement must not be substituted."""
+    relations = [SparkRelation.create(schema=schema, identifier="t") for schema in ("a", "p.a")]
+    setting = "concat('select lower(\\'\\u0024{{spark.sql.catalog.', {}, '.cache-enabled}}\\')')"
+
+    assert render("get_catalog_cache_statements", relations) == (
+        "declare caches array<string> = array(); declare cache string; "
+        f"set cache = {setting.format('current_catalog()')}; "
+        "execute immediate cache into cache; set caches = array_append(caches, cache); "
+        f"""set cache = {setting.format("'p'")}; """
+        "execute immediate cache into cache; set caches = array_append(caches, cache);"
+    )
 
 
 @pytest.fixture

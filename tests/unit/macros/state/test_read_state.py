@@ -19,6 +19,18 @@ def test_the_state_is_read_in_one_statement(macros: Macros, relations: Any) -> N
     assert len(macros.statements) == 1
 
 
+def test_whether_catalogs_cache_is_read_with_it(macros: Macros, relations: Any) -> None:
+    """A script, in one statement too."""
+    macros.results = [[['{"epoch": 2, "caches": ["false"]}']]]
+
+    assert macros.call("read_state", relations, [relations["mv"]])["caches"] == ["false"]
+    [statement] = macros.statements
+    sql = " ".join(statement.sql.split())
+    assert " begin declare caches array<string> = array(); " in sql
+    assert "current_timezone() as time_zone, caches )) from (" in sql
+    assert sql.endswith("; end")
+
+
 @pytest.mark.parametrize(
     ("followed", "log"),
     [

@@ -154,7 +154,7 @@ def events(macros: Macros, feed: Any, keys: Any) -> Any:
 
     def upstream_changes(*given: Any) -> Any:
         asked.append(given)
-        return {"setup": "call s", "events": "select * from added"}
+        return {"setup": ["call s"], "events": "select * from added"}
 
     macros.stub("delta_upstream_changes", upstream_changes)
     changes = macros.call("get_change_table_events", feed, "observed", "7", "9", keys)
@@ -163,7 +163,7 @@ def events(macros: Macros, feed: Any, keys: Any) -> Any:
 
 
 def test_the_rows_that_were_added_are_the_events(events: Any) -> None:
-    assert events["setup"] == "call s"
+    assert events["setup"] == ["call s"]
     assert "from ( select * from added ) where __bf_is_upsert )" in events["events"]
 
 

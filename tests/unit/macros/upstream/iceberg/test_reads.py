@@ -32,28 +32,23 @@ def changes(macros: Macros, up: Any, keys: Any) -> Callable[..., Any]:
         since: Any = "11",
         relation: Any = up,
         keys: Any = keys,
-    ) -> tuple[str | None, str]:
+    ) -> tuple[list[str], str]:
         log = [
             {"version": 11 + number, "operation": operation}
             for number, operation in enumerate(["overwrite", *(operations or ["append"] * 2)])
         ]
         observed = {"relation": relation, "id": f"iceberg/{version}", "log": log[::-1]}
         found = macros.call("iceberg_upstream_changes", observed, since, "13", keys)
-        setup = " ".join(found["setup"].split()) if "setup" in found else None
+        setup = [" ".join(statement.split()) for statement in found.get("setup", [])]
         return setup, " ".join(found["events"].split())
 
     return changes
 
 
-# Without entries there is no number, and then every row was written since.
-COMMITTED = (
-    "( select coalesce(max(sequence_number), 0) as number from lake.up.entries version as of 11 ) "
-    "as committed"
-)
+WITHIN = "__bf_lineage.bounds and __bf_lineage.files"
 WRITTEN = (
-    "select source.*, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 "
-    f"as source cross join {COMMITTED} "
-    "where source._last_updated_sequence_number > committed.number"
+    "select source.*, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 as "
+    f"source where source._last_updated_sequence_number > __bf_lineage.committed and {WITHIN}"
 )
 
 
@@ -62,43 +57,90 @@ def test_rows_that_were_only_added_or_moved_are_the_ones_written_since(
     changes: Callable[..., Any], operations: list[str]
 ) -> None:
     """Nothing was deleted, so that the rows before need not be read."""
-    assert changes(*operations) == (None, WRITTEN)
+    assert changes(*operations)[1] == WRITTEN
 
 
 @pytest.mark.parametrize("operations", [["append", "overwrite"], ["delete", "append"]])
 def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
-    macros: Macros, changes: Callable[..., Any], operations: list[str]
+    changes: Callable[..., Any], operations: list[str]
 ) -> None:
-    """Looked for only where files went, and among those that came."""
-    macros.stub("_iceberg_files_not_in", lambda up, version, other: f"{version} not {other}")
-    setup, events = changes(*operations)
-    written, deleted = events.split(" union all ")
+    """Looked for only in the files that differ."""
+    written, deleted = changes(*operations)[1].split(" union all ")
 
-    assert (setup, written) == (None, WRITTEN)
+    assert written == WRITTEN
     assert deleted == (
         "select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert from ( "
         "select source.*, source._row_id as __bf_row_id from lake.up version as of 11 as source "
-        "left semi join (11 not 13) as gone on gone.file_path = source._file ) as before "
-        "left anti join ( select source.`id`, source.`shard`, source._row_id as __bf_row_id "
+        f"where {WITHIN} ) as before left anti join ( "
+        "select source.`id`, source.`shard`, source._row_id as __bf_row_id "
         "from lake.up version as of 13 as source "
-        "left semi join (13 not 11) as come on come.file_path = source._file "
-        f"cross join {COMMITTED} "
-        "where source._last_updated_sequence_number <= committed.number ) as kept "
+        "where source._last_updated_sequence_number <= __bf_lineage.committed "
+        f"and {WITHIN} ) as kept "
         "on kept.__bf_row_id = before.__bf_row_id "
         "and kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
 
 
+def test_what_selects_the_rows_is_read_once_as_texts(
+    changes: Callable[..., Any], keys: Any
+) -> None:
+    [setup], _ = changes("overwrite", "append")
+
+    assert setup.startswith(
+        "set __bf_lineage = (select struct( cast(committed.number as string) as committed, "
+        "concat_ws(' and ', 'true', "
+        "concat('source.`id` >= ', concat(cast(files.low_1 as string), 'L')), "
+        "concat('source.`id` <= ', concat(cast(files.high_1 as string), 'L')), "
+        "concat('source.`shard` >= ', concat(cast(files.low_2 as string), '')), "
+        "concat('source.`shard` <= ', concat(cast(files.high_2 as string), ''))) as bounds, "
+    )
+    assert "concat( 'source._file in (', array_join(transform(files.paths, path -> " in setup
+    assert (
+        "from ( select coalesce(max(sequence_number), 0) as number "
+        "from lake.up.entries version as of 11 ) as committed cross join ( select "
+        "if(count(low_1) = count(*), min(low_1), null) as low_1, "
+        "if(count(high_1) = count(*), max(high_1), null) as high_1, "
+    ) in setup
+
+
 def test_a_file_with_other_deletes_is_another_file(render: Callable[..., str], up: Any) -> None:
     """Those that name it, and those that name no file, whose rows may be anywhere."""
-    sql = render("_iceberg_files_not_in", up, "11", "13")
+    sql = render("_iceberg_differing_files_sql", up, "11", "13", [])
 
     assert sql.startswith("select file_path from ( select files.file_path, ")
-    left, right = sql.split(" except ")
-    assert right.rstrip(" )") == left.removeprefix("select file_path from ( ").replace("11", "13")
+    assert sql.endswith(") group by file_path, deletes, other_deletes having count(*) = 1")
+    left, right = sql.split(" from ( ", 1)[1].rsplit(" ) group by ", 1)[0].split(" union all ")
+    assert right == left.replace("11", "13")
     assert "sort_array(collect_list(deletes.delete_file)) as deletes" in left
     assert "lake.up.delete_files version as of 11 where referenced_data_file is null" in left
     assert "on deletes.referenced_data_file = files.file_path cross join (" in left
+
+
+def test_a_file_with_a_null_in_a_key_has_no_bounds_of_it(
+    render: Callable[..., str], up: Any, keys: Any
+) -> None:
+    sql = render("_iceberg_files_sql", up, "11", keys)
+    metrics = "files.readable_metrics.`shard`"
+
+    assert f"if({metrics}.null_value_count = 0, {metrics}.lower_bound, null)) as low_2" in sql
+    assert f"{metrics}.upper_bound, null)) as high_2" in sql
+
+
+@pytest.mark.parametrize(
+    ("type_", "bounded"),
+    [
+        ("int", True),
+        ("decimal(38,9)", True),
+        ("timestamp_ntz", True),
+        ("string", False),  # it may be Iceberg's uuid
+        ("binary", False),
+        ("boolean", False),
+    ],
+)
+def test_bounds_are_asked_of_types_that_iceberg_orders_as_spark_does(
+    macros: Macros, type_: str, bounded: bool
+) -> None:
+    assert macros.call("_has_iceberg_bounds", type_) == bounded
 
 
 def test_what_was_deleted_up_to_the_committed_snapshot_does_not_count(
@@ -110,7 +152,15 @@ def test_what_was_deleted_up_to_the_committed_snapshot_does_not_count(
 
 def test_only_added_rows_are_read_where_no_key_is_known(changes: Callable[..., Any]) -> None:
     """Of a change table: its events have no key."""
-    assert changes("overwrite", "delete", keys=None) == (None, WRITTEN)
+    [setup], events = changes("overwrite", "delete", keys=None)
+
+    assert events == WRITTEN
+    assert setup == (
+        "set __bf_lineage = (select struct( cast(committed.number as string) as committed, "
+        "'true' as bounds, 'true' as files ) from ( "
+        "select coalesce(max(sequence_number), 0) as number "
+        "from lake.up.entries version as of 11 ) as committed)"
+    )
 
 
 @pytest.mark.parametrize("since", [0, "0"])
@@ -119,7 +169,7 @@ def test_all_rows_are_new_since_there_was_no_snapshot(
     changes: Callable[..., Any], since: Any, version: int
 ) -> None:
     assert changes("overwrite", "delete", version=version, since=since) == (
-        None,
+        [],
         "select *, 0 as __bf_version, true as __bf_is_upsert from lake.up version as of 13",
     )
 
@@ -128,11 +178,11 @@ def test_format_2_is_followed_by_icebergs_changelog(changes: Callable[..., Any])
     setup, events = changes("overwrite", "append", version=2)
     name = events.rsplit(" ", 1)[1]
 
-    assert setup == (
+    assert setup == [
         "call system.create_changelog_view( table => 'lake.up', "
         f"changelog_view => '{name}', "
         "options => map('start-snapshot-id', '11', 'end-snapshot-id', '13') )"
-    )
+    ]
     assert events == (
         "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
         "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert "
@@ -146,9 +196,8 @@ def test_the_procedure_is_that_of_the_tables_catalog(
 ) -> None:
     """A namespace may have several parts."""
     up = SparkRelation.create(schema=schema, identifier="up")
-    setup, _ = changes(version=2, relation=up)
+    [setup], _ = changes(version=2, relation=up)
 
-    assert setup is not None
     assert setup.startswith(f"call prod.system.create_changelog_view( table => '{schema}.up', ")
 
 

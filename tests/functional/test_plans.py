@@ -1,0 +1,61 @@
+"""What Spark makes of a barrier's statements: what is read, and how often."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.checks import model, source
+from support.project import Proceed, Project
+
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles("session-delta", "session-iceberg", reason="asks in the run's session"),
+]
+
+
+@pytest.fixture
+def merge_plan(project: Project) -> str:
+    """The plan of the MERGE of two changed keys in one of four files, of keys up to 400."""
+    project.create_table("up", "id int, name string")
+    for low in range(1, 400, 100):
+        project.sql(
+            "insert into {schema}.up select /*+ coalesce(1) */ cast(id as int), 'old' "
+            f"from range({low}, {low + 100})"
+        )
+    project.write({"mv": model(f"select * from {source('up')}")}, sources=["up"])
+    project.run()
+    project.sql("update {schema}.up set name = 'new' where id in (110, 120)")
+    plans: list[str] = []
+
+    def explain(statement: str, proceed: Proceed) -> None:
+        if "/* " in statement and "merge the changes of the barrier" in statement:
+            merge = statement[statement.index("merge into") :]
+            plans.append(project.sql(f"explain formatted {merge}")[0][0])
+        proceed()
+
+    result = project.run(intercept=explain)
+    assert "2 changed, 0 deleted" in result.output
+    [plan] = plans
+    return plan
+
+
+def test_the_changes_are_worked_out_once(merge_plan: str) -> None:
+    """The MERGE reads what was staged. Iceberg's metadata tables have another id at every look."""
+    tree = merge_plan.split("\n\n")[0]
+    relations = re.findall(r"(?:Scan In-memory table|InMemoryTableScan).*", tree)
+
+    assert relations
+    staged, *_ = tree.split("InMemoryRelation")
+    assert " up" not in "".join(re.findall(r"BatchScan .*|Scan parquet .*", staged))
+
+
+@pytest.mark.profiles("session-iceberg", reason="Delta's feed has files of its own")
+def test_files_beyond_the_changed_keys_are_not_read(merge_plan: str) -> None:
+    """Iceberg knows the least and the greatest key of each file."""
+    scans = re.findall(r"IcebergScan\(table=\S+\.up, .*?filters=(.*?), runtimeFilters", merge_plan)
+
+    assert scans
+    for filters in scans:
+        assert "id >= 101" in filters and "id <= 200" in filters
