@@ -9,6 +9,7 @@ assert result.message("mv") == "CAUGHT UP"
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +92,7 @@ class RunResult:
     @property
     def steps(self) -> list[str]:
         """What each statement of the materialization does, by the comment in front of it."""
-        return re.findall(r"/\* \S+: (.*?) \*/", "\n".join(self.statements))
+        return re.findall(r"/\* [^\s{]+: (.*?) \*/", "\n".join(self.statements))
 
 
 @dataclass
