@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.checks import assert_made_nothing, assert_refused, data_tests, model
-from support.project import Project
+from support.project import Project, RunResult
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -34,6 +34,11 @@ def people(project: Project) -> str:
     return project.table("people", OTHER[project.file_format])
 
 
+def counted(result: RunResult) -> list[str]:
+    """Without the listing of another catalog: dbt lists only the session's own."""
+    return [step for step in result.steps if not step.startswith("find ")]
+
+
 def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
     table = people(other)
     columns = ", ".join(f"{name} {type}" for name, type in KEYS.items())
@@ -58,12 +63,12 @@ def test_an_upstream_of_the_other_format_is_followed(other: Project) -> None:
     other.sql(f"insert into {table} values (0Y, 0S, 0, 'w0', 'low'), (2Y, 3S, 99, 'w', 'high')")
     second = other.run()
     assert "re-anchored" not in second.output
-    assert len(second.steps) <= 8, second.steps
+    assert len(counted(second)) <= 8, second.steps
     other.test("--select", "test_name:backfill_consistent")
 
     while (last := other.run()).message("mv") != "CAUGHT UP":
         pass
-    assert len(last.steps) <= 3, last.steps
+    assert len(counted(last)) <= 3, last.steps
     assert other.rows("select * from {schema}.mv") == other.rows(fresh)
     other.test()
 
