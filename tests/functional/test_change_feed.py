@@ -133,6 +133,7 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
 
 
 def test_events_are_not_missed_when_the_change_table_is_made_anew(people: Project) -> None:
+    emit(people, ("insert", 1, 1, "n1"))
     people.run()
     people.sql("update {schema}.people set name = 'unseen' where id = 10")
     for name in WORDS:
