@@ -14,8 +14,10 @@ WRITES = (
     "truncate",
     "drop",
     "alter",
-    "execute",
+    "optimize",
 )
+
+_IMMEDIATELY = re.compile(r"\A\s*execute immediate (?:replace\()*'?")
 
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\n|$)")
 _DIES = "if cast(raise_error('died inside a script') as boolean) then select 1; end if;\n"
@@ -36,7 +38,8 @@ def statements_of(sql: str) -> list[str]:
 
 def writes(statement: str) -> bool:
     """Whether a statement, or the one behind `if … then`, writes a table."""
-    words = re.split(r"\bthen\b", statement, maxsplit=1)[-1].lower().split()
+    text = re.split(r"\bthen\b", statement, maxsplit=1)[-1].lower()
+    words = _IMMEDIATELY.sub("", text).split()
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
 
 

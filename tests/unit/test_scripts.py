@@ -1,0 +1,30 @@
+"""Which statements of a script write a table: faults strike after these."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.scripts import writes
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("merge into lake.mv as mv using s on true when matched then delete", True),
+        ("if staged.null_keys = 0 then merge into lake.mv__barriers as b using s", True),
+        ("execute immediate 'optimize lake.mv__barriers'", True),
+        ("create or replace temporary view `v` as select 1", False),
+        (
+            "execute immediate replace(replace('create or replace temporary view `v`', 'a', a)",
+            False,
+        ),
+        ("execute immediate cache into cache", False),
+        ("cache table `v`", False),
+        ("set staged = (select 1)", False),
+        ("select 1", False),
+    ],
+)
+def test_a_statement_that_writes_a_table_is_told_from_others(
+    statement: str, expected: bool
+) -> None:
+    assert writes(statement) == expected
