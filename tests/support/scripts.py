@@ -14,10 +14,7 @@ WRITES = (
     "truncate",
     "drop",
     "alter",
-    "optimize",
 )
-
-_IMMEDIATELY = re.compile(r"\A\s*execute immediate (?:replace\()*'?")
 
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\n|$)")
 _DIES = "if cast(raise_error('died inside a script') as boolean) then select 1; end if;\n"
@@ -38,8 +35,9 @@ def statements_of(sql: str) -> list[str]:
 
 def writes(statement: str) -> bool:
     """Whether a statement, or the one behind `if … then`, writes a table."""
-    text = re.split(r"\bthen\b", statement, maxsplit=1)[-1].lower()
-    words = _IMMEDIATELY.sub("", text).split()
+    words = re.split(r"\bthen\b", statement, maxsplit=1)[-1].lower().split()
+    if words[:2] == ["execute", "immediate"]:
+        return "temporary" not in words[2:7] and "into" not in words[2:5]
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
 
 

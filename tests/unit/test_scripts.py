@@ -13,6 +13,7 @@ from support.scripts import writes
         ("merge into lake.mv as mv using s on true when matched then delete", True),
         ("if staged.null_keys = 0 then merge into lake.mv__barriers as b using s", True),
         ("execute immediate 'optimize lake.mv__barriers'", True),
+        ("execute immediate create_mv", True),
         ("create or replace temporary view `v` as select 1", False),
         (
             "execute immediate replace(replace('create or replace temporary view `v`', 'a', a)",
