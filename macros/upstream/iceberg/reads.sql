@@ -54,19 +54,19 @@
 
 {% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes) -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
-    from {{ relation.render() }} version as of {{ to_version }} as source
+    from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
     where source._last_updated_sequence_number > __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
     {%- if deletes and keys is not none %}
     union all
     select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert
     from (
         select source.*, source._row_id as __bf_row_id
-        from {{ relation.render() }} version as of {{ from_version }} as source
+        from {{ dbt_backfill.iceberg_upstream_read(relation, from_version) }} as source
         where __bf_lineage.bounds and __bf_lineage.files
     ) as before
     left anti join (
         select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}, source._row_id as __bf_row_id
-        from {{ relation.render() }} version as of {{ to_version }} as source
+        from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
         where source._last_updated_sequence_number <= __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
     ) as kept
     on kept.__bf_row_id = before.__bf_row_id

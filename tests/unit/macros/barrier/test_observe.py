@@ -179,7 +179,8 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
     macros.stub("check_catalog_cache", check_catalog_cache)
     with pytest.raises(CachesError):
-        observe(exist, state={"backfill_id": "b2"})
+        observe(exist, backfill_id="b2")
+    assert len(macros.statements) == (1 if exist else 0)
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,7 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
     )
 
 
-def test_what_selects_the_rows_is_read_once_as_texts(
-    changes: Callable[..., Any], keys: Any
-) -> None:
+def test_what_selects_the_rows_is_read_once_as_texts(changes: Callable[..., Any]) -> None:
     [setup], _ = changes("overwrite", "append")
 
     assert setup.startswith(
