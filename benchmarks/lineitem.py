@@ -23,6 +23,7 @@ REAL_WORK = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": "",
 }
 
 
