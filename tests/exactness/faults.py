@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exactness.follow import Follower, Upstream
@@ -19,13 +19,14 @@ from exactness.runners import (
     die_after,
     die_before,
     die_inside,
+    once,
     stepping,
     twice,
     writing_statements,
 )
 from exactness.upstream import Commit, Schema, draw_row
 from support.project import Project, RunFailed, RunResult
-from support.scripts import statements_of, writes
+from support.scripts import leaves_something, statements_of, writes
 
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
@@ -36,13 +37,14 @@ class Cell:
     """One fault: what happens to which statement of a run in which scenario."""
 
     scenario: str
-    statement: Statement
+    statement: Statement | None
+    """None: each of the run's."""
     moment: str
     writes: bool
     """Whether the statement writes a table."""
 
     def __str__(self) -> str:
-        return f"{self.scenario}: {self.moment} {self.statement}"
+        return f"{self.scenario}: {self.moment} {self.statement or 'every statement'}"
 
 
 @dataclass
@@ -214,13 +216,28 @@ ACTIONS: dict[str, Action] = {
     "twice": twice,
     "at once": at_once,
 }
+RESENT = ("twice", "at once")
 STALLS = {"stalled for one barrier": 1, "stalled for two barriers": 2}
 
 
-def moments_of(sql: str) -> list[str]:
-    """All that can happen to a statement."""
-    inside = [f"inside after {n + 1}" for n in range(writing_statements(sql))]
-    return [*ACTIONS, *inside, *STALLS]
+def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[Cell]:
+    """Every fault that a run which sends these statements can meet, each once.
+
+    A death between two statements is one fault, not two. If the first of them leaves nothing
+    behind, it is also the death before that one. Nor does it harm to send such a statement twice:
+    one run sends all of its statements so.
+    """
+    leaving = [leaves_something(sql) for _, sql in sent]
+    for number, (statement, sql) in enumerate(sent):
+        moments = ["stalled for one barrier"]
+        if leaving[number]:
+            before = [] if any(leaving[:number]) else ["before"]
+            inside = [f"inside after {n + 1}" for n in range(writing_statements(sql))]
+            moments += [*before, "after", *RESENT, *inside, "stalled for two barriers"]
+        for moment in moments:
+            yield Cell(scenario, statement, moment, any(map(writes, statements_of(sql))))
+    for moment in RESENT:
+        yield Cell(scenario, None, moment, writes=False)
 
 
 class Theatre:
@@ -236,7 +253,7 @@ class Theatre:
         self._checked = Checked(0, 0)
 
     def cells(self) -> list[Cell]:
-        """Every fault there can be, from the statements that a run without one sends."""
+        """The faults there can be, from the statements that a run without one sends."""
         scene = self._begin()
         with stepping():
             recorded = scene.runner(*self.scenario.arguments)
@@ -244,11 +261,7 @@ class Theatre:
         if not result.success:
             raise RunFailed(f"{self.scenario.name}: {result.error}")
         self._end()
-        return [
-            Cell(self.scenario.name, statement, moment, any(map(writes, statements_of(sql))))
-            for statement, sql in recorded.sent
-            for moment in moments_of(sql)
-        ]
+        return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
         """What is found wrong is noted in the tally; a new MV then takes the other faults."""
@@ -305,7 +318,8 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
     """The run that the fault befalls, to its end. Returns why a stalled one did not go on."""
     with stepping():
         runner = scene.runner(*arguments)
-        runner.go_to(cell.statement)
+        if cell.statement is not None:
+            runner.go_to(cell.statement)
         if cell.moment in STALLS:
             for _ in range(STALLS[cell.moment]):
                 scene.commit()
@@ -314,9 +328,9 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
             return [] if result.success else [reason_of(result)]
         if cell.moment.startswith("inside"):
             runner.advance(die_inside(int(cell.moment.split()[-1])))
-        else:
+        elif cell.statement is not None:
             runner.advance(ACTIONS[cell.moment])
-        result = runner.finish()
+        result = runner.finish(once if cell.statement is not None else ACTIONS[cell.moment])
         if not result.success and "died" not in result.error:
             raise RunFailed(result.error)
     return []

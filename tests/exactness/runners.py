@@ -175,9 +175,9 @@ class Runner:
         if self.ended:
             raise NeverSent(f"{statement} is none of {self.statements}; {self._error}")
 
-    def finish(self) -> RunResult:
+    def finish(self, action: Action = once) -> RunResult:
         while not self.ended:
-            self.advance()
+            self.advance(action)
         if self._failure is not None:
             raise self._failure
         assert self.result is not None

@@ -4,7 +4,8 @@ A cell is a scenario (a kind of barrier), a statement of its run and what happen
 dies before it, after it or inside a script; it is sent twice, one after the other or at once; or
 the run is stopped before it while others do one or two barriers, and then let go. The statements
 are found by a run without a fault. After each fault the upstream changes and a plain run follows;
-then every version that the MV has had must be an allowed prefix.
+then every version that the MV has had must be an allowed prefix. Cells that are the same fault are
+played once: see `cells_of`.
 
 DBT_BACKFILL_FAULTS=boundaries  (default) the run dies between any two statements that write, in
                                 all scenarios on Iceberg and in some on Delta

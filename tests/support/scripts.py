@@ -16,6 +16,8 @@ WRITES = (
     "alter",
 )
 
+READS = ("select", "with", "describe", "explain", "show", "declare", "set", "if", "else", "end")
+
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\n|$)")
 _DIES = "if cast(raise_error('died inside a script') as boolean) then select 1; end if;\n"
 
@@ -35,10 +37,16 @@ def statements_of(sql: str) -> list[str]:
 
 def writes(statement: str) -> bool:
     """Whether a statement, or the one behind `if … then`, writes a table."""
-    words = re.split(r"\bthen\b", statement, maxsplit=1)[-1].lower().split()
+    words = _without_condition(statement).lower().split()
     if words[:2] == ["execute", "immediate"]:
-        return "temporary" not in words[2:7] and "into" not in words[2:5]
+        return "temporary" not in words[2:7] and not _reads_into(statement)
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
+
+
+def leaves_something(sql: str) -> bool:
+    """Whether it writes a table, or leaves a temporary view or a cached one in its session."""
+    parts = [_without_condition(part) for part in statements_of(sql)]
+    return any(_first_word(part) not in READS and not _reads_into(part) for part in parts)
 
 
 def writes_of(sql: str) -> list[str]:
@@ -65,6 +73,17 @@ def dying_after(sql: str, number: int) -> str | None:
 
 def _without_comment(sql: str) -> str:
     return re.sub(r"\A(\s*/\*.*?\*/)+", "", sql, flags=re.DOTALL)
+
+
+def _reads_into(statement: str) -> bool:
+    """Whether it is `execute immediate … into`, a query whose result goes to a variable."""
+    words = statement.lower().split()
+    return words[:2] == ["execute", "immediate"] and "into" in words[2:5]
+
+
+def _without_condition(statement: str) -> str:
+    """What stands behind `if … then`."""
+    return re.split(r"\bthen\b", statement, maxsplit=1)[-1]
 
 
 def _first_word(sql: str) -> str:

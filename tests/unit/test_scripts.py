@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.scripts import writes
+from support.scripts import leaves_something, writes
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,20 @@ def test_a_statement_that_writes_a_table_is_told_from_others(
     statement: str, expected: bool
 ) -> None:
     assert writes(statement) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("/* mv: observe the state */ select 1", False),
+        ("begin\ndeclare a string;\nexecute immediate b into a;\nselect a;\nend", False),
+        ("begin\nif true then select 1;\nelse select 2;\nend if;\nend", False),
+        ("begin\ncreate or replace temporary view v as select 1;\nselect 1;\nend", True),
+        ("begin\ncache table v;\nselect 1;\nend", True),
+        ("begin\nif true then merge into mv using s on true when matched then delete;\nend", True),
+    ],
+)
+def test_a_statement_that_leaves_something_is_told_from_one_that_reads(
+    sql: str, expected: bool
+) -> None:
+    assert leaves_something(sql) == expected
