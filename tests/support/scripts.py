@@ -82,7 +82,9 @@ def _reads_into(statement: str) -> bool:
 
 
 def _without_condition(statement: str) -> str:
-    """What stands behind `if … then`."""
+    """The statement, or the one behind `if … then`."""
+    if _first_word(statement) != "if":
+        return statement
     return re.split(r"\bthen\b", statement, maxsplit=1)[-1]
 
 
