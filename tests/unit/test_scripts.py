@@ -35,6 +35,7 @@ def test_a_statement_that_writes_a_table_is_told_from_others(
     ("sql", "expected"),
     [
         ("/* mv: observe the state */ select 1", False),
+        ("select case when true then null end", False),
         ("begin\ndeclare a string;\nexecute immediate b into a;\nselect a;\nend", False),
         ("begin\nif true then select 1;\nelse select 2;\nend if;\nend", False),
         ("begin\ncreate or replace temporary view v as select 1;\nselect 1;\nend", True),
