@@ -4,7 +4,8 @@ The process dies as soon as a statement was sent, or somewhat later. A server ma
 what a client that is gone has sent. What dies is the dbt process that talks to a Thrift server,
 the server, or a dbt process that has Spark in it (`method: session`), Spark included.
 
-DBT_BACKFILL_KILLS=20     how many of each (1); without it none of a session
+DBT_BACKFILL_KILLS=20     how many of each (1); without it a client dies on one profile, a server on
+                          the other, and no session
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ ALL = "DBT_BACKFILL_KILLS" in os.environ
 STEPS = ("plan the barrier", "merge the changes", "merge the range", "commit the barrier")
 DELAYS = (0.0, 0.1, 0.3, 1.0, 3.0)
 
+THRIFT = ("thrift-delta", "thrift-iceberg")
+
 pytestmark = [
     pytest.mark.every_profile,
-    pytest.mark.profiles(
-        "thrift-delta", "thrift-iceberg", reason="a session's metastore admits one process"
-    ),
+    pytest.mark.profiles(*THRIFT, reason="a session's metastore admits one process"),
 ]
+
+
+def sample_on(profile: str) -> pytest.MarkDecorator:
+    return pytest.mark.profiles(
+        *(THRIFT if ALL else [profile]), reason="takes long: DBT_BACKFILL_KILLS asks for it"
+    )
 
 
 @pytest.fixture
@@ -96,6 +103,7 @@ def survive(project: Project, what: str, die: Callable[[Scene, str, float], None
     faults.barriers += checked.barriers
 
 
+@sample_on("thrift-iceberg")
 def test_a_client_of_a_server_is_killed(project: Project) -> None:
     def die(scene: Scene, step: str, delay: float) -> None:
         run = start(project, scene.mv.name, debug=True)
@@ -105,6 +113,7 @@ def test_a_client_of_a_server_is_killed(project: Project) -> None:
     survive(project, "client", die)
 
 
+@sample_on("thrift-delta")
 def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
     def die(scene: Scene, step: str, delay: float) -> None:
         run = start(project, scene.mv.name, debug=True)
