@@ -32,7 +32,7 @@
         'range_low': state.get('position'),
         'range_high': state.get('position'),
         'last_range': false,
-        'next_bounds': state.committed.next_bounds,
+        'next_bounds': dbt_backfill._bounds_ahead(state),
         'bounds_complete': state.committed.bounds_complete,
     }) -%}
     {%- if upstream.get('feed') -%}
@@ -40,6 +40,14 @@
         {%- do plan.update(dbt_backfill._feed_columns_of_plan(backfill, state, upstream.feed, pinned)) -%}
     {%- endif -%}
     {{ return(plan) }}
+{% endmacro %}
+
+
+{#- The bounds that lie ahead of the position: those of the last plan, and its own if it was abandoned. -#}
+{% macro _bounds_ahead(state) %}
+    {%- set last = state.committed -%}
+    {%- set own = [last.range_high] if state.dirty and last.get('range_high') != last.get('range_low') else [] -%}
+    {{ return(own + (last.next_bounds or [])) }}
 {% endmacro %}
 
 

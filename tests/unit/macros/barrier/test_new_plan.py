@@ -100,6 +100,26 @@ def test_bounds_that_were_found_are_kept_for_the_next_range(
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
 
 
+@pytest.mark.parametrize(
+    ("range_high", "ahead"),
+    [(["5", "6"], [["5", "6"], ["7", "8"]]), (["1", "2"], [["7", "8"]])],
+    ids=["a range", "no range"],
+)
+def test_the_bound_of_an_abandoned_range_lies_ahead_again(
+    macros: Macros,
+    backfill: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    range_high: list[str],
+    ahead: list[list[str]],
+) -> None:
+    abandoned = make_plan(kind="abandon", range_high=range_high, next_bounds=[["7", "8"]])
+    state = make_state(committed=abandoned, dirty=True, position=["1", "2"])
+    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, 18, "why")
+
+    assert plan["next_bounds"] == ahead
+
+
 # -- a change table of the user's own -----------------------------------------------------------
 
 FEED = {"id": "f1", "version": 9, "committed_at": "noon"}
