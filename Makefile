@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Random histories of each profile, 21 in all.
-HISTORIES ?= 12
-OTHER_HISTORIES ?= 3
+HISTORIES ?= 9
+OTHER_HISTORIES ?= 4
 
 # What the other profiles run: of these suites the tests marked `every_profile`. Each suite is seen on Iceberg and on a
 # Thrift server, but not always on both at once.

@@ -4,7 +4,7 @@ Up to three runs of one MV are moved statement by statement, in random order, wh
 changes; some die. After every statement the committed epoch and version, the plan of the next epoch
 and the MV must be those of the model, and whether the run goes on, too.
 
-DBT_BACKFILL_INTERLEAVINGS=50   how many histories (0)
+DBT_BACKFILL_INTERLEAVINGS=50   how many histories (1)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from exactness.protocol import Run, World
 from exactness.runners import Runner, die_before, stepping
 from support.project import Project
 
-HISTORIES = int(os.environ.get("DBT_BACKFILL_INTERLEAVINGS", "0"))
+HISTORIES = int(os.environ.get("DBT_BACKFILL_INTERLEAVINGS", "1"))
 ACTIONS = 60
 RUNS_AT_ONCE = 3
 
