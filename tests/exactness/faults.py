@@ -19,7 +19,6 @@ from exactness.runners import (
     die_after,
     die_before,
     die_inside,
-    once,
     stepping,
     twice,
     writing_statements,
@@ -227,13 +226,14 @@ def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[C
     behind, it is also the death before that one. Nor does it harm to send such a statement twice:
     one run sends all of its statements so.
     """
+    shortest_stall, *longer_stalls = STALLS
     leaving = [leaves_something(sql) for _, sql in sent]
     for number, (statement, sql) in enumerate(sent):
-        moments = ["stalled for one barrier"]
+        moments = [shortest_stall]
         if leaving[number]:
             before = [] if any(leaving[:number]) else ["before"]
             inside = [f"inside after {n + 1}" for n in range(writing_statements(sql))]
-            moments += [*before, "after", *RESENT, *inside, "stalled for two barriers"]
+            moments += [*before, "after", *RESENT, *inside, *longer_stalls]
         for moment in moments:
             yield Cell(scenario, statement, moment, any(map(writes, statements_of(sql))))
     for moment in RESENT:
@@ -314,23 +314,28 @@ class Theatre:
         self._checked = checked
 
 
+def action_of(moment: str) -> Action:
+    if moment.startswith("inside"):
+        return die_inside(int(moment.split()[-1]))
+    return ACTIONS[moment]
+
+
 def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[str]:
     """The run that the fault befalls, to its end. Returns why a stalled one did not go on."""
     with stepping():
         runner = scene.runner(*arguments)
-        if cell.statement is not None:
+        if cell.statement is None:
+            result = runner.finish(action_of(cell.moment))
+        else:
             runner.go_to(cell.statement)
-        if cell.moment in STALLS:
-            for _ in range(STALLS[cell.moment]):
-                scene.commit()
-                scene.run()
+            if cell.moment in STALLS:
+                for _ in range(STALLS[cell.moment]):
+                    scene.commit()
+                    scene.run()
+                result = runner.finish()
+                return [] if result.success else [reason_of(result)]
+            runner.advance(action_of(cell.moment))
             result = runner.finish()
-            return [] if result.success else [reason_of(result)]
-        if cell.moment.startswith("inside"):
-            runner.advance(die_inside(int(cell.moment.split()[-1])))
-        elif cell.statement is not None:
-            runner.advance(ACTIONS[cell.moment])
-        result = runner.finish(once if cell.statement is not None else ACTIONS[cell.moment])
         if not result.success and "died" not in result.error:
             raise RunFailed(result.error)
     return []

@@ -25,7 +25,7 @@ from exactness.conftest import faults
 from exactness.faults import Scene
 from support.lake import SessionLake
 from support.processes import start
-from support.profiles import SESSION_DELTA
+from support.profiles import SESSION_DELTA, THRIFT, needs_a_server
 from support.project import Project
 from support.thrift_lake import ThriftLake
 
@@ -34,18 +34,16 @@ ALL = "DBT_BACKFILL_KILLS" in os.environ
 STEPS = ("plan the barrier", "merge the changes", "merge the range", "commit the barrier")
 DELAYS = (0.0, 0.1, 0.3, 1.0, 3.0)
 
-THRIFT = ("thrift-delta", "thrift-iceberg")
+TAKES_LONG = "takes long: DBT_BACKFILL_KILLS asks for it"
 
 pytestmark = [
     pytest.mark.every_profile,
-    pytest.mark.profiles(*THRIFT, reason="a session's metastore admits one process"),
+    needs_a_server,
 ]
 
 
 def sample_on(profile: str) -> pytest.MarkDecorator:
-    return pytest.mark.profiles(
-        *(THRIFT if ALL else [profile]), reason="takes long: DBT_BACKFILL_KILLS asks for it"
-    )
+    return pytest.mark.profiles(*(THRIFT if ALL else [profile]), reason=TAKES_LONG)
 
 
 @pytest.fixture
@@ -125,7 +123,7 @@ def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
     survive(project, "server", die)
 
 
-@pytest.mark.skipif(not ALL, reason="takes long: DBT_BACKFILL_KILLS asks for it")
+@pytest.mark.skipif(not ALL, reason=TAKES_LONG)
 @pytest.mark.profiles("thrift-delta", reason="needs a lake that a session can open, too")
 def test_a_process_with_spark_in_it_is_killed(
     project: Project, thrift: ThriftLake, tmp_path: Path

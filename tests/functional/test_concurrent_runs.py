@@ -12,15 +12,14 @@ import pytest
 
 from support.checks import model, source
 from support.processes import start
+from support.profiles import needs_a_server
 from support.project import Project
 
 PAIRS = int(os.environ.get("DBT_BACKFILL_PAIRS", "2"))
 
 pytestmark = [
     pytest.mark.every_profile,
-    pytest.mark.profiles(
-        "thrift-delta", "thrift-iceberg", reason="a session's metastore admits one process"
-    ),
+    needs_a_server,
 ]
 
 

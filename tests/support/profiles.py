@@ -32,6 +32,10 @@ PROFILES = {
 }
 
 
+THRIFT = tuple(name for name, profile in PROFILES.items() if profile.method == "thrift")
+
+needs_a_server = pytest.mark.profiles(*THRIFT, reason="a session's metastore admits one process")
+
 not_on_hadoop = pytest.mark.profiles(
     "session-delta",
     "thrift-delta",
