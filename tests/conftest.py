@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -87,19 +88,28 @@ _schema_numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def make_project(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
     """A function that makes a project, with a directory and a schema of its own."""
-    from support.project import Project
+    from support.project import Project, any_profile, parse_macros
 
-    def make(name: str, adapter: str) -> Project:
-        name = re.sub(r"\W+", "_", name).strip("_").lower()[:40]
+    @functools.cache
+    def parsed(adapter: str) -> Path:
+        return parse_macros(make_unparsed("parsed", adapter))
+
+    def make_unparsed(name: str, adapter: str, parsed: Path | None = None) -> Project:
         return Project(
             root=tmp_path_factory.mktemp(name),
             lake=lake,
             schema=f"t{next(_schema_numbers)}_{name}",
             adapter=adapter,
             packages=packages if adapter == "spark" else None,
+            parsed=parsed,
         )
 
-    return make
+    def make(name: str, adapter: str) -> Project:
+        name = re.sub(r"\W+", "_", name).strip("_").lower()[:40]
+        return make_unparsed(name, adapter, parsed(adapter))
+
+    with any_profile():
+        yield make
 
 
 @pytest.fixture

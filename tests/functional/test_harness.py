@@ -28,6 +28,7 @@ def test_a_model_runs_in_the_shared_session(numbers: Project) -> None:
     assert numbers.rows("select * from {schema}.doubled") == [(2,), (4,)]
     assert any("create or replace table" in statement for statement in result.statements)
     assert "OK created sql table model" in result.output
+    assert "partial parsing" not in result.output  # the macros were parsed for all projects
 
 
 def test_a_changed_model_is_parsed_again(numbers: Project) -> None:
