@@ -14,14 +14,19 @@
             {{ dbt_backfill.get_commit_sql(backfill, plan) }};
             merge into {{ backfill.barriers.render() }} as barriers
             using (
-                select {{ plan.epoch }} as epoch, {{ counts.get('changed', 0) }} as changed, {{ counts.get('deleted', 0) }} as deleted
+                select
+                    {{ plan.epoch }} as epoch,
+                    {{ counts.get('changed', 0) }} as changed,
+                    {{ counts.get('deleted', 0) }} as deleted,
+                    {{ dbt_backfill._current_snapshot_of_mv(backfill.mv) }} as mv_snapshot_id
             ) as committed
             on barriers.epoch = committed.epoch and barriers.epoch = {{ plan.epoch }}
                 and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
             when matched and barriers.committed_at is null then update set
                 committed_at = current_timestamp(),
                 changed_row_count = committed.changed,
-                deleted_row_count = committed.deleted;
+                deleted_row_count = committed.deleted,
+                mv_snapshot_id = committed.mv_snapshot_id;
             {%- if dbt_backfill.get_file_format() == 'delta' and plan.epoch % 50 == 0 %}
             execute immediate {{ dbt_backfill.string_literal('optimize ' ~ backfill.barriers.render()) }};
             {%- endif %}
@@ -41,6 +46,16 @@
     {%- endif -%}
     {{ return(state) }}
 {% endmacro %}
+
+
+{#- A SQL expression; null for a Delta MV, and for an Iceberg one to which nothing was ever written. -#}
+{% macro _current_snapshot_of_mv(mv) -%}
+    {%- if dbt_backfill.get_file_format() == 'delta' -%}
+        cast(null as string)
+    {%- else -%}
+        (select max(cast(snapshot_id as string)) from {{ mv.render() }}.refs where name = 'main')
+    {%- endif -%}
+{%- endmacro %}
 
 
 {% macro get_commit_sql(backfill, plan) -%}

@@ -28,6 +28,7 @@
     {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
+    {%- do dbt_backfill._check_mv_was_not_replaced(backfill, state) -%}
     {{ return(state) }}
 {% endmacro %}
 
@@ -135,7 +136,37 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-    {%- do backfill.update({'mv_id': properties['dbt_backfill.id'], 'docs': properties.get('dbt_backfill.docs')}) -%}
+    {%- do backfill.update({
+        'mv_id': properties['dbt_backfill.id'],
+        'mv_snapshot_id': properties.get('current-snapshot-id'),
+        'docs': properties.get('dbt_backfill.docs'),
+    }) -%}
+{% endmacro %}
+
+
+{#-
+    Refuse an Iceberg MV that has left the snapshot of the last barrier: CREATE OR REPLACE, dbt's `table`
+    materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
+    committed, and a snapshot that has expired tells nothing.
+-#}
+{% macro _check_mv_was_not_replaced(backfill, state) %}
+    {%- set known = state.committed.get('mv_snapshot_id') -%}
+    {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') == 'reset' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set history = dbt_backfill.run_json(
+        'read the history of ' ~ backfill.mv.identifier,
+        "select to_json(named_struct('entries', count(*), 'ancestors', count_if(is_current_ancestor))) "
+            ~ 'from ' ~ backfill.mv.render() ~ '.history where snapshot_id = ' ~ known
+    )[0] -%}
+    {%- if history.entries and not history.ancestors -%}
+        {%- do dbt_backfill.refuse(
+            backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
+                ~ ', which left it at the snapshot ' ~ known,
+            'Undo that, or drop it and its two state tables to build it anew',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -59,6 +59,7 @@
         'committed_at': ['timestamp', 'null'],
         'changed_row_count': ['bigint', 'null'],
         'deleted_row_count': ['bigint', 'null'],
+        'mv_snapshot_id': ['string', 'null'],
     }) }}
 {% endmacro %}
 

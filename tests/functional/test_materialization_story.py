@@ -292,6 +292,7 @@ def test_the_barriers_table_has_the_columns_that_are_promised(project: Project, 
         "committed_at": "timestamp",
         "changed_row_count": "bigint",
         "deleted_row_count": "bigint",
+        "mv_snapshot_id": "string",
     }
     assert {name: columns.get(name) for name in promised} == promised
 

@@ -274,16 +274,33 @@ def column_types(project: Project, table: str) -> dict[str, str]:
 
 
 @pytest.mark.every_profile
-def test_a_foreign_table_in_the_place_of_the_mv_is_refused(
-    project: Project, request: pytest.FixtureRequest
-) -> None:
-    if project.file_format == "iceberg":
-        reason = "Iceberg's CREATE OR REPLACE keeps the properties, dbt_backfill.id among them"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-    kind = project.file_format
-    project.sql(f"create or replace table {{schema}}.retyped using {kind} as select 1 as id")
+@pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="of Delta nothing is noted")
+def test_an_mv_that_was_rolled_back_is_refused_until_that_is_undone(project: Project) -> None:
+    mv = f"{project.schema}.retyped"
+    now = project.current_version("retyped")
+    project.restore(
+        "retyped", project.value(f"select min_by(snapshot_id, committed_at) from {mv}.snapshots")
+    )
 
-    assert_refused(refuse(project, "retyped"), "retyped", "not made by this materialization")
+    assert_refused(refuse(project, "retyped"), "retyped", "was replaced or rolled back by", "Undo")
+
+    project.restore("retyped", now)
+    assert project.run("--select", "retyped").message("retyped") == "CAUGHT UP"
+
+
+@pytest.mark.every_profile
+def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
+    """As by a model that is a `table` for a while."""
+    backfilled = (project.models / "retyped.sql").read_text()
+    project.write({"retyped": "{{ config(materialized='table') }} select 1 as id"})
+    project.run("--select", "retyped")
+    project.write({"retyped": backfilled})
+
+    told = {
+        "delta": ("not made by this materialization", "Drop or rename it"),
+        "iceberg": ("was replaced or rolled back by something else", "drop it and its two state"),
+    }
+    assert_refused(refuse(project, "retyped"), "retyped", *told[project.file_format])
 
 
 def test_a_changed_query_is_rebuilt_where_the_model_says_so(project: Project) -> None:

@@ -254,27 +254,39 @@ def test_what_is_known_by_then_is_noted_once_in_this_very_plan(
     sql = " ".join(macros.statements[0].sql.split())
 
     assert (
-        "using ( select 3 as epoch, 5 as changed, 2 as deleted ) as committed "
+        "using ( select 3 as epoch, 5 as changed, 2 as deleted, "
+        "cast(null as string) as mv_snapshot_id ) as committed "
         "on barriers.epoch = committed.epoch and barriers.epoch = 3 and barriers.plan_id = 'p3' "
     ) in sql
     assert (
         "when matched and barriers.committed_at is null then update set "
         "committed_at = current_timestamp(), changed_row_count = committed.changed, "
-        "deleted_row_count = committed.deleted;"
+        "deleted_row_count = committed.deleted, mv_snapshot_id = committed.mv_snapshot_id;"
     ) in sql
+
+
+def test_the_snapshot_of_an_iceberg_mv_is_noted(macros: Macros, commit_barrier: Any) -> None:
+    macros.config["file_format"] = "iceberg"
+    commit_barrier(3, "p3")
+
+    assert (
+        "(select max(cast(snapshot_id as string)) from lake.mv.refs where name = 'main') "
+        "as mv_snapshot_id"
+    ) in " ".join(macros.statements[0].sql.split())
 
 
 def test_counts_may_be_asked_of_spark(macros: Macros, commit_barrier: Any) -> None:
     """Of the snapshot that an Iceberg MERGE made."""
     commit_barrier(3, "p3", counts={"changed": "(select 1)", "deleted": "(select 2)"})
 
-    assert "(select 1) as changed, (select 2) as deleted" in macros.statements[0].sql
+    sql = " ".join(macros.statements[0].sql.split())
+    assert "(select 1) as changed, (select 2) as deleted" in sql
 
 
 def test_counts_are_zero_where_nothing_was_merged(macros: Macros, commit_barrier: Any) -> None:
     commit_barrier(3, "p3")
 
-    sql = macros.statements[0].sql
+    sql = " ".join(macros.statements[0].sql.split())
     assert "0 as changed, 0 as deleted" in sql
 
 
@@ -287,7 +299,7 @@ def test_every_stage_of_the_barrier_is_uncached_with_the_commit(
     sql = " ".join(macros.statements[0].sql.split())
 
     assert (
-        "deleted_row_count = committed.deleted; "
+        "mv_snapshot_id = committed.mv_snapshot_id; "
         "uncache table if exists `first`; uncache table if exists `second`; "
     ) in sql
 

@@ -24,6 +24,7 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         exist: str = "mpb",
         properties: Any = None,
         type: str = "table",
+        history: Any = None,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
@@ -39,6 +40,8 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         ours = {"dbt_backfill.id": "b1"} if properties is None else properties
         macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[json.dumps(make_state(**state))]]] * (2 if exist == "pb" else 1)
+        if history is not None:
+            macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
 
     return observe
@@ -165,6 +168,64 @@ def test_an_mv_in_iceberg_is_read(macros: Macros, observe: Observe, options: Any
     properties = {"dbt_backfill.id": "b1", "format": "iceberg/parquet"}
 
     assert observe(properties=properties)["epoch"] == 2
+
+
+@pytest.fixture
+def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: Any) -> Observe:
+    """Observes an Iceberg MV whose last barrier left it at the snapshot 11."""
+    options["file_format"] = "iceberg"
+    macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
+    committed = make_plan(epoch=2, mv_snapshot_id="11")
+
+    def observe_iceberg(snapshot: str, history: Any = None, **state: Any) -> Any:
+        properties = {
+            "dbt_backfill.id": "b1", "format": "iceberg/parquet", "current-snapshot-id": snapshot
+        }  # fmt: skip
+        return observe(properties=properties, history=history, **{"committed": committed, **state})
+
+    return observe_iceberg
+
+
+def test_an_iceberg_mv_at_the_snapshot_of_its_last_barrier_is_asked_nothing_more(
+    macros: Macros, observe_iceberg: Observe
+) -> None:
+    assert observe_iceberg("11")["epoch"] == 2
+    assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"entries": 1, "ancestors": 1}, {"entries": 2, "ancestors": 1}, {"entries": 0}],
+    ids=["written on", "gone back to", "expired"],
+)
+def test_an_iceberg_mv_that_goes_back_to_its_last_barrier_is_read(
+    observe_iceberg: Observe, history: Any
+) -> None:
+    """A run that was broken off has written to it, or it was compacted."""
+    assert observe_iceberg("12", history)["epoch"] == 2
+
+
+def test_an_iceberg_mv_that_was_replaced_is_refused(
+    macros: Macros, observe_iceberg: Observe, refused: Any
+) -> None:
+    with refused(
+        "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
+        "at the snapshot 11. Undo that, or drop it and its two state tables to build it anew."
+    ):
+        observe_iceberg("12", {"entries": 1, "ancestors": 0})
+    assert macros.statements[-1].sql.endswith("from lake.mv.history where snapshot_id = 11")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{"planned": {"kind": "reset"}}, {"committed": {"backfill_id": "b1", "vnode_count": 4}}],
+    ids=["by a reset", "nothing was written before"],
+)
+def test_an_iceberg_mv_may_have_been_replaced_by_us(
+    macros: Macros, observe_iceberg: Observe, state: Any
+) -> None:
+    assert observe_iceberg("12", **state)["epoch"] == 2
+    assert len(macros.statements) == 1
 
 
 @pytest.mark.parametrize("exist", ["", "mpb"])

@@ -48,6 +48,7 @@ TYPES = {
     "committed_at": "timestamp",
     "changed_row_count": "bigint",
     "deleted_row_count": "bigint",
+    "mv_snapshot_id": "string",
 }
 
 
@@ -111,6 +112,7 @@ def test_everything_that_executing_a_plan_needs_is_in_its_row(
         "committed_at": "null",
         "changed_row_count": "null",
         "deleted_row_count": "null",
+        "mv_snapshot_id": "null",
     }
 
 
@@ -134,6 +136,7 @@ def test_what_a_plan_does_not_have_is_null(render: Callable[..., str], make_plan
         "feed", "feed_kind", "feed_id", "feed_version", "feed_committed_at", "upstream_row_count",
         "range_low", "range_high", "vnodes", "range_row_count", "time_zone", "backfill_mode",
         "backfill_rate_limit", "committed_at", "changed_row_count", "deleted_row_count",
+        "mv_snapshot_id",
     }  # fmt: skip
     assert values["vnode_row_counts"] == "map()"
     assert values["next_bounds"] == "array()"
