@@ -5,7 +5,7 @@
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
-      'key', 'query_columns', 'uses_time_zone': of the query, known once it was explained or read from the last plan,
+      'key', 'query_columns', 'uses_time_zone', 'uses_ansi_mode': of the query, known once it was explained or read from the last plan,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
       'stages': the temporary views of staged changes that the barrier has cached, until its commit
@@ -28,6 +28,7 @@
         'key': none,
         'query_columns': none,
         'uses_time_zone': false,
+        'uses_ansi_mode': false,
         'explained': false,
         'committed': none,
         'stages': [],
@@ -44,11 +45,13 @@
     {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, backfill.upstream.relation) -%}
+    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if backfill.upstream.kind == 'delta' else none -%}
     {%- do backfill.update({
         'explained': true,
         'key': dbt_backfill.key_lineage(explained, backfill.options.unique_key, backfill.options.upstream_key),
-        'query_columns': explained.columns,
+        'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
         'uses_time_zone': dbt_backfill.uses_time_zone(explained),
+        'uses_ansi_mode': dbt_backfill.uses_ansi_mode(explained),
     }) -%}
     {%- if backfill.feed -%} {%- do dbt_backfill.get_feed_columns(backfill.feed) -%} {%- endif -%}
     {%- if config.get('contract').enforced -%}

@@ -76,9 +76,12 @@
 {% endmacro %}
 
 
-{#- The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied. -#}
+{#-
+    The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied, and so is
+    one whose reset was given up (its plan has no version): its table may be an empty one already.
+-#}
 {% macro choose_reanchor(backfill, state, observed, reason, started) %}
-    {%- if not started -%}
+    {%- if not started or state.committed.get('upstream_version') is none -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
     {%- endif -%}
     {{ return(dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason)) }}

@@ -12,6 +12,7 @@
         'query_hash': backfill.query_hash,
         'query_columns': backfill.query_columns,
         'uses_time_zone': backfill.uses_time_zone,
+        'uses_ansi_mode': backfill.uses_ansi_mode,
         'key': backfill.key,
         'vnode_count': backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
@@ -47,7 +48,7 @@
 {% macro _bounds_ahead(state) %}
     {%- set last = state.committed -%}
     {%- set own = [last.range_high] if state.dirty and last.get('range_high') != last.get('range_low') else [] -%}
-    {{ return(own + (last.next_bounds or [])) }}
+    {{ return(own + last.next_bounds) }}
 {% endmacro %}
 
 

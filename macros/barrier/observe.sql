@@ -7,7 +7,10 @@
     {%- set existing = dbt_backfill.get_existing_relations({
         'mv': backfill.mv, 'progress': backfill.progress, 'barriers': backfill.barriers,
     }) -%}
-    {%- if existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
+    {%- if existing.mv is none and existing.progress is none and existing.barriers is not none
+            and dbt_backfill._has_barriers(backfill) -%}
+        {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
+    {%- elif existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
         {%- if existing.progress is not none and dbt_backfill.read_state(backfill).epoch > 0 -%}
             {%- do dbt_backfill._refuse_missing_mv(backfill) -%}
         {%- endif -%}
@@ -19,6 +22,16 @@
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- endif -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing.mv)) }}
+{% endmacro %}
+
+
+{#- Whether more stands in the table of barriers than what a first run that died leaves there: its plan. -#}
+{% macro _has_barriers(backfill) %}
+    {{ return(dbt_backfill.run_json(
+        'observe the state',
+        "select to_json(named_struct('had', coalesce(max(epoch) > 1 or count(committed_at) > 0, false))) from "
+            ~ backfill.barriers.render()
+    )[0].had) }}
 {% endmacro %}
 
 
@@ -36,6 +49,7 @@
 {#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
 {% macro get_missing_state(backfill) %}
     {%- do dbt_backfill.check_catalog_cache(backfill) -%}
+    {%- do dbt_backfill.check_schema_evolution(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
@@ -77,7 +91,23 @@
             'Give the column another name'
         ) -%}
     {%- endfor -%}
+    {%- do dbt_backfill._check_columns_of_clauses(names) -%}
     {%- do backfill.update({'columns': columns}) -%}
+{% endmacro %}
+
+
+{#- Refuse a column to partition or cluster by that the query does not return; Iceberg's transforms are left to Spark. -#}
+{% macro _check_columns_of_clauses(names) %}
+    {%- for option in ['partition_by', 'clustered_by'] -%}
+        {%- set columns = config.get(option) or [] -%}
+        {%- for column in ([columns] if columns is string else columns)
+                if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
+            {%- do dbt_backfill.refuse(
+                option ~ " names the column '" ~ column ~ "', which its query does not return",
+                'Select that column, or name another one'
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -32,11 +32,15 @@
     {%- elif last.get('time_zone') and last.time_zone != state.time_zone -%}
         {{ return("the session's time zone, on which its query depends, changed from " ~ last.time_zone
             ~ ' to ' ~ state.time_zone) }}
+    {%- elif last.get('ansi_mode') is not none and last.ansi_mode != state.ansi_mode -%}
+        {{ return('spark.sql.ansi.enabled, on which its query depends, changed from ' ~ last.ansi_mode | lower
+            ~ ' to ' ~ state.ansi_mode | lower) }}
     {%- elif not backfill.explained -%}
         {%- do backfill.update({
             'key': dbt_backfill.get_plan_keys(last),
             'query_columns': last.query_columns,
             'uses_time_zone': last.get('time_zone') is not none,
+            'uses_ansi_mode': last.get('ansi_mode') is not none,
         }) -%}
         {{ return(none) }}
     {%- endif -%}

@@ -7,7 +7,7 @@
 {% macro run_barriers(backfill, rebuild) %}
     {%- set run = namespace(
         state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
-        barriers=0, done=false, plan=none, rows=0, changed=0, deleted=0
+        barriers=0, followed=0, done=false, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
@@ -44,13 +44,17 @@
     {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
     {%- if run.plan.kind == 'advance' -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
     {%- if run.plan.kind not in ['reset', 'abandon'] -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
-    {%- set run.done = run.barriers == backfill.options.barriers_per_run -%}
+    {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
+    {%- set reads = run.plan.kind != 'advance' or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
+    {%- set run.followed = 0 if reads else run.followed + 1 -%}
+    {%- set run.done = run.barriers == backfill.options.barriers_per_run
+        or backfill.options.barriers_per_run is none and run.followed == 2 -%}
 {% endmacro %}
 
 
 {#- One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do. -#}
 {% macro run_barrier(backfill, state, rebuild) %}
-    {%- do backfill.update({'staged': none, 'stages': [], 'committed': state.committed}) -%}
+    {%- do backfill.update({'staged': none, 'stages': [], 'committed': state.committed, 'columns': none}) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, since) -%}
@@ -60,7 +64,7 @@
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
         {%- if mine is none -%} {{ return(none) }} {%- endif -%}
-        {%- if state.get('missing') -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
+        {%- if state.get('missing') or mine.kind == 'reset' -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
@@ -94,10 +98,21 @@
     {%- if readable and plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, state.committed) -%}
     {%- endif -%}
-    {%- if plan.kind == 'abandon' or (not lost and (not rebuild or plan.kind == 'reset')) -%}
+    {%- if state.dirty and plan.kind == 'advance' -%}
+        {%- set lost = 'the plan before it was abandoned' -%}
+    {%- endif -%}
+    {%- set wanted = not rebuild or plan.kind == 'reset' and dbt_backfill._is_reset_for(backfill, plan) -%}
+    {%- if plan.kind == 'abandon' or (not lost and wanted) -%}
         {{ return(plan) }}
     {%- endif -%}
     {{ return(dbt_backfill.abandon_plan(backfill, plan, lost or rebuild)) }}
+{% endmacro %}
+
+
+{#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
+{% macro _is_reset_for(backfill, plan) %}
+    {{ return(plan.query_hash == backfill.query_hash and plan.unique_key == backfill.options.unique_key
+        and plan.vnode_count == backfill.options.vnode_count) }}
 {% endmacro %}
 
 

@@ -77,6 +77,14 @@
             mv=verified.name
         ) -%}
     {%- endif -%}
+    {%- if plan.get('ansi_mode') is not none and plan.ansi_mode != state.ansi_mode -%}
+        {%- do dbt_backfill.refuse(
+            'spark.sql.ansi.enabled, on which its query depends, is ' ~ state.ansi_mode | lower ~ ', and was '
+                ~ plan.ansi_mode | lower ~ ' at its last barrier',
+            'Set spark.sql.ansi.enabled to ' ~ plan.ansi_mode | lower,
+            mv=verified.name
+        ) -%}
+    {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}

@@ -26,9 +26,9 @@
     ranked as (
         select
             {{ columns }},
-            row_number() over (order by {{ columns }}) as rank,
-            count(*) over () as size,
-            (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as step
+            row_number() over (order by {{ columns }}) as __bf_rank,
+            count(*) over () as __bf_size,
+            (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as __bf_step
         from sample
     )
     select to_json(named_struct(
@@ -36,8 +36,8 @@
         'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true)
     ))
     from (
-        select rank, size, step, {{ dbt_backfill.literals_expression(keys) }} as bound
+        select __bf_rank as rank, __bf_size as size, __bf_step as step, {{ dbt_backfill.literals_expression(keys) }} as bound
         from ranked
-        where rank % step = 0 and rank < size and rank <= step * {{ most }}
+        where __bf_rank % __bf_step = 0 and __bf_rank < __bf_size and __bf_rank <= __bf_step * {{ most }}
     )
 {%- endmacro %}

@@ -94,10 +94,34 @@
 
 {#-
     Whether a query's values may depend on the session's time zone: Spark prints the zone of most expressions that
-    use it as `Some(UTC)`, and none for casts between times and text, so any such cast counts.
+    use it as `Some(UTC)`, and none for casts between times and text or for arithmetic with intervals, so any such counts.
 -#}
 {% macro uses_time_zone(explained) %}
+    {%- set uses = 'Some\\(|\\bas [^()]*\\b(string|date|timestamp|timestamp_ntz)\\b[^()]*\\)|\\bINTERVAL\\b|\\binterval \\w' -%}
+    {{ return(modules.re.search(uses, explained.columns ~ '\n' ~ explained.analyzed | join('\n')) is not none) }}
+{% endmacro %}
+
+
+{#-
+    Whether a query's values may depend on spark.sql.ansi.enabled: on casts, arithmetic, elements, and the functions that
+    then fail or return another value. dbt-spark turns it off in a session, and cannot on a Thrift server.
+-#}
+{% macro uses_ansi_mode(explained) %}
+    {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|pmod|mod|div|round|bround|ceil|floor|next_day|parse_url'
+        ~ '|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {{ return(modules.re.search(
-        'Some\\(|\\bas (string|date|timestamp|timestamp_ntz)\\)', explained.analyzed | join('\n')
+        '\\b(' ~ functions ~ ')\\(| [-+*/%] |\\w\\[[^#]', explained.analyzed | join('\n')
     ) is not none) }}
+{% endmacro %}
+
+
+{#-
+    The names of the upstream's columns, as Spark prints them, where the query has a star inside of an expression, such
+    as `md5(to_json(struct(*)))`: then another column upstream makes other values of the same type. None elsewhere.
+-#}
+{% macro columns_of_inner_star(explained, query) %}
+    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
+    {%- set relation = modules.re.search('\\+- Relation [^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
+    {%- if not relation or not modules.re.search('[(,]\\s*(?:[\\w`]+\\s*\\.\\s*)*[*]', code) -%} {{ return(none) }} {%- endif -%}
+    {{ return(modules.re.sub('#\\d+L?', '', relation.group(1))) }}
 {% endmacro %}

@@ -1,18 +1,21 @@
 {#-
-    Columns as they can be compared: {name: expression over `prefix`}. Spark does not compare maps, but it does compare
-    their sorted entries, and the JSON of what holds a map.
+    Columns as they can be compared: {name: expression over `prefix`}. Spark compares neither maps nor variants, but it
+    does compare the sorted entries of a map of comparable values, and the JSON of what holds one of these.
 
     Arguments:
       columns (list of {'name', 'type'}): as get_query_columns returned them.
 -#}
 {% macro comparable_columns(columns, prefix='') %}
+    {%- set to_the_microsecond = "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+        ~ "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')" -%}
     {%- set comparable = {} -%}
     {%- for column in columns -%}
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
-        {%- if column.type.startswith('map<') -%}
+        {%- set is_map = column.type.startswith('map<') -%}
+        {%- if modules.re.search('map<|variant', column.type[4 if is_map else 0:]) -%}
+            {%- set name = 'to_json(struct(' ~ name ~ '), ' ~ to_the_microsecond ~ ')' -%}
+        {%- elif is_map -%}
             {%- set name = 'array_sort(map_entries(' ~ name ~ '))' -%}
-        {%- elif 'map<' in column.type or column.type == 'variant' -%}
-            {%- set name = 'to_json(struct(' ~ name ~ '))' -%}
         {%- endif -%}
         {%- do comparable.update({column.name: name}) -%}
     {%- endfor -%}

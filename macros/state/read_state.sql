@@ -7,7 +7,7 @@
       'planned': the plan of the next epoch, absent if there is none,
       'position': the literals of the one position, absent if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
-      'time_zone': the session's,
+      'time_zone', 'ansi_mode': the session's,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked
     }
@@ -36,7 +36,8 @@
             when progress.dirty then committed.range_low
             else committed.range_high
         end as position,
-        current_timezone() as time_zone
+        current_timezone() as time_zone,
+        {{ dbt_backfill.ansi_mode_expression() }} as ansi_mode
         {%- if log %},
         {{ log }} as log
         {%- endif %}
@@ -60,10 +61,10 @@
                 bool_and(backfill_finished) as finished,
                 bool_or(backfill_finished) as any_finished,
                 count(*) as rows,
-                min(position) <=> max(position) as uniform
+                min(__bf_position) <=> max(__bf_position) as uniform
             ) as progress
             from (
-                select *, struct(* except (vnode, row_count)) as position
+                select *, struct(* except (vnode, row_count)) as __bf_position
                 from {{ relations.progress.render() }}
             )
         )

@@ -181,3 +181,31 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, writte
     assert project.value("select max(epoch) from {schema}.mv__progress") == 1
     assert project.value("select count(*) from {schema}.mv") == 20
     assert_exact(project)
+
+
+@pytest.mark.every_profile
+def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> None:
+    """The planned one may be one that cannot be executed: it must be possible to leave it."""
+    make_people(project, 50)
+    project.run()
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if is_ours(sql) and step_of(sql).startswith("empty the MV"):
+            raise Crash("before the MV is emptied")
+        proceed()
+
+    project.write({"mv": MV.replace("hidden", "nobody")})
+    project.fail("--full-refresh", intercept=crash)
+    change_people(project, 1)
+    project.write({"mv": MV.replace("select id,", "select id, name as original,")})
+    refused = project.fail()
+    assert "its query changed since its last barrier" in refused.error
+
+    result = project.run("--full-refresh")
+    assert "abandoned: full refresh" in result.output
+    assert "emptied: full refresh" in result.output
+    project.write({"mv": MV.replace("select id,", "select id, name as original,") + "-- go on"})
+    while project.run().message("mv") != "CAUGHT UP":
+        pass
+    fresh = "select id, name, upper(name) from {schema}.people where name <> 'hidden'"
+    assert project.rows("select * from {schema}.mv") == project.rows(fresh)

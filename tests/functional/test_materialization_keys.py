@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,26 @@ def test_positions_are_kept_in_the_keys_own_types(project: Project, order: str) 
 
 def column_types(project: Project, table: str) -> dict[str, str]:
     return {row[0]: row[1] for row in project.sql(f"describe {{schema}}.{table}")}
+
+
+@pytest.mark.every_profile
+def test_key_columns_may_have_the_names_that_our_statements_use(
+    new_project: Callable[[], Project],
+) -> None:
+    project = new_project()
+    key = "position rank size step low high count hash vnode epoch last sampled bound".split()
+    project.create_table("items", ", ".join(f"`{name}` int" for name in key) + ", payload int")
+    values = ", ".join(f"id % {number + 2}" for number in range(len(key) - 1))
+    project.sql(f"insert into {{schema}}.items select {values}, id, 0 from range(20)")
+    query = f"select * from {source('items')}"
+    settings = {"unique_key": key, "backfill_rate_limit": 6}
+    project.write({"mv": model(query, **settings)}, sources=["items"])
+    project.run()
+    project.sql("update {schema}.items set payload = 1, `rank` = `rank` + 1 where bound % 2 = 0")
+    project.sql("delete from {schema}.items where `position` = 1 and bound > 9")
+    project.run()
+    project.write({"mv": model(query, **settings, barriers_per_run="all")})
+
+    assert project.run().message("mv") == "CAUGHT UP"
+    assert project.rows("select * from {schema}.mv") == project.rows("select * from {schema}.items")
+    assert "all equal" in project.operation("verify_backfill", model="mv").output

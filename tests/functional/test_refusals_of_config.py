@@ -82,3 +82,17 @@ def test_an_option_that_cannot_be_meant_is_refused(
 
     assert_refused(run, name, *facts)
     assert_made_nothing(project, name)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="it is a setting of Delta")
+def test_a_session_whose_merges_add_columns_is_refused(project: Project) -> None:
+    setting = "spark.databricks.delta.schema.autoMerge.enabled"
+    project.write({"evolving": model(f"select id, name from {source('people')}")})
+    project.configure({setting: "true"})
+    try:
+        refused = project.fail("--select", "evolving")
+    finally:
+        project.configure({setting: "false"})
+
+    assert_refused(refused, "evolving", f"the session has {setting} on", "Set it to false")
+    assert_made_nothing(project, "evolving")

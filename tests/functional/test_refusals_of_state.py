@@ -52,12 +52,12 @@ def project(
     return project
 
 
-def refuse(project: Project, name: str = "mv") -> RunResult:
+def refuse(project: Project, name: str = "mv", *arguments: str) -> RunResult:
     """Run the model, which must fail without a commit to any of its tables that exist."""
     tables = [table for table in tables_of(name) if project.exists(table)]
     versioned = [table for table in tables if has_versions(project, table)]
     before = versions(project, *versioned)
-    result = project.fail("--select", name)
+    result = project.fail("--select", name, *arguments)
     assert [table for table in tables_of(name) if project.exists(table)] == tables
     assert versions(project, *versioned) == before
     return result
@@ -142,6 +142,48 @@ def test_state_without_its_mv_is_refused(project: Project) -> None:
         refused = refuse(project)
 
     assert_refused(refused, "mv", "refused_state.mv does not exist, but its state does", "Restore")
+
+
+@not_on_hadoop
+def test_barriers_of_an_mv_that_was_dropped_are_not_replayed(project: Project) -> None:
+    with put_aside(project, "mv", "mv__progress"):
+        refused = refuse(project)
+
+    assert_refused(refused, "mv", "its state is missing", "mv__progress does not exist", "drop")
+
+
+def test_a_rebuild_that_cannot_be_executed_is_refused(project: Project) -> None:
+    """A reset that is planned would be tried again by every run."""
+    for changed, fact in (
+        (model(QUERY, partition_by="day"), "partition_by names the column 'day'"),
+        (model(QUERY.replace("name from", "name, 1 as Name from")), "the column 'name' twice"),
+    ):
+        project.write({"mv": changed})
+        try:
+            refused = refuse(project, "mv", "--full-refresh")
+        finally:
+            project.write({"mv": MODELS["mv"]})
+        assert_refused(refused, "mv", fact)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="an Iceberg upstream is re-anchored")
+def test_a_column_that_a_star_inside_of_an_expression_would_take_in_is_refused(
+    project: Project,
+) -> None:
+    project.create_table("wide", "id int, name string")
+    project.sql("insert into {schema}.wide values (1, 'a'), (2, 'b')")
+    hashed = f"select id, md5(to_json(struct(*))) as hash from {source('wide')}"
+    project.write({"hashed": model(hashed)}, sources=["wide"])
+    project.run("--select", "hashed")
+    project.sql("alter table {schema}.wide add columns (extra int)")
+    project.sql("insert into {schema}.wide values (3, 'c', 7)")
+
+    told = ("the columns of its query changed from", "of id,name)", "of id,name,extra)")
+    assert_refused(refuse(project, "hashed"), "hashed", *told)
+
+    project.run("--select", "hashed", "--full-refresh")
+    fresh = "select id, md5(to_json(struct(*))) from {schema}.wide"
+    assert project.rows("select * from {schema}.hashed") == project.rows(fresh)
 
 
 @pytest.mark.parametrize("tables", [["progress"], ["barriers"], ["progress", "barriers"]])

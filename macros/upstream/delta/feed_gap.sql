@@ -62,10 +62,16 @@
 {% endmacro %}
 
 
-{#- The log's entry after `since` that changed, renamed or dropped columns; none if there is none. -#}
+{#-
+    The log's entry after `since` that changed, renamed or dropped columns, or added a field to one; none if there is
+    none. An added column is none of the query's.
+-#}
 {% macro _find_changed_columns(upstream, since) %}
     {%- for entry in upstream.log
-            if entry.version > since and modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation) -%}
+            if entry.version > since and (
+                modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation)
+                or entry.operation == 'ADD COLUMNS'
+                    and modules.re.search('name\\W+[^"\\\\]*[.]', entry.parameters | string)) -%}
         {{ return(entry) }}
     {%- endfor -%}
     {{ return(none) }}
@@ -99,11 +105,18 @@
     (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
 -#}
 {% macro _is_past_retention(upstream, committed_at) %}
-    {%- set age = modules.datetime.datetime.now() - modules.datetime.datetime.fromisoformat(committed_at) -%}
-    {%- if age < modules.datetime.timedelta(days=1) -%} {{ return(false) }} {%- endif -%}
+    {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
+    {#- The log's times may be of another zone than this client's: they differ by 14 hours at most. -#}
+    {%- set doubt = 14 * hours -%}
+    {%- set age = time.now() - time.fromisoformat(committed_at) -%}
+    {%- if age < 24 * hours - doubt -%} {{ return(false) }} {%- endif -%}
     {%- if not upstream.get('properties') -%}
         {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
     {%- endif -%}
+    {%- set left = dbt_backfill.get_retention(upstream.properties) - age -%}
+    {%- if left > doubt or left < -doubt -%} {{ return(left < 0 * hours) }} {%- endif -%}
+    {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
+    {%- set age = time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at) -%}
     {{ return(age > dbt_backfill.get_retention(upstream.properties)) }}
 {% endmacro %}
 

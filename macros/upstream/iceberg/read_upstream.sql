@@ -6,7 +6,8 @@
       'altered': whether more than the snapshot was committed since, so that the table's schema may be a newer one,
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
-      'snapshots': the ids of all snapshots that have not expired
+      'snapshots': the ids of all snapshots that have not expired,
+      'is_new': whether nothing was read of it yet
     }
 
     Snapshot ids are random: another table of the same name does not have them, so the id need not tell tables
@@ -43,6 +44,7 @@
         'altered': current.altered if current else false,
         'log': ancestors,
         'snapshots': snapshots.keys() | list,
+        'is_new': read is none,
     } -%}
     {%- if not (format is not none and read == version or format == '3' and read in snapshots) -%}
         {%- do upstream.update({'properties': dbt_backfill.read_table_properties(relation)}) -%}
@@ -130,6 +132,14 @@
             dbt_backfill._iceberg_upgrade(relation) ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
         ) -%}
     {%- endif -%}
+    {#- "Identifier field is required as table contains unorderable columns"; with one it sorts by all columns all the same. -#}
+    {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
+        {%- do dbt_backfill.refuse(
+            relation.render() ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
+                ~ ', and its changes cannot be read, because maps have no order',
+            dbt_backfill._iceberg_upgrade(relation)
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

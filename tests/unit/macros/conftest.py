@@ -137,6 +137,7 @@ def make_state(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
             "position": ["1", "2"],
             "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
             "time_zone": "UTC",
+            "ansi_mode": False,
         }
         return {name: value for name, value in {**state, **changes}.items() if value is not None}
 
@@ -180,6 +181,7 @@ def backfill(
         "key": keys,
         "query_columns": "k: bigint, shard: int",
         "uses_time_zone": False,
+        "uses_ansi_mode": False,
         "explained": True,
         "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
         "staged": None,

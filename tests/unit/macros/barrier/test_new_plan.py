@@ -39,6 +39,7 @@ def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
         "query_hash": "h1",
         "query_columns": "k: bigint, shard: int",
         "uses_time_zone": False,
+        "uses_ansi_mode": False,
         "key": backfill["key"],
         "vnode_count": 4,
         "backfill_mode": "arrangement",

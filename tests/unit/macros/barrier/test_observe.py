@@ -19,12 +19,14 @@ Observe = Callable[..., Any]
 def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.stub("check_schema_evolution", lambda backfill: None)
 
     def observe(
         exist: str = "mpb",
         properties: Any = None,
         type: str = "table",
         history: Any = None,
+        had: bool = False,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
@@ -40,6 +42,8 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         ours = {"dbt_backfill.id": "b1"} if properties is None else properties
         macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[json.dumps(make_state(**state))]]] * (2 if exist == "pb" else 1)
+        if exist == "b":
+            macros.results.insert(0, [[json.dumps({"had": had})]])
         if history is not None:
             macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
@@ -88,6 +92,17 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
+
+
+def test_an_old_table_of_barriers_is_not_that_of_a_first_run(
+    observe: Observe, refused: Any
+) -> None:
+    """Its plans would be replayed, from an empty MV on."""
+    with refused(
+        "its state is missing: lake.mv__progress does not exist. Restore what is missing, or drop "
+        "what is left of lake.mv, lake.mv__progress and lake.mv__barriers to build it anew."
+    ):
+        observe("b", had=True)
 
 
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
@@ -291,6 +306,7 @@ def test_a_damaged_progress_table_is_refused(
 def create(macros: Macros, backfill: Any) -> Any:
     """Creates an MV for the state of one about to be created; returns it and the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.stub("check_schema_evolution", lambda backfill: None)
     constrained: list[Any] = []
     macros.context["persist_constraints"] = lambda relation, model: constrained.append(relation)
     macros.stub(
@@ -333,6 +349,25 @@ def test_a_query_with_two_columns_of_one_name_is_refused_before_anything_is_crea
     with refused("its query returns the column 'v' twice. Give the columns different names."):
         create(*columns)
     assert macros.statements == []
+
+
+@pytest.mark.parametrize(
+    "config", [{"partition_by": ["k", "day"]}, {"clustered_by": "day"}, {"partition_by": "day"}]
+)
+def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
+    create: Any, refused: Any, macros: Macros, config: dict[str, Any]
+) -> None:
+    macros.config.update(config)
+    with refused(f"{next(iter(config))} names the column 'day', which its query does not return. "):
+        create("k", "v")
+    assert macros.statements == []
+
+
+def test_columns_of_clauses_may_be_in_other_case_and_transformed(
+    create: Any, macros: Macros
+) -> None:
+    macros.config.update(partition_by=["K", "days(at)"])
+    create("k", "at")
 
 
 def test_a_column_that_delta_cannot_merge_changes_into_is_refused_before_anything_is_created(

@@ -109,6 +109,20 @@ def test_another_time_zone_is_no_change_of_any_other_query(find: Any) -> None:
     assert find(time_zone="Asia/Tokyo") is None
 
 
+def test_another_ansi_mode_is_a_change_of_a_query_that_depends_on_it(
+    find: Any, refused: Any, make_plan: Callable[..., Any]
+) -> None:
+    committed = make_plan(ansi_mode=True)
+
+    with refused(
+        "spark.sql.ansi.enabled, on which its query depends, changed from true to false since its "
+        "last barrier"
+    ):
+        find(committed=committed)
+    assert find(committed=committed, ansi_mode=True) is None
+    assert find(ansi_mode=True) is None
+
+
 def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
@@ -130,12 +144,13 @@ def test_key_and_columns_are_taken_from_the_last_plan_where_the_query_was_not_ex
 ) -> None:
     """A run that has nothing to do explains nothing."""
     unknown = {"explained": False, "key": None, "query_columns": None, "uses_time_zone": None}
-    committed = make_plan(time_zone="UTC")
+    committed = make_plan(time_zone="UTC", ansi_mode=False)
 
     assert find(unknown, committed=committed) is None
     assert backfill["key"] == keys
     assert backfill["query_columns"] == "k: bigint, shard: int"
     assert backfill["uses_time_zone"] is True
+    assert backfill["uses_ansi_mode"] is True
 
 
 def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:

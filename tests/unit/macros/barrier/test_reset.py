@@ -31,3 +31,15 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
         f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
     )
     assert constraints == [backfill["mv"]]
+
+
+def test_the_columns_are_known_where_the_run_has_planned_it(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    macros.context["persist_constraints"] = lambda relation, model: None
+    macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
+    backfill["columns"] = [{"name": "k", "type": "bigint"}]
+
+    macros.call("run_reset", backfill, make_plan(kind="reset", query=backfill["query"]))
+    [replace] = macros.statements
+    assert "cast(null as bigint) as `k` from" in " ".join(replace.sql.split())

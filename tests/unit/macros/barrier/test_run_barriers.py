@@ -32,6 +32,7 @@ def run(
         *kinds: str,
         barriers_per_run: int | None = None,
         rebuild: str | None = None,
+        rows: int | None = 5,
         **state: Any,
     ) -> Any:
         options["barriers_per_run"] = barriers_per_run
@@ -43,7 +44,7 @@ def run(
                 assert not asked_in_vain, "asked again after there was nothing left to do"
                 return asked_in_vain.append(state)
             macros.context["rebuilds"].append(rebuild)
-            plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=5)
+            plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             after = make_state(epoch=plan["epoch"], finished=not left)
             return {"plan": plan, "state": after, "counts": counts}
@@ -82,6 +83,13 @@ def test_a_run_ends_once_there_is_nothing_left_to_do(run: Any) -> None:
     result = run("advance", "advance", barriers_per_run=None)
 
     assert (result["message"], result["barriers"], result["plan"]) == ("CAUGHT UP", 2, None)
+
+
+def test_a_run_of_all_barriers_does_not_follow_an_upstream_for_ever(run: Any) -> None:
+    """Once nothing is left to read, changes that come during a barrier are the next run's."""
+    result = run(*["advance"] * 5, rows=None)
+
+    assert (result["barriers"], len(result["left"])) == (2, 3)
 
 
 def test_a_run_without_anything_to_do_says_so(run: Any) -> None:
@@ -142,7 +150,11 @@ def adopt(
     macros.stub("abandon_plan", lambda backfill, plan, reason: reason)
 
     def adopt(
-        readable: bool = True, rebuild: str | None = None, gap: str | None = None, **plan: Any
+        readable: bool = True,
+        rebuild: str | None = None,
+        gap: str | None = None,
+        dirty: bool = False,
+        **plan: Any,
     ) -> Any:
         def is_readable(upstream: Any, observed: Any, version: Any, upstream_id: Any) -> bool:
             asked.append((version, upstream_id))
@@ -151,7 +163,7 @@ def adopt(
         macros.stub("is_upstream_readable", is_readable)
         macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
         planned = make_plan(**plan)
-        adopted = macros.call("adopt_plan", backfill, make_state(), {}, planned, rebuild)
+        adopted = macros.call("adopt_plan", backfill, make_state(dirty=dirty), {}, planned, rebuild)
         return "adopted" if adopted == planned else adopted
 
     return adopt
@@ -198,6 +210,22 @@ def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
 
     assert adopt(rebuild="full refresh", **plan) == "adopted"
     assert adopt(readable=False, **plan) == "adopted"
+
+
+@pytest.mark.parametrize("other", [{"query_hash": "h0"}, {"unique_key": ["k"]}, {"vnode_count": 9}])
+def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
+    adopt: Any, other: dict[str, Any]
+) -> None:
+    """It may be one that cannot be executed."""
+    plan = {"kind": "reset", "upstream_version": None, **other}
+
+    assert adopt(rebuild="full refresh", **plan) == "full refresh"
+    assert adopt(**plan) == "adopted"
+
+
+def test_an_advance_after_an_abandoned_plan_is_abandoned(adopt: Any) -> None:
+    assert adopt(dirty=True) == "the plan before it was abandoned"
+    assert adopt(dirty=True, kind="reanchor") == "adopted"
 
 
 @pytest.mark.parametrize("rebuild", [None, "full refresh"])

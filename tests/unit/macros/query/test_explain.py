@@ -132,6 +132,11 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
         explain("java.lang.IllegalStateException: no such thing", ["k1"])
 
 
+def analyzed(expression: str) -> dict[str, Any]:
+    plan = ["Project [th#1]", f"+- Project [th#1, {expression}]"]
+    return {"columns": "th: timestamp, c: int", "analyzed": plan}
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -142,10 +147,18 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
         "cast(th#1 as date) AS c#4",
         "cast(v#3 as timestamp) AS c#4",
         "cast(th#1 as timestamp_ntz) AS c#4",
+        "cast(ths#1 as array<date>) AS c#4",
+        "th#1 + INTERVAL '30' DAY AS c#4",
+        "th#1 - INTERVAL '1' MONTH AS c#4",
     ],
 )
 def test_a_query_that_may_depend_on_the_time_zone_is_told(macros: Macros, expression: str) -> None:
-    explained = {"analyzed": ["Project [th#1]", f"+- Project [th#1, {expression}]"]}
+    assert macros.call("uses_time_zone", analyzed(expression)) is True
+
+
+def test_a_difference_of_times_depends_on_the_time_zone(macros: Macros) -> None:
+    explained = analyzed("(th#1 - at#2) AS c#4")
+    explained["columns"] = "th: timestamp, c: interval day to second"
 
     assert macros.call("uses_time_zone", explained) is True
 
@@ -154,6 +167,49 @@ def test_a_query_that_may_depend_on_the_time_zone_is_told(macros: Macros, expres
     "expression", ["th#1", "cast(v#3 as bigint) AS c#4", "upper(carrier#2) AS as_string#4"]
 )
 def test_any_other_query_does_not_depend_on_the_time_zone(macros: Macros, expression: str) -> None:
-    explained = {"analyzed": ["Project [th#1]", f"+- Project [th#1, {expression}]"]}
+    assert macros.call("uses_time_zone", analyzed(expression)) is False
 
-    assert macros.call("uses_time_zone", explained) is False
+
+@pytest.mark.parametrize(
+    ("expression", "depends"),
+    [
+        ("cast(code#1 as int) AS n#4", True),
+        ("(id#1 + 1) AS n#4", True),
+        ("(id#1 - delay#2) AS n#4", True),
+        ("size(tags#1, true) AS n#4", True),
+        ("tags#1[0] AS n#4", True),
+        ("gettimestamp(v#3, yyyy, TimestampType, Some(UTC), true) AS n#4", True),
+        ("id#1 AS cast_id#4", False),
+        ("upper(carrier#2) AS as_string#4", False),
+        ("CASE WHEN ((id#1 > 5) AND isnotnull(b#2)) THEN a#1 ELSE b#2 END AS n#4", False),
+    ],
+)
+def test_a_query_that_may_depend_on_ansi_mode_is_told(
+    macros: Macros, expression: str, depends: bool
+) -> None:
+    assert macros.call("uses_ansi_mode", analyzed(expression)) is depends
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("select id, md5(to_json(struct(*))) as h from up", "id,name"),
+        ("select id, md5(to_json(struct(up . *))) as h from up", "id,name"),
+        ("select id, concat(id, `s`.`up`.*) as h from up", "id,name"),
+        ("select * from up", None),
+        ("select up.* except (name) from up where id * 2 > 1", None),
+        ("select id, (id * 2) as n, '(*)' as text /* (*) */ from up", None),
+    ],
+)
+def test_the_columns_that_a_star_inside_of_an_expression_stands_for_are_told(
+    macros: Macros, query: str, names: str | None
+) -> None:
+    explained = {
+        "analyzed": [
+            "Project [id#1L, h#3]",
+            "+- SubqueryAlias spark_catalog.s.up",
+            "   +- Relation spark_catalog.s.up[id#1L,name#2] parquet",
+        ]
+    }
+
+    assert macros.call("columns_of_inner_star", explained, query) == names

@@ -6,6 +6,11 @@ import pytest
 
 from support.macros import Macros
 
+JSON = (
+    "to_json(struct(mv.`a b`), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
+)
+
 
 @pytest.mark.parametrize(
     ("type_", "expression"),
@@ -14,9 +19,13 @@ from support.macros import Macros
         ("array<int>", "mv.`a b`"),
         ("struct<x:int>", "mv.`a b`"),
         ("map<string,int>", "array_sort(map_entries(mv.`a b`))"),
-        ("array<map<string,int>>", "to_json(struct(mv.`a b`))"),
-        ("struct<m:map<string,int>>", "to_json(struct(mv.`a b`))"),
-        ("variant", "to_json(struct(mv.`a b`))"),
+        ("array<map<string,int>>", JSON),
+        ("struct<m:map<string,int>>", JSON),
+        ("map<string,map<string,int>>", JSON),
+        ("map<string,variant>", JSON),
+        ("variant", JSON),
+        ("array<variant>", JSON),
+        ("struct<v:variant>", JSON),
     ],
 )
 def test_a_column_is_compared_by_what_spark_can_compare(

@@ -27,7 +27,7 @@ def test_whether_catalogs_cache_is_read_with_it(macros: Macros, relations: Any) 
     [statement] = macros.statements
     sql = " ".join(statement.sql.split())
     assert " begin declare caches array<string> = array(); " in sql
-    assert "current_timezone() as time_zone, caches )) from (" in sql
+    assert "as ansi_mode, caches )) from (" in sql
     assert sql.endswith("; end")
 
 
@@ -53,7 +53,8 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     sql = render("get_state_sql", {**relations, **tables})
 
     selected = f" , (log of {log}) as log ))" if log else " ))"
-    assert f"current_timezone() as time_zone{selected} from" in sql.replace("zone,", "zone ,")
+    session = "current_timezone() as time_zone, typeof(coalesce(1, '1')) <> 'string' as ansi_mode"
+    assert f"{session}{selected} from" in sql.replace("ansi_mode,", "ansi_mode ,")
 
 
 def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
@@ -120,5 +121,5 @@ def test_vnodes_agree_if_they_differ_in_nothing_but_their_row_counts(
 ) -> None:
     sql = render("get_state_sql", relations)
 
-    assert "min(position) <=> max(position) as uniform" in sql
-    assert "struct(* except (vnode, row_count)) as position" in sql
+    assert "min(__bf_position) <=> max(__bf_position) as uniform" in sql
+    assert "struct(* except (vnode, row_count)) as __bf_position" in sql

@@ -59,6 +59,7 @@ def gap(macros: Macros) -> Callable[..., str | None]:
 
 @pytest.fixture
 def readable(macros: Macros) -> Callable[..., bool]:
+    macros.stub("run_table", lambda step, sql: [{"now": datetime.now()}])
     return lambda table, version, id="u1": macros.call(
         "delta_upstream_readable", table, version, id
     )
@@ -135,6 +136,22 @@ def test_a_table_that_lost_its_feed_with_that_is_refused(
 )
 def test_columns_that_were_changed_are_a_gap(gap: Callable[..., Any], operation: str) -> None:
     assert gap(_table(_entry(6, operation))) == "columns of the upstream were changed in version 6"
+
+
+@pytest.mark.parametrize(("name", "is_gap"), [("c", False), ("addr.zip", True), ("a.b.c", True)])
+@pytest.mark.parametrize("as_text", [True, False], ids=["text", "map"])
+def test_a_field_that_was_added_to_a_column_is_a_gap(
+    gap: Callable[..., Any], name: str, is_gap: bool, as_text: bool
+) -> None:
+    """The query may read the column as a whole, and its values have changed."""
+    added = {"column": {"name": name, "type": "string", "nullable": True, "metadata": {}}}
+    parameters: Any = {"columns": json.dumps([added], separators=(",", ":"))}
+    entry = {**_entry(6, "ADD COLUMNS"), "parameters": parameters}
+    if as_text:
+        entry["parameters"] = json.dumps(parameters)
+
+    told = "columns of the upstream were changed in version 6"
+    assert gap(_table(entry)) == (told if is_gap else None)
 
 
 @pytest.mark.parametrize("operation", ["SET TBLPROPERTIES", "UNSET TBLPROPERTIES"])
@@ -360,11 +377,23 @@ def test_the_retention_is_asked_for_only_where_a_version_is_older_than_a_day(
             or {"properties": {"delta.deletedFileRetentionDuration": "interval 1 day"}}
         ),
     )
-    young = {**_aged(None, 0.9, 0.5, 0.1), "properties": None, "relation": "lake.up"}
+    young = {**_aged(None, 0.4, 0.2, 0.1), "properties": None, "relation": "lake.up"}
     old = {**_aged(None, 3, 2, 0.1), "properties": None, "relation": "lake.up"}
 
     assert readable(young, 3) and asked == []
     assert not readable(old, 3) and asked == ["lake.up"]
+
+
+@pytest.mark.parametrize(("ahead", "is_readable"), [(-9, True), (0, True), (9, False)])
+def test_sparks_clock_counts_where_it_matters(
+    macros: Macros, readable: Callable[..., bool], ahead: int, is_readable: bool
+) -> None:
+    """Over a Thrift server the times are text in the session's zone, not in the client's."""
+    table = _aged("interval 1 week", 6.8, 0.1)
+    now = datetime.now() + timedelta(hours=ahead)
+    macros.stub("run_table", lambda step, sql: [{"now": str(now)}])
+
+    assert readable(table, 3) is is_readable
 
 
 def test_changes_past_the_retention_are_a_gap(gap: Callable[..., Any]) -> None:

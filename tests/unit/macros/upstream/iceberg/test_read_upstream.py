@@ -243,6 +243,19 @@ def test_a_table_of_format_2_that_still_has_delete_files_is_refused(
         check(2, delete_files=4)
 
 
+def test_a_table_of_format_2_with_a_map_is_refused(macros: Macros, up: Any, refused: Any) -> None:
+    """Its changelog has to order whole rows."""
+    upstream = {"relation": up, "id": "iceberg/2", "properties": {}, "log": [], "is_new": True}
+    macros.results = [[["id", "int"], ["tags", "array<map<string,int>>"]]]
+    with refused(
+        "lake.up is an Iceberg table of format 2 with the map tags, and its changes cannot be "
+        f"read, because maps have no order. {UPGRADE}."
+    ):
+        macros.call("iceberg_check_feed", upstream)
+    macros.results = [[["id", "int"], ["tags", "array<int>"]]]
+    macros.call("iceberg_check_feed", upstream)
+
+
 def test_a_table_whose_properties_were_not_asked_for_is_not_checked_again(
     macros: Macros, up: Any
 ) -> None:

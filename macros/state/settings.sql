@@ -1,3 +1,29 @@
+{#- The settings of the session, as a dict of texts; those that were never set are missing. -#}
+{% macro read_settings() %}
+    {%- set settings = {} -%}
+    {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
+        {%- do settings.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {{ return(settings) }}
+{% endmacro %}
+
+
+{#-
+    Refuse to make a Delta MV in a session in which a MERGE adds the source's other columns to the table: among those
+    that the changes come with are some of ours. Asked at the first run only, to spare the others a statement.
+-#}
+{% macro check_schema_evolution(backfill) %}
+    {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
+    {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings().get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
+            'Set it to false for dbt (server_side_parameters, or the Spark server)',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#-
     Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
     that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
@@ -8,10 +34,7 @@
 {% macro check_catalog_cache(backfill, caches=none) %}
     {%- set relations = dbt_backfill.get_uncached_relations(backfill) -%}
     {%- if not relations or caches is not none and caches | reject('equalto', 'false') | list == [] -%} {{ return(none) }} {%- endif -%}
-    {%- set settings = {} -%}
-    {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
-        {%- do settings.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
+    {%- set settings = dbt_backfill.read_settings() -%}
     {%- for relation in relations -%}
         {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}

@@ -1,4 +1,4 @@
-"""An Iceberg catalog that caches its tables would hide what another run committed."""
+"""Settings of the session under which an MV would not be exact."""
 
 from __future__ import annotations
 
@@ -133,3 +133,35 @@ def test_delta_has_no_such_cache(macros: Macros, check: Any) -> None:
     check(file_format="delta")
 
     assert macros.statements == []
+
+
+# -- schema evolution -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def check_evolution(macros: Macros, backfill: Any, options: Any) -> Any:
+    def check(file_format: str = "delta", **settings: str) -> None:
+        options["file_format"] = file_format
+        prefix = "spark.databricks.delta.schema."
+        macros.results = [[[prefix + name, value] for name, value in settings.items()]]
+        macros.call("check_schema_evolution", backfill)
+
+    return check
+
+
+def test_a_merge_that_would_add_columns_is_refused(check_evolution: Any, refused: Any) -> None:
+    with refused(
+        "the session has spark.databricks.delta.schema.autoMerge.enabled on, under which a MERGE "
+        "would add columns to lake.mv. Set it to false for dbt (server_side_parameters, or the "
+        "Spark server)."
+    ):
+        check_evolution(**{"autoMerge.enabled": "True"})
+
+
+def test_a_session_without_schema_evolution_is_let_pass(
+    macros: Macros, check_evolution: Any
+) -> None:
+    check_evolution()
+    check_evolution(**{"autoMerge.enabled": "false"})
+    check_evolution("iceberg", **{"autoMerge.enabled": "true"})
+    assert len(macros.statements) == 2
