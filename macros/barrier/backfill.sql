@@ -15,7 +15,7 @@
 {% macro get_backfill(mv, sql) %}
     {%- set backfill = dbt_backfill.get_relations(mv) -%}
     {%- set options = dbt_backfill.read_config() -%}
-    {%- set upstream = dbt_backfill.get_upstream(options.change_feed) -%}
+    {%- set upstream = dbt_backfill.get_upstream(sql, options.change_feed) -%}
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation) if options.change_feed else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- do backfill.update({

@@ -11,12 +11,21 @@
       continues_upstream     whether it is the same table as then, and has gone on from there
       is_upstream_readable   whether a version can still be read
 -#}
-{% macro get_upstream(change_feed=none) %}
+{% macro get_upstream(sql, change_feed=none) %}
     {%- set nodes = [] -%}
     {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
             and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}
+    {%- if nodes | length > 1 -%}
+        {#- dbt counts what the hooks refer to, too. -#}
+        {%- set read = [] -%}
+        {%- for node in nodes if dbt_backfill.tokens(sql, dbt_backfill.get_node_relation(node))
+                | selectattr('kind', 'equalto', 'upstream') | list -%}
+            {%- do read.append(node) -%}
+        {%- endfor -%}
+        {%- set nodes = read or nodes -%}
+    {%- endif -%}
     {%- if nodes | length != 1 -%}
         {%- do dbt_backfill.refuse(
             'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),

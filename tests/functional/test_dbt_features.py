@@ -33,7 +33,7 @@ MODELS = {
     "hooked": model(
         QUERY,
         pre_hook=AUDIT % ("before", "-1"),
-        post_hook=AUDIT % ("after", COUNT),
+        post_hook=[AUDIT % ("after", COUNT), "select count(*) from {{ ref('protected') }}"],
         tags=["nightly"],
     ),
     "dressed": model(

@@ -64,7 +64,7 @@ def test_a_backfill_reads_the_query_with_the_upstream_substituted(
     macros: Macros, up: Any, options: Any
 ) -> None:
     macros.stub("read_config", lambda: options)
-    macros.stub("get_upstream", lambda change_feed: {"relation": up, "kind": "delta"})
+    macros.stub("get_upstream", lambda sql, change_feed: {"relation": up, "kind": "delta"})
     backfill = macros.call("get_backfill", macros.relation, "select a from lake.up;")
 
     assert backfill["query"] == "select a from `up`"
@@ -82,7 +82,7 @@ def test_a_backfill_may_follow_a_change_table_beside_its_upstream(
 ) -> None:
     change_feed = {"node": "changes"}
     macros.stub("read_config", lambda: {**options, "change_feed": change_feed})
-    macros.stub("get_upstream", lambda feed: {"relation": up, "kind": "delta", "but": feed})
+    macros.stub("get_upstream", lambda sql, feed: {"relation": up, "kind": "delta", "but": feed})
     macros.stub("get_change_table", lambda feed, upstream: (feed, upstream))
     backfill = macros.call("get_backfill", macros.relation, "select a from lake.up")
 

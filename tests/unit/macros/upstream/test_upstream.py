@@ -16,7 +16,10 @@ def get(macros: Macros) -> Any:
     """The upstream of a model that depends on `nodes`; `relation` is what the catalog has."""
 
     def get(
-        nodes: dict[str, dict[str, Any]], change_feed: Any = None, **relation: Any
+        nodes: dict[str, dict[str, Any]],
+        change_feed: Any = None,
+        sql: str = "select 1",
+        **relation: Any,
     ) -> dict[str, Any]:
         macros.context["model"] = {
             "name": "mv",
@@ -29,7 +32,7 @@ def get(macros: Macros) -> Any:
         known = {"schema": "lake", "identifier": "up", "type": "table", "is_delta": True}
         found = SparkRelation.create(**{**known, **relation}) if relation != {"is": None} else None
         macros.context["adapter"].get_relation = lambda database, schema, identifier: found
-        return macros.call("get_upstream", change_feed)
+        return macros.call("get_upstream", sql, change_feed)
 
     return get
 
@@ -59,7 +62,13 @@ def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
     [
         ({}, "no model or source"),
         ({"macro.p.m": {}, "operation.p.o": {}}, "no model or source"),
-        ({"model.p.a": {"name": "a"}, "source.p.r.b": {"name": "b"}}, "a, b"),
+        (
+            {
+                "model.p.a": {"name": "a", "schema": "lake"},
+                "source.p.r.b": {"name": "b", "schema": "lake"},
+            },
+            "a, b",
+        ),
     ],
 )
 def test_a_query_that_does_not_read_one_upstream_is_refused(
@@ -67,6 +76,15 @@ def test_a_query_that_does_not_read_one_upstream_is_refused(
 ) -> None:
     with refused(f"its query reads {what}. Read one upstream, by ref() or source()."):
         get(nodes)
+
+
+def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> None:
+    """dbt counts it among what the model depends on."""
+    nodes = {"model.p.audit": {"name": "audit", "schema": "lake"}, "model.p.up": MODEL}
+
+    assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
+    with refused("its query reads audit, up. "):
+        get(nodes, sql="select * from lake.up join lake.audit")
 
 
 def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
