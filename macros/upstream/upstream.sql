@@ -60,11 +60,12 @@
 {% endmacro %}
 
 
-{#- The relation of a model, seed, snapshot or source of the graph. -#}
+{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
 {% macro get_node_relation(node) %}
-    {{ return(api.Relation.create(
+    {%- set relation = api.Relation.create(
         schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
-    )) }}
+    ) -%}
+    {{ return(relation.quote(identifier=true) if (node.get('quoting') or {}).get('identifier') else relation) }}
 {% endmacro %}
 
 

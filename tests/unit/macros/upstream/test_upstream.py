@@ -51,6 +51,12 @@ def test_the_upstream_may_be_a_source_under_its_identifier(get: Any) -> None:
     assert get({"source.p.raw.up": SOURCE})["relation"].render() == "raw.up_v2"
 
 
+def test_the_name_of_a_source_may_have_to_be_quoted(get: Any) -> None:
+    source = {**SOURCE, "identifier": "up-v2", "quoting": {"identifier": True, "schema": None}}
+
+    assert get({"source.p.raw.up": source})["relation"].render() == "raw.`up-v2`"
+
+
 def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
     node = {"name": "up", "schema": "lake", "config": {}}
 
