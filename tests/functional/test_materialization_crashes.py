@@ -202,7 +202,7 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
     assert "its query changed since its last barrier" in refused.error
 
     result = project.run("--full-refresh")
-    assert "abandoned: full refresh" in result.output
+    assert "plan given up: full refresh" in result.output
     assert "emptied: full refresh" in result.output
     project.write({"mv": MV.replace("select id,", "select id, name as original,") + "-- go on"})
     while project.run().message("mv") != "CAUGHT UP":
