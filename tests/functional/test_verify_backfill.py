@@ -528,7 +528,9 @@ def test_columns_of_types_that_spark_does_not_compare(new_project: Callable[[], 
         "update {schema}.people set pair.at = timestamp'2024-01-01 10:00:00.000002' where id = 1"
     )
     project.sql("update {schema}.people set deep = map('a', map('b', -1)) where id = 2")
-    project.restore("people", project.current_version("people"))  # so that all is compared
+    version = project.current_version("people")
+    project.sql("delete from {schema}.people where id = 3")
+    project.restore("people", version)  # so that all is compared
     result = project.run()
 
     assert "re-anchored" in result.output and "2 changed" in result.output
