@@ -8,7 +8,7 @@
         'mv': backfill.mv, 'progress': backfill.progress, 'barriers': backfill.barriers,
     }) -%}
     {%- if existing.mv is none and existing.progress is none and existing.barriers is not none
-            and dbt_backfill._has_barriers(backfill) -%}
+            and dbt_backfill._has_only_barriers(backfill) -%}
         {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- elif existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
         {%- if existing.progress is not none and dbt_backfill.read_state(backfill).epoch > 0 -%}
@@ -25,13 +25,23 @@
 {% endmacro %}
 
 
-{#- Whether more stands in the table of barriers than what a first run that died leaves there: its plan. -#}
-{% macro _has_barriers(backfill) %}
-    {{ return(dbt_backfill.run_json(
+{#-
+    Whether more stands in the table of barriers than what a first run that died leaves there, its plan. dbt's cache may
+    be older than the progress table of another first run, so Spark is asked.
+-#}
+{% macro _has_only_barriers(backfill) %}
+    {%- set progress = backfill.progress -%}
+    {%- set had = dbt_backfill.run_json(
         'observe the state',
         "select to_json(named_struct('had', coalesce(max(epoch) > 1 or count(committed_at) > 0, false))) from "
             ~ backfill.barriers.render()
-    )[0].had) }}
+    )[0].had -%}
+    {%- if not had -%} {{ return(false) }} {%- endif -%}
+    {%- set sql = 'show tables in ' ~ progress.schema ~ ' like ' ~ dbt_backfill.string_literal(progress.identifier) -%}
+    {%- for row in dbt_backfill.run_table('find ' ~ progress.identifier, sql) if row[1] | lower == progress.identifier | lower -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(true) }}
 {% endmacro %}
 
 

@@ -109,9 +109,9 @@
 {% macro uses_ansi_mode(explained) %}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|pmod|mod|div|round|bround|ceil|floor|next_day|parse_url'
         ~ '|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
-    {{ return(modules.re.search(
-        '\\b(' ~ functions ~ ')\\(| [-+*/%] |\\w\\[[^#]', explained.analyzed | join('\n')
-    ) is not none) }}
+    {%- set expressions = [] -%}
+    {%- for line in explained.analyzed if '+- Relation' not in line -%} {%- do expressions.append(line) -%} {%- endfor -%}
+    {{ return(modules.re.search('\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[', expressions | join('\n')) is not none) }}
 {% endmacro %}
 
 

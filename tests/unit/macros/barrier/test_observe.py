@@ -27,6 +27,7 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         type: str = "table",
         history: Any = None,
         had: bool = False,
+        created_meanwhile: bool = False,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
@@ -43,7 +44,8 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[json.dumps(make_state(**state))]]] * (2 if exist == "pb" else 1)
         if exist == "b":
-            macros.results.insert(0, [[json.dumps({"had": had})]])
+            found = [[["lake", "mv__progress", False]] if created_meanwhile else []]
+            macros.results[:0] = [[[json.dumps({"had": had})]], *(found if had else [])]
         if history is not None:
             macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
@@ -103,6 +105,12 @@ def test_an_old_table_of_barriers_is_not_that_of_a_first_run(
         "what is left of lake.mv, lake.mv__progress and lake.mv__barriers to build it anew."
     ):
         observe("b", had=True)
+
+
+def test_a_first_run_beside_this_one_may_have_gone_on(macros: Macros, observe: Observe) -> None:
+    """dbt has listed the tables before."""
+    macros.stub("create_backfill", lambda backfill, state: None)
+    assert observe("b", had=True, created_meanwhile=True)["epoch"] == 2
 
 
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:

@@ -133,7 +133,12 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
 
 
 def analyzed(expression: str) -> dict[str, Any]:
-    plan = ["Project [th#1]", f"+- Project [th#1, {expression}]"]
+    plan = [
+        "Project [th#1]",
+        f"+- Project [th#1, {expression}]",
+        "   +- SubqueryAlias spark_catalog.s.up",
+        "      +- Relation spark_catalog.s.up[th#1,at#2] parquet",
+    ]
     return {"columns": "th: timestamp, c: int", "analyzed": plan}
 
 
