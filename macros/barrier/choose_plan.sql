@@ -7,9 +7,9 @@
       rebuild (string or none): why the MV is to be rebuilt.
 -#}
 {% macro choose_plan(backfill, state, observed, rebuild) %}
-    {%- if rebuild -%}
+    {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- do dbt_backfill.explain_backfill(backfill) -%}
-        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild)) }}
+        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild or 'a rebuild was given up')) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
@@ -76,12 +76,9 @@
 {% endmacro %}
 
 
-{#-
-    The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied, and so is
-    one whose reset was given up (its plan has no version): its table may be an empty one already.
--#}
+{#- The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied. -#}
 {% macro choose_reanchor(backfill, state, observed, reason, started) %}
-    {%- if not started or state.committed.get('upstream_version') is none -%}
+    {%- if not started -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
     {%- endif -%}
     {{ return(dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason)) }}

@@ -9,6 +9,7 @@
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
 -#}
 {% macro commit_barrier(backfill, plan, counts={}) %}
+    {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.get_commit_sql(backfill, plan) }};
@@ -17,17 +18,21 @@
                 select
                     {{ plan.epoch }} as epoch,
                     {{ counts.get('changed', 0) }} as changed,
-                    {{ counts.get('deleted', 0) }} as deleted,
-                    {{ dbt_backfill._current_snapshot_of_mv(backfill.mv) }} as mv_snapshot_id
+                    {{ counts.get('deleted', 0) }} as deleted
+                    {%- if is_iceberg %},
+                    (select max(cast(snapshot_id as string)) from {{ backfill.mv.render() }}.refs where name = 'main') as snapshot
+                    {%- endif %}
             ) as committed
             on barriers.epoch = committed.epoch and barriers.epoch = {{ plan.epoch }}
                 and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
             when matched and barriers.committed_at is null then update set
                 committed_at = current_timestamp(),
                 changed_row_count = committed.changed,
-                deleted_row_count = committed.deleted,
-                mv_snapshot_id = committed.mv_snapshot_id;
-            {%- if dbt_backfill.get_file_format() == 'delta' and plan.epoch % 50 == 0 %}
+                {%- if is_iceberg %}
+                mv_snapshot_id = committed.snapshot,
+                {%- endif %}
+                deleted_row_count = committed.deleted;
+            {%- if not is_iceberg and plan.epoch % 50 == 0 %}
             execute immediate {{ dbt_backfill.string_literal('optimize ' ~ backfill.barriers.render()) }};
             {%- endif %}
             {%- for stage in backfill.stages %}
@@ -48,18 +53,9 @@
 {% endmacro %}
 
 
-{#- A SQL expression; null for a Delta MV, and for an Iceberg one to which nothing was ever written. -#}
-{% macro _current_snapshot_of_mv(mv) -%}
-    {%- if dbt_backfill.get_file_format() == 'delta' -%}
-        cast(null as string)
-    {%- else -%}
-        (select max(cast(snapshot_id as string)) from {{ mv.render() }}.refs where name = 'main')
-    {%- endif -%}
-{%- endmacro %}
-
-
 {% macro get_commit_sql(backfill, plan) -%}
-    {%- if plan.kind == 'reset' and not dbt_backfill._has_shape_of(backfill.committed, plan) -%}
+    {%- if plan.kind == 'reset' and (dbt_backfill.is_abandoned_reset(backfill.committed)
+            or not dbt_backfill._has_shape_of(backfill.committed, plan)) -%}
         {{ dbt_backfill.get_replace_progress_sql(backfill, plan) }}
     {%- else -%}
     merge into {{ backfill.progress.render() }} as progress
@@ -108,6 +104,15 @@
 {% macro _has_shape_of(left, right) %}
     {{ return(left.upstream_key == right.upstream_key and left.key_types == right.key_types
         and left.vnode_count == right.vnode_count) }}
+{% endmacro %}
+
+
+{#-
+    Whether a committed plan is a reset that was given up (it reads no version). The MV may be an empty one of its columns,
+    and the progress table has the key and vnodes of the plan before it: only another reset can follow.
+-#}
+{% macro is_abandoned_reset(plan) %}
+    {{ return(plan.kind == 'abandon' and plan.get('upstream_version') is none) }}
 {% endmacro %}
 
 

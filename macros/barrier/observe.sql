@@ -187,11 +187,11 @@
 {#-
     Refuse an Iceberg MV that has left the snapshot of the last barrier: CREATE OR REPLACE, dbt's `table`
     materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
-    committed, and a snapshot that has expired tells nothing.
+    committed or given up, and a snapshot that has expired tells nothing.
 -#}
 {% macro _check_mv_was_not_replaced(backfill, state) %}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
-    {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') == 'reset' -%}
+    {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') in ['reset', 'abandon'] -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(
@@ -217,7 +217,8 @@
             'Restore the ones that were made with ' ~ backfill.mv.render() ~ ', or drop all three to build it anew',
             mv=backfill.get('name')
         ) -%}
-    {%- elif state.rows != state.committed.vnode_count or state.epoch != state.last_epoch -%}
+    {%- elif state.epoch != state.last_epoch or state.rows != state.committed.vnode_count
+            and not dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ state.committed.vnode_count
                 ~ ' vnodes, of the epochs ' ~ state.epoch ~ ' to ' ~ state.last_epoch,

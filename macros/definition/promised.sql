@@ -24,6 +24,7 @@
 
 {#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
 {% macro get_upstream_of_plan(plan) %}
-    {%- set schema, identifier = plan.upstream.rsplit('.', 1) -%}
-    {{ return({'relation': api.Relation.create(schema=schema, identifier=identifier), 'kind': plan.upstream_kind}) }}
+    {%- set schema, quoted, plain = modules.re.fullmatch('(?s)(.*?)\\.(?:`(.*)`|([^`.]+))', plan.upstream).groups() -%}
+    {%- set relation = api.Relation.create(schema=schema, identifier=quoted or plain) -%}
+    {{ return({'relation': relation.quote(identifier=true) if quoted else relation, 'kind': plan.upstream_kind}) }}
 {% endmacro %}

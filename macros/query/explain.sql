@@ -120,8 +120,25 @@
     as `md5(to_json(struct(*)))`: then another column upstream makes other values of the same type. None elsewhere.
 -#}
 {% macro columns_of_inner_star(explained, query) %}
-    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
     {%- set relation = modules.re.search('\\+- Relation [^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
-    {%- if not relation or not modules.re.search('[(,]\\s*(?:[\\w`]+\\s*\\.\\s*)*[*]', code) -%} {{ return(none) }} {%- endif -%}
+    {%- if not relation or not dbt_backfill.has_inner_star(query) -%} {{ return(none) }} {%- endif -%}
     {{ return(modules.re.sub('#\\d+L?', '', relation.group(1))) }}
+{% endmacro %}
+
+
+{#- Whether a star is an argument of a function: right after its bracket, or after a comma with that bracket around. -#}
+{% macro has_inner_star(query) %}
+    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
+    {%- set no_functions = ['', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except'] -%}
+    {%- set star = '\\s*(?:[A-Za-z_`][\\w`]*\\s*[.]\\s*)*[*]' -%}
+    {%- set calls = [] -%}
+    {%- for match in modules.re.finditer('([\\w`]*)\\s*[(](' ~ star ~ ')?|(,)' ~ star ~ '|[)]', code) -%}
+        {%- if match.group() == ')' -%}
+            {%- do calls.pop() if calls -%}
+        {%- elif match.group(3) is none -%}
+            {%- do calls.append(match.group(1) | lower not in no_functions) -%}
+        {%- endif -%}
+        {%- if calls and calls[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}

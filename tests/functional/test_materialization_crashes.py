@@ -184,28 +184,39 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, writte
 
 
 @pytest.mark.every_profile
-def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> None:
+@pytest.mark.parametrize("emptied", [False, True], ids=["planned", "emptied"])
+def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project, emptied: bool) -> None:
     """The planned one may be one that cannot be executed: it must be possible to leave it."""
     make_people(project, 50)
     project.run()
 
     def crash(sql: str, proceed: Proceed) -> None:
         if is_ours(sql) and step_of(sql).startswith("empty the MV"):
-            raise Crash("before the MV is emptied")
+            if emptied:
+                proceed()
+            raise Crash("while the MV is emptied")
         proceed()
 
-    project.write({"mv": MV.replace("hidden", "nobody")})
+    # Another key and other vnodes: the progress table still has those of before.
+    changed = {"unique_key": ["id", "name"], "vnode_count": 2, "backfill_rate_limit": 20}
+    project.write({"mv": model(QUERY.replace("upper(name) as name", "name"), **changed)})
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
-    project.write({"mv": MV.replace("select id,", "select id, name as original,")})
-    refused = project.fail()
-    assert "its query changed since its last barrier" in refused.error
+    query = QUERY.replace("upper(name)", "id % 7 as rest, name")
+    project.write({"mv": model(query, **changed)})
+    assert "its query changed since its last barrier" in project.fail().error
 
+    def crash_once_given_up(sql: str, proceed: Proceed) -> None:
+        proceed()
+        if is_ours(sql) and step_of(sql).startswith(("commit", "abandon")[emptied]):
+            raise Crash("after the plan was given up")
+
+    project.fail("--full-refresh", intercept=crash_once_given_up)
     result = project.run("--full-refresh")
-    assert "plan given up: full refresh" in result.output
     assert "emptied: full refresh" in result.output
-    project.write({"mv": MV.replace("select id,", "select id, name as original,") + "-- go on"})
-    while project.run().message("mv") != "CAUGHT UP":
-        pass
-    fresh = "select id, name, upper(name) from {schema}.people where name <> 'hidden'"
+    project.write({"mv": model(query, **changed | {"backfill_rate_limit": None})})
+    project.run()
+    assert project.run().message("mv") == "CAUGHT UP"
+    fresh = "select id, id % 7, name from {schema}.people where name <> 'hidden'"
     assert project.rows("select * from {schema}.mv") == project.rows(fresh)
+    assert project.value("select count(*) from {schema}.mv__progress") == 2

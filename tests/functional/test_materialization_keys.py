@@ -219,6 +219,7 @@ def test_the_name_of_a_source_may_have_to_be_quoted(new_project: Callable[[], Pr
     project.run()
     project.sql("update {schema}.`up-stream` set payload = 1 where id in (0, 5)")
     project.run()
+    assert "all equal" in project.operation("verify_backfill", model="mv").output
 
     assert project.rows("select * from {schema}.mv") == [
         (0, 1),

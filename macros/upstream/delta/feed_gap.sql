@@ -71,7 +71,7 @@
             if entry.version > since and (
                 modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation)
                 or entry.operation == 'ADD COLUMNS'
-                    and modules.re.search('name\\W+[^"\\\\]*[.]', entry.parameters | string)) -%}
+                    and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', entry.parameters | string)) -%}
         {{ return(entry) }}
     {%- endfor -%}
     {{ return(none) }}
@@ -106,10 +106,10 @@
 -#}
 {% macro _is_past_retention(upstream, committed_at) %}
     {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
-    {#- The log's times may be of another zone than this client's: they differ by 14 hours at most. -#}
-    {%- set doubt = 14 * hours -%}
+    {#- The log's times may be of another zone than this client's: they differ by 26 hours at most. -#}
+    {%- set doubt = 26 * hours -%}
     {%- set age = time.now() - time.fromisoformat(committed_at) -%}
-    {%- if age < 24 * hours - doubt -%} {{ return(false) }} {%- endif -%}
+    {%- if age < 10 * hours -%} {{ return(false) }} {%- endif -%}
     {%- if not upstream.get('properties') -%}
         {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
     {%- endif -%}

@@ -97,6 +97,16 @@ def test_changes_go_on_once_the_backfill_has_finished(choose: Any, has_changes: 
     assert has_changes()
 
 
+def test_after_a_reset_that_was_given_up_comes_another_one(
+    choose: Any, make_plan: Callable[..., Any]
+) -> None:
+    """The MV may be an empty one of the other columns."""
+    given_up = make_plan(epoch=2, kind="abandon", upstream_version=None)
+    plan = choose(version=16, committed=given_up, dirty=True)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "a rebuild was given up")
+
+
 def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
     assert choose(version=16, set={"backfill_rate_limit": 0}) is None
 

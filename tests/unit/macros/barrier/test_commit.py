@@ -198,6 +198,16 @@ def test_a_reset_for_another_key_replaces_the_progress_table_if_the_fence_lets_p
     assert sql.endswith("where " + render("get_fence", backfill, plan))
 
 
+def test_a_reset_after_one_that_was_given_up_replaces_the_progress_table(
+    render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    """Which has the key and vnodes of the plan before that one."""
+    backfill["committed"] = make_plan(kind="abandon", upstream_version=None, vnode_count=8)
+    sql = render("get_commit_sql", backfill, make_plan(kind="reset", vnode_count=8))
+
+    assert sql.startswith("create or replace table lake.mv__progress")
+
+
 def test_an_advance_never_replaces_the_progress_table(
     render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
@@ -254,14 +264,13 @@ def test_what_is_known_by_then_is_noted_once_in_this_very_plan(
     sql = " ".join(macros.statements[0].sql.split())
 
     assert (
-        "using ( select 3 as epoch, 5 as changed, 2 as deleted, "
-        "cast(null as string) as mv_snapshot_id ) as committed "
+        "using ( select 3 as epoch, 5 as changed, 2 as deleted ) as committed "
         "on barriers.epoch = committed.epoch and barriers.epoch = 3 and barriers.plan_id = 'p3' "
     ) in sql
     assert (
         "when matched and barriers.committed_at is null then update set "
         "committed_at = current_timestamp(), changed_row_count = committed.changed, "
-        "deleted_row_count = committed.deleted, mv_snapshot_id = committed.mv_snapshot_id;"
+        "deleted_row_count = committed.deleted;"
     ) in sql
 
 
@@ -269,10 +278,11 @@ def test_the_snapshot_of_an_iceberg_mv_is_noted(macros: Macros, commit_barrier: 
     macros.config["file_format"] = "iceberg"
     commit_barrier(3, "p3")
 
-    assert (
-        "(select max(cast(snapshot_id as string)) from lake.mv.refs where name = 'main') "
-        "as mv_snapshot_id"
-    ) in " ".join(macros.statements[0].sql.split())
+    sql = " ".join(macros.statements[0].sql.split())
+
+    newest = "(select max(cast(snapshot_id as string)) from lake.mv.refs where name = 'main')"
+    assert f"0 as deleted, {newest} as snapshot ) as committed" in sql
+    assert "mv_snapshot_id = committed.snapshot, deleted_row_count = committed.deleted;" in sql
 
 
 def test_counts_may_be_asked_of_spark(macros: Macros, commit_barrier: Any) -> None:
@@ -299,7 +309,7 @@ def test_every_stage_of_the_barrier_is_uncached_with_the_commit(
     sql = " ".join(macros.statements[0].sql.split())
 
     assert (
-        "mv_snapshot_id = committed.mv_snapshot_id; "
+        "deleted_row_count = committed.deleted; "
         "uncache table if exists `first`; uncache table if exists `second`; "
     ) in sql
 

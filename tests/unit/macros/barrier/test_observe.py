@@ -241,8 +241,12 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
 
 @pytest.mark.parametrize(
     "state",
-    [{"planned": {"kind": "reset"}}, {"committed": {"backfill_id": "b1", "vnode_count": 4}}],
-    ids=["by a reset", "nothing was written before"],
+    [
+        {"planned": {"kind": "reset"}},
+        {"planned": {"kind": "abandon"}},
+        {"committed": {"backfill_id": "b1", "vnode_count": 4}},
+    ],
+    ids=["by a reset", "by a reset that was given up", "nothing was written before"],
 )
 def test_an_iceberg_mv_may_have_been_replaced_by_us(
     macros: Macros, observe_iceberg: Observe, state: Any
@@ -305,6 +309,14 @@ def test_a_damaged_progress_table_is_refused(
         "with lake.mv and lake.mv__barriers to build the MV anew."
     ):
         observe(**state)
+
+
+def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
+    observe: Observe, make_plan: Callable[..., Any]
+) -> None:
+    given_up = make_plan(epoch=2, kind="abandon", upstream_version=None, vnode_count=8)
+
+    assert observe(rows=4, committed=given_up)["epoch"] == 2
 
 
 # -- creation ---------------------------------------------------------------------------------

@@ -212,7 +212,10 @@ def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
     assert adopt(readable=False, **plan) == "adopted"
 
 
-@pytest.mark.parametrize("other", [{"query_hash": "h0"}, {"unique_key": ["k"]}, {"vnode_count": 9}])
+@pytest.mark.parametrize(
+    "other",
+    [{"query_hash": "h0"}, {"unique_key": ["k"]}, {"vnode_count": 9}, {"upstream": "lake.old"}],
+)
 def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
     adopt: Any, other: dict[str, Any]
 ) -> None:

@@ -144,7 +144,8 @@ def test_a_field_that_was_added_to_a_column_is_a_gap(
     gap: Callable[..., Any], name: str, is_gap: bool, as_text: bool
 ) -> None:
     """The query may read the column as a whole, and its values have changed."""
-    added = {"column": {"name": name, "type": "string", "nullable": True, "metadata": {}}}
+    comment = {"comment": "the name, e.g. Smith"}
+    added = {"column": {"name": name, "type": "string", "nullable": True, "metadata": comment}}
     parameters: Any = {"columns": json.dumps([added], separators=(",", ":"))}
     entry = {**_entry(6, "ADD COLUMNS"), "parameters": parameters}
     if as_text:
