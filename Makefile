@@ -4,9 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Random histories of each profile, 21 in all.
-HISTORIES ?= 9
-OTHER_HISTORIES ?= 4
+# Random histories of each profile, 20 in all.
+HISTORIES ?= 5
 
 # What the other profiles run: of these suites the tests marked `every_profile`. Each suite is seen on Iceberg and on a
 # Thrift server, but not always on both at once.
@@ -76,7 +75,7 @@ test-functional test-exactness: test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/$*
 
 $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
-	DBT_BACKFILL_HISTORIES=$(OTHER_HISTORIES) \
+	DBT_BACKFILL_HISTORIES=$(HISTORIES) \
 		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $*
 
 # Too long for CI.
