@@ -207,17 +207,17 @@ def test_key_columns_may_have_the_names_that_our_statements_use(
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
 
-@pytest.mark.profiles("session-delta", "thrift-delta", reason="the name is Delta's to allow")
+@pytest.mark.every_profile
 def test_the_name_of_a_source_may_have_to_be_quoted(new_project: Callable[[], Project]) -> None:
     project = new_project()
-    project.create_table("`up-stream`", "id int, payload int")
-    project.sql("insert into {schema}.`up-stream` select id, 0 from range(6)")
-    table = {"name": "up", "identifier": "up-stream", "quoting": {"identifier": True}}
+    project.create_table("`2_up`", "id int, payload int")
+    project.sql("insert into {schema}.`2_up` select id, 0 from range(6)")
+    table = {"name": "up", "identifier": "2_up", "quoting": {"identifier": True}}
     lake = {"name": "lake", "schema": project.schema, "tables": [table]}
     query = f"select * from {source('up')}"
     project.write({"mv": model(query, backfill_rate_limit=3)}, properties={"sources": [lake]})
     project.run()
-    project.sql("update {schema}.`up-stream` set payload = 1 where id in (0, 5)")
+    project.sql("update {schema}.`2_up` set payload = 1 where id in (0, 5)")
     project.run()
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
