@@ -319,6 +319,8 @@ def column_types(project: Project, table: str) -> dict[str, str]:
 @pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="of Delta nothing is noted")
 def test_an_mv_that_was_rolled_back_is_refused_until_that_is_undone(project: Project) -> None:
     mv = f"{project.schema}.retyped"
+    project.sql("insert into {schema}.numbers values (9, 'z')")
+    project.run("--select", "retyped")
     now = project.current_version("retyped")
     project.restore(
         "retyped", project.value(f"select min_by(snapshot_id, committed_at) from {mv}.snapshots")
