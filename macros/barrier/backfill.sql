@@ -5,7 +5,8 @@
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
-      'key', 'query_columns', 'uses_time_zone', 'uses_ansi_mode': of the query, known once it was explained or read from the last plan,
+      'key', 'query_columns', 'uses_time_zone', 'uses_ansi_mode': of the query, known once it was explained or read from
+        the last plan,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
       'stages': the temporary views of staged changes that the barrier has cached, until its commit

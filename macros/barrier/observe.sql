@@ -30,18 +30,12 @@
     be older than the progress table of another first run, so Spark is asked.
 -#}
 {% macro _has_only_barriers(backfill) %}
-    {%- set progress = backfill.progress -%}
     {%- set had = dbt_backfill.run_json(
         'observe the state',
         "select to_json(named_struct('had', coalesce(max(epoch) > 1 or count(committed_at) > 0, false))) from "
             ~ backfill.barriers.render()
     )[0].had -%}
-    {%- if not had -%} {{ return(false) }} {%- endif -%}
-    {%- set sql = 'show tables in ' ~ progress.schema ~ ' like ' ~ dbt_backfill.string_literal(progress.identifier) -%}
-    {%- for row in dbt_backfill.run_table('find ' ~ progress.identifier, sql) if row[1] | lower == progress.identifier | lower -%}
-        {{ return(false) }}
-    {%- endfor -%}
-    {{ return(true) }}
+    {{ return(had and dbt_backfill.find_table(backfill.progress) is none) }}
 {% endmacro %}
 
 

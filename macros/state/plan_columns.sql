@@ -10,8 +10,8 @@
         from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
         vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
-        uses_time_zone and uses_ansi_mode (whether to note the session's), key, vnode_count, backfill_mode, backfill_rate_limit, reason.
-        What is absent is null.
+        uses_time_zone and uses_ansi_mode (whether to note the session's), key, vnode_count, backfill_mode,
+        backfill_rate_limit, reason. What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
     {%- set text, texts = dbt_backfill.string_literal, dbt_backfill.string_array_literal -%}

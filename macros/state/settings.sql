@@ -1,10 +1,13 @@
-{#- The settings of the session, as a dict of texts; those that were never set are missing. -#}
-{% macro read_settings() %}
-    {%- set settings = {} -%}
-    {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
-        {%- do settings.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
-    {{ return(settings) }}
+{#- The settings of the session, as a dict of texts, read once in a run; those that were never set are missing. -#}
+{% macro read_settings(backfill) %}
+    {%- if backfill.get('settings') is none -%}
+        {%- set settings = {} -%}
+        {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
+            {%- do settings.update({row[0]: row[1]}) -%}
+        {%- endfor -%}
+        {%- do backfill.update({'settings': settings}) -%}
+    {%- endif -%}
+    {{ return(backfill.settings) }}
 {% endmacro %}
 
 
@@ -14,7 +17,7 @@
 -#}
 {% macro check_schema_evolution(backfill) %}
     {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
-    {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings().get(name, 'false') | lower == 'true' -%}
+    {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings(backfill).get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
             'Set it to false for dbt (server_side_parameters, or the Spark server)',
@@ -34,7 +37,7 @@
 {% macro check_catalog_cache(backfill, caches=none) %}
     {%- set relations = dbt_backfill.get_uncached_relations(backfill) -%}
     {%- if not relations or caches is not none and caches | reject('equalto', 'false') | list == [] -%} {{ return(none) }} {%- endif -%}
-    {%- set settings = dbt_backfill.read_settings() -%}
+    {%- set settings = dbt_backfill.read_settings(backfill) -%}
     {%- for relation in relations -%}
         {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}

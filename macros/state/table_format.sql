@@ -6,6 +6,12 @@
     {%- if dbt_backfill.get_catalog(relation) is none -%}
         {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
     {%- endif -%}
+    {{ return(dbt_backfill.find_table(relation)) }}
+{% endmacro %}
+
+
+{#- A table as Spark knows it now, none if it does not exist. -#}
+{% macro find_table(relation) %}
     {%- set sql = 'show table extended in ' ~ relation.schema ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
     {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) if row[1] | lower == relation.identifier | lower -%}
         {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
@@ -360,18 +361,14 @@ def install_package(directory: Path) -> Path:
 @contextlib.contextmanager
 def any_profile() -> Iterator[None]:
     """Let dbt keep what it has parsed with another profile: ours differ in their schema only."""
-    loader: Any = ManifestLoader
-    build = loader.build_manifest_state_check
+    build: Any = ManifestLoader.build_manifest_state_check
 
-    def of_any_profile(self: Any) -> ManifestStateCheck:
+    def of_any_profile(self: ManifestLoader) -> ManifestStateCheck:
         state: ManifestStateCheck = build(self)
         return replace(state, profile_hash=FileHash.from_contents("any"))
 
-    loader.build_manifest_state_check = of_any_profile
-    try:
+    with patch.object(ManifestLoader, "build_manifest_state_check", of_any_profile):
         yield
-    finally:
-        loader.build_manifest_state_check = build
 
 
 def parse_macros(empty: Project) -> Path:
@@ -402,11 +399,8 @@ def _intercepted(cursor: type[Any], interceptor: Interceptor) -> Iterator[None]:
     def intercept(self: Any, sql: str, *parameters: Any) -> None:
         interceptor(sql, lambda: execute(self, sql, *parameters))
 
-    cursor.execute = intercept
-    try:
+    with patch.object(cursor, "execute", intercept):
         yield
-    finally:
-        cursor.execute = execute
 
 
 def _name(result: Any) -> str:

@@ -113,11 +113,10 @@
     {%- if not upstream.get('properties') -%}
         {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
     {%- endif -%}
-    {%- set left = dbt_backfill.get_retention(upstream.properties) - age -%}
-    {%- if left > doubt or left < -doubt -%} {{ return(left < 0 * hours) }} {%- endif -%}
+    {%- set retention = dbt_backfill.get_retention(upstream.properties) -%}
+    {%- if (age - retention) | abs > doubt -%} {{ return(age > retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
-    {%- set age = time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at) -%}
-    {{ return(age > dbt_backfill.get_retention(upstream.properties)) }}
+    {{ return(time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at) > retention) }}
 {% endmacro %}
 
 

@@ -44,7 +44,9 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
         macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[json.dumps(make_state(**state))]]] * (2 if exist == "pb" else 1)
         if exist == "b":
-            found = [[["lake", "mv__progress", False]] if created_meanwhile else []]
+            found = [
+                [["lake", "mv__progress", False, "Type: MANAGED"]] if created_meanwhile else []
+            ]
             macros.results[:0] = [[[json.dumps({"had": had})]], *(found if had else [])]
         if history is not None:
             macros.results.append([[json.dumps(history)]])

@@ -17,6 +17,7 @@ CACHE = "spark.sql.catalog.{}.cache-enabled"
 def check(macros: Macros, backfill: Any, options: Any) -> Any:
     def check(file_format: str = "iceberg", schema: str = "lake", **settings: str) -> None:
         options["file_format"] = file_format
+        backfill.pop("settings", None)
         backfill["mv"] = backfill["mv"].incorporate(path={"schema": schema})
         catalogs = {CACHE.format(name): value for name, value in settings.items()}
         default = catalogs.pop(CACHE.format("default"), None)
@@ -142,6 +143,7 @@ def test_delta_has_no_such_cache(macros: Macros, check: Any) -> None:
 def check_evolution(macros: Macros, backfill: Any, options: Any) -> Any:
     def check(file_format: str = "delta", **settings: str) -> None:
         options["file_format"] = file_format
+        backfill.pop("settings", None)
         prefix = "spark.databricks.delta.schema."
         macros.results = [[[prefix + name, value] for name, value in settings.items()]]
         macros.call("check_schema_evolution", backfill)
