@@ -56,6 +56,9 @@
 {% macro get_commit_sql(backfill, plan) -%}
     {%- if plan.kind == 'reset' and (dbt_backfill.is_abandoned_reset(backfill.committed)
             or not dbt_backfill._has_shape_of(backfill.committed, plan)) -%}
+        {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
+        {{ dbt_backfill.get_narrowed_progress_sql(backfill, plan) }};
+        {% endif -%}
         {{ dbt_backfill.get_replace_progress_sql(backfill, plan) }}
     {%- else -%}
     merge into {{ backfill.progress.render() }} as progress
@@ -131,5 +134,21 @@
             keys, plan.vnode_count, plan.epoch, dbt_backfill.string_literal(plan.backfill_id)
         ) }}
     )
+    where {{ dbt_backfill.get_fence(backfill, plan) }}
+{%- endmacro %}
+
+
+{#-
+    Statement that takes the columns of the position off the progress table, and changes nothing else: whatever
+    reads the state can read it in between. A Hive metastore refuses to replace a table by one with a column that
+    is of another type than the column at its place was, unless `hive.metastore.disallow.incompatible.col.type.changes`
+    is off; new columns behind those that stay it takes. (Delta tells the metastore nothing of its columns.)
+-#}
+{% macro get_narrowed_progress_sql(backfill, plan) -%}
+    create or replace table {{ backfill.progress.render() }}
+    {{ dbt_backfill.table_clauses(backfill.progress, dbt_backfill.state_table_properties([])) }}
+    as
+    select {{ dbt_backfill.progress_columns() | join(', ') }}
+    from {{ backfill.progress.render() }}
     where {{ dbt_backfill.get_fence(backfill, plan) }}
 {%- endmacro %}

@@ -45,18 +45,21 @@
 {%- endmacro %}
 
 
-{#- One row per vnode, NotStarted: no position, not finished, no rows. -#}
+{#-
+    One row per vnode, NotStarted: no position, not finished, no rows. The columns of the position come last, see
+    get_narrowed_progress_sql.
+-#}
 {% macro get_not_started_sql(keys, vnode_count, epoch, backfill_id) -%}
     select
         cast(id as int) as vnode,
-        {%- for key in keys %}
-        cast(null as {{ key.type }}) as {{ dbt_backfill.identifier(dbt_backfill.position_column(key.upstream)) }},
-        {%- endfor %}
         false as backfill_finished,
         cast(0 as bigint) as row_count,
         cast({{ epoch }} as bigint) as epoch,
         cast(null as string) as upstream_version,
         false as dirty,
         cast({{ backfill_id }} as string) as backfill_id
+        {%- for key in keys %},
+        cast(null as {{ key.type }}) as {{ dbt_backfill.identifier(dbt_backfill.position_column(key.upstream)) }}
+        {%- endfor %}
     from range(0, {{ vnode_count }}, 1, 1)
 {%- endmacro %}

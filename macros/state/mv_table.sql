@@ -34,6 +34,20 @@
 {%- endmacro %}
 
 
+{#-
+    Statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let
+    an Iceberg table be replaced by one that has another type at the place of a column, see get_narrowed_progress_sql.
+-#}
+{% macro get_columnless_mv_sql(mv, backfill_id, fence) -%}
+    create or replace table {{ mv.render() }}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], backfill_id)) }}
+    as
+    select * except (fenced)
+    from (select {{ fence }} as fenced)
+    where not fenced
+{%- endmacro %}
+
+
 {% macro mv_clauses(mv, columns, backfill_id) -%}
     {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(columns | map(attribute='name') | list, backfill_id)) }}
     {{ options_clause() }}

@@ -23,12 +23,15 @@
 {% endmacro %}
 
 
+{#- The columns of the progress table that it has whatever the key is. -#}
+{% macro progress_columns() %}
+    {{ return(['vnode', 'backfill_finished', 'row_count', 'epoch', 'upstream_version', 'dirty', 'backfill_id']) }}
+{% endmacro %}
+
+
 {#- The progress table's column for a key column: the upstream's name, unless the table has it already. -#}
 {% macro position_column(upstream_column) %}
-    {%- set taken = [
-        'vnode', 'backfill_finished', 'row_count', 'epoch', 'upstream_version', 'dirty', 'backfill_id',
-    ] -%}
-    {{ return(('pk_' if upstream_column | lower in taken else '') ~ upstream_column) }}
+    {{ return(('pk_' if upstream_column | lower in dbt_backfill.progress_columns() else '') ~ upstream_column) }}
 {% endmacro %}
 
 

@@ -208,6 +208,22 @@ def test_a_reset_after_one_that_was_given_up_replaces_the_progress_table(
     assert sql.startswith("create or replace table lake.mv__progress")
 
 
+def test_on_iceberg_the_progress_table_loses_its_position_before_it_gets_another(
+    macros: Macros, render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    """A Hive metastore takes new columns behind the old ones, but no new types in their places."""
+    macros.stub("get_file_format", lambda: "iceberg")
+    plan = make_plan(kind="reset", vnode_count=8)
+    narrowed, replaced = render("get_commit_sql", backfill, plan).split("; create ")
+    fence = render("get_fence", backfill, plan)
+
+    columns = "vnode, backfill_finished, row_count, epoch, upstream_version, dirty, backfill_id"
+    assert narrowed.startswith("create or replace table lake.mv__progress using iceberg ")
+    assert narrowed.endswith(f"as select {columns} from lake.mv__progress where {fence}")
+    assert replaced.startswith("or replace table lake.mv__progress using iceberg ")
+    assert replaced.endswith(f"where {fence}")
+
+
 def test_an_advance_never_replaces_the_progress_table(
     render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from support.macros import Macros
 
 
@@ -43,3 +45,40 @@ def test_the_columns_are_known_where_the_run_has_planned_it(
     macros.call("run_reset", backfill, make_plan(kind="reset", query=backfill["query"]))
     [replace] = macros.statements
     assert "cast(null as bigint) as `k` from" in " ".join(replace.sql.split())
+
+
+@pytest.mark.parametrize(
+    ("old", "steps"),
+    [
+        ([["k", "bigint"]], 1),
+        ([["other", "bigint"], ["dropped", "string"]], 1),
+        ([["k", "string"]], 2),
+    ],
+)
+def test_on_iceberg_a_column_of_another_type_comes_only_where_none_was(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    render: Callable[..., str],
+    old: list[list[str]],
+    steps: int,
+) -> None:
+    """A Hive metastore refuses to replace the table at once, and no run could ever go on."""
+    macros.context["persist_constraints"] = lambda relation, model: None
+    macros.stub("get_file_format", lambda: "iceberg")
+    macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
+    macros.results = [old]
+    backfill["columns"] = [{"name": "k", "type": "bigint"}]
+    plan = make_plan(kind="reset", query=backfill["query"])
+
+    macros.call("run_reset", backfill, plan)
+    describe, *replaced = (" ".join(statement.sql.split()) for statement in macros.statements)
+    assert describe.endswith("describe query select * from lake.mv")
+    assert len(replaced) == steps
+    assert "cast(null as bigint) as `k` from" in replaced[-1]
+    if steps == 2:
+        fence = render("get_fence", backfill, plan)
+        assert "create or replace table lake.mv using iceberg tblproperties (" in replaced[0]
+        assert replaced[0].endswith(
+            f"as select * except (fenced) from (select {fence} as fenced) where not fenced"
+        )

@@ -13,10 +13,10 @@ from support.macros import Macros
 def test_every_vnode_has_not_started(render: Callable[..., str], keys: Any) -> None:
     assert render("get_not_started_sql", keys, 256, 5, "'b1'") == (
         "select cast(id as int) as vnode, "
-        "cast(null as bigint) as `id`, cast(null as int) as `shard`, "
         "false as backfill_finished, cast(0 as bigint) as row_count, cast(5 as bigint) as epoch, "
         "cast(null as string) as upstream_version, false as dirty, "
-        "cast('b1' as string) as backfill_id from range(0, 256, 1, 1)"
+        "cast('b1' as string) as backfill_id, "
+        "cast(null as bigint) as `id`, cast(null as int) as `shard` from range(0, 256, 1, 1)"
     )
 
 
