@@ -94,22 +94,25 @@ def make_project(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-d
     def parsed(adapter: str) -> Path:
         return parse_macros(make_unparsed("parsed", adapter))
 
-    def make_unparsed(name: str, adapter: str, parsed: Path | None = None) -> Project:
+    def make_unparsed(schema: str, adapter: str, parsed: Path | None = None) -> Project:
         return Project(
-            root=tmp_path_factory.mktemp(name),
+            root=tmp_path_factory.mktemp(schema),
             lake=lake,
-            schema=f"t{next(_schema_numbers)}_{name}",
+            schema=schema,
             adapter=adapter,
             packages=packages if adapter == "spark" else None,
             parsed=parsed,
         )
 
-    def make(name: str, adapter: str) -> Project:
-        name = re.sub(r"\W+", "_", name).strip("_").lower()[:40]
-        return make_unparsed(name, adapter, parsed(adapter))
-
     with any_profile():
-        yield make
+        yield lambda schema, adapter: make_unparsed(schema, adapter, parsed(adapter))
+
+
+@pytest.fixture(scope="session")
+def shared_project(request, make_project):  # type: ignore[no-untyped-def]
+    """For a fixture of module scope, many cases in one dbt run: a project by its schema's name."""
+    adapter = request.config.getoption("--adapter")
+    return lambda schema: make_project(schema, adapter)
 
 
 @pytest.fixture
@@ -117,7 +120,8 @@ def new_project(request, make_project):  # type: ignore[no-untyped-def]
     """A function that makes further projects of the test that asks for it."""
     plugin = request.node.get_closest_marker("plugin") is not None
     adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
-    return lambda: make_project(request.node.name, adapter)
+    name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
+    return lambda: make_project(f"t{next(_schema_numbers)}_{name}", adapter)
 
 
 @pytest.fixture

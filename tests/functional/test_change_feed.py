@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from support.checks import (
     assert_refused,
     data_tests,
     model,
-    shared_project,
     source,
 )
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.project import MakeProject, Project, RunResult
 
 COLUMNS = "id int, name string"
 
@@ -188,13 +185,8 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def refusing(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "refused_feeds")
+def refusing(shared_project: MakeProject) -> Project:
+    project = shared_project("refused_feeds")
     make_people(project)
     project.create_table("events", f"op string, step int, {COLUMNS}")
     project.create_table("narrow_events", "op string, step int, id int")

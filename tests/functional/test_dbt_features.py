@@ -6,7 +6,6 @@ Most models are run once, in one dbt run; each test looks at one feature.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,11 @@ from support.checks import (
     assert_made_nothing,
     assert_writes_nothing,
     model,
-    shared_project,
     source,
     tables_of,
 )
-from support.lake import Lake
 from support.profiles import not_on_hadoop
-from support.project import Crash, Proceed, Project, RunResult
+from support.project import Crash, MakeProject, Proceed, Project, RunResult
 
 QUERY = f"select id, name, city from {source('people')}"
 DESCRIPTION = 'People who aren\'t "gone": 100 % of ${them}, C:\\new'
@@ -90,13 +87,8 @@ PROPERTIES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "features")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("features")
     project.create_table("people", "id int, name string, city string")
     project.sql(
         "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'oslo'),"

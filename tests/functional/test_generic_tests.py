@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.checks import data_tests, model, shared_project, source
-from support.lake import Lake
-from support.project import Crash, Proceed, Project, RunResult
+from support.checks import data_tests, model, source
+from support.project import Crash, MakeProject, Proceed, Project, RunResult
 
 MV = model(
     f"select id, upper(name) as name, scores, tags from {source('people')} where name <> 'hidden'",
@@ -19,14 +17,9 @@ MV = model(
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
+def project(shared_project: MakeProject) -> Project:
     """An MV in the middle of its backfill, with a map and an array among its columns."""
-    project = shared_project(request, lake, packages, tmp_path_factory, "generic_tests")
+    project = shared_project("generic_tests")
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
     )

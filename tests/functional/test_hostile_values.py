@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exactness.keys import KEY_TYPES, literal
-from support.checks import assert_no_java, data_tests, model, shared_project, source
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.checks import assert_no_java, data_tests, model, source
+from support.project import MakeProject, Project, RunResult
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -140,14 +138,9 @@ def assert_equal_to_query(project: Project) -> None:
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Project]:
+def project(shared_project: MakeProject) -> Iterator[Project]:
     """The MVs after the first barrier, which took three rows."""
-    project = shared_project(request, lake, packages, tmp_path_factory, "hostile_values")
+    project = shared_project("hostile_values")
     columns = ", ".join(f"{quoted(name)} {sql}" for name, (sql, _) in columns_of(project).items())
     mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
     project.create_table(TABLE, columns, mapped)

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from support.checks import model, shared_project, source
-from support.lake import Lake
-from support.project import Crash, Interceptor, Proceed, Project
+from support.checks import model, source
+from support.project import Crash, Interceptor, MakeProject, Proceed, Project
 from support.scripts import dying_after
 
 QUERY = f"select id, upper(name) as name from {source('people')} where name <> 'hidden'"
@@ -77,13 +75,8 @@ def change_people(project: Project, turn: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "crashes")
+def shared(shared_project: MakeProject) -> Project:
+    project = shared_project("crashes")
     make_people(project, rows=400)  # more ranges than the tests have runs
     project.run()
     return project
@@ -202,7 +195,7 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project, emp
     project.write({"mv": model(QUERY.replace("upper(name) as name", "name"), **changed)})
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
-    # Other types at the places of the columns and of the key, which a Hive metastore refuses at first.
+    # Other types at the places of the columns and of the key: a Hive metastore refuses them.
     query = QUERY.replace("upper(name)", "id % 7 as rest, name")
     changed["unique_key"] = ["name", "id"]
     project.write({"mv": model(query, **changed)})

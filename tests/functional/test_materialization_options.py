@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from support.checks import (
     assert_writes_nothing,
     model,
-    shared_project,
     source,
     state_versions,
 )
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.project import MakeProject, Project, RunResult
 
 QUERY = f"select id, name from {source('people')}"
 FRESH = "select id, name from {schema}.people"
@@ -29,13 +25,8 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "options")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("options")
     project.create_table("people", "id int, name string")
     project.sql("insert into {schema}.people select id, concat('n', id) from range(1, 11)")
     return project.write(MODELS, sources=["people"])

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.checks import model, shared_project, source, state_versions
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.checks import model, source, state_versions
+from support.project import MakeProject, Project, RunResult
 
 pytestmark = pytest.mark.every_profile
 
@@ -97,13 +95,8 @@ def take_step(project: Project, *args: str) -> Step:
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "story")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("story")
     project.create_table("people", "id int, name string, city string")
     project.sql(
         "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'nowhere'),"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ from support.checks import (
     assert_made_nothing,
     assert_refused,
     model,
-    shared_project,
     source,
 )
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.project import MakeProject, Project, RunResult
 
 CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "misspelt_rate": ({"backfill_rate": 10}, ("'backfill_rate'", "backfill_rate_limit")),
@@ -56,13 +53,8 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "refused_config")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("refused_config")
     project.create_table("people", "id int, name string")
     query = f"select id, name from {source('people')}"
     models = {name: model(query, **options) for name, (options, _) in CASES.items()}

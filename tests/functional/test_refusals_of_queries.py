@@ -5,19 +5,15 @@ All models are run once, in one dbt run; each test looks at one of them.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from support.checks import (
     assert_made_nothing,
     assert_refused,
     model,
-    shared_project,
     source,
 )
-from support.lake import Lake
-from support.project import Project, RunResult
+from support.project import MakeProject, Project, RunResult
 
 EVENTS = source("events")
 
@@ -129,13 +125,8 @@ from renamed
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "refused_queries")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("refused_queries")
     project.create_table(
         "events", "id int, name string, amount double, at timestamp, tags array<string>"
     )

@@ -5,7 +5,6 @@ The models of a fixture are run once, in one dbt run; each test looks at one of 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +13,10 @@ from support.checks import (
     assert_made_nothing,
     assert_refused,
     model,
-    shared_project,
     source,
 )
-from support.lake import Lake
 from support.profiles import needs_tables_of_spark
-from support.project import Project, RunResult
+from support.project import MakeProject, Project, RunResult
 
 EVENTS = source("events")
 
@@ -80,13 +77,8 @@ KEYS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    project = shared_project(request, lake, packages, tmp_path_factory, "refused_upstreams")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("refused_upstreams")
     project.create_table(
         "events",
         "id int, name string, amount double, share float, tags array<string>,"

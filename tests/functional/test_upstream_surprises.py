@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +19,11 @@ from support.checks import (
     assert_no_java,
     assert_refused,
     model,
-    shared_project,
     source,
     state_versions,
 )
 from support.formats import properties_clause
-from support.lake import Lake
-from support.project import Crash, Proceed, Project, RunResult
+from support.project import Crash, MakeProject, Proceed, Project, RunResult
 
 COLUMNS = "id int, name string, spare_1 int, spare_2 int"
 QUERY = "select id, upper(name) as name from "
@@ -36,21 +33,30 @@ TURNS = ("alone", "amid")
 # -- what happens to a table; `turn` is 1 the first time and 2 the second -------------------------
 
 
-def fill(project: Project, table: str) -> None:
-    """Ten rows in two commits."""
-    insert = f"insert into {{schema}}.{table} (id, name) select id, "
-    project.sql(f"{insert}'old' from range(1, 6)")
-    project.sql(f"{insert}concat('n', id) from range(6, 11)")
+def fill(project: Project, table: str, *, at_once: bool = False) -> None:
+    """Ten rows, by one commit or by two."""
+    rows = f"insert into {{schema}}.{table} (id, name) select id, concat('n', id) from range"
+    for ids in ("(1, 11)",) if at_once else ("(1, 6)", "(6, 11)"):
+        project.sql(rows + ids)
 
 
 def change_before(project: Project, table: str) -> None:
-    project.sql(f"update {{schema}}.{table} set name = 'before' where id in (2, 9)")
-    project.sql(f"delete from {{schema}}.{table} where id = 3")
+    change(project, table, "(2, 'before'), (9, 'before'), (3, null)")
 
 
 def change_after(project: Project, table: str) -> None:
-    project.sql(f"update {{schema}}.{table} set name = 'after' where id in (1, 8)")
-    project.sql(f"insert into {{schema}}.{table} (id, name) values (0, 'low'), (99, 'high')")
+    change(project, table, "(1, 'after'), (8, 'after'), (0, 'low'), (99, 'high')")
+
+
+def change(project: Project, table: str, names: str) -> None:
+    """Update, delete (null) and insert (0 and 99) by one commit."""
+    project.sql(
+        f"merge into {{schema}}.{table} as t"
+        f" using (select * from values {names} as v(id, name)) as c on t.id = c.id"
+        " when matched and c.name is null then delete"
+        " when matched then update set name = c.name"
+        " when not matched and c.id in (0, 99) then insert (id, name) values (c.id, c.name)"
+    )
 
 
 def replace(project: Project, table: str, turn: int) -> None:
@@ -73,7 +79,7 @@ def truncate(project: Project, table: str, turn: int) -> None:
 
 
 def restore(project: Project, table: str, turn: int) -> None:
-    """To the first of the two commits of `fill`."""
+    """To the first of its two commits."""
     first = "1"
     if project.file_format == "iceberg":
         snapshots = f"select snapshot_id from {{schema}}.{table}.snapshots order by committed_at"
@@ -249,13 +255,8 @@ Story = dict[str, dict[tuple[str, str], Seen]]
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
-    return shared_project(request, lake, packages, tmp_path_factory, "surprises")
+def project(shared_project: MakeProject) -> Project:
+    return shared_project("surprises")
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +279,7 @@ def story(project: Project, names: list[str]) -> Story:
     for name in names:
         table = written_table(name)
         project.create_table(table, COLUMNS, SURPRISES[name].delta if delta else {})
-        fill(project, table)
+        fill(project, table, at_once=name not in ("restored", "compacted"))
         read = "{{ ref('rebuilt') }}" if name == "rebuilt" else source(name)
         models[f"mid_{name}"] = model(QUERY + read, backfill_rate_limit=4)
         if "end" in phases(name):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from support.checks import assert_writes_nothing, model, shared_project, source
-from support.lake import Lake
-from support.project import Crash, Proceed, Project, RunResult
+from support.checks import assert_writes_nothing, model, source
+from support.project import Crash, MakeProject, Proceed, Project, RunResult
 
 QUERY = (
     "select id, shard, upper(name) as name, scores, tags"
@@ -25,14 +23,9 @@ EXTRA = "insert into {schema}.mv values (99, 'x', 'N99', map('a', 1), array('x')
 
 
 @pytest.fixture(scope="module")
-def project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
+def project(shared_project: MakeProject) -> Project:
     """An MV of two key columns, with a map and an array, that was read to its end."""
-    project = shared_project(request, lake, packages, tmp_path_factory, "verify_backfill")
+    project = shared_project("verify_backfill")
     project.create_table(
         "people", "id int, shard string, name string, scores map<string, int>, tags array<string>"
     )

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from support.lake import Lake
 from support.project import Project, RunResult
 
 _JAVA = re.compile(
     r"\bat (org|java|scala|com|io)\.|\.(scala|java):\d+|java\.lang|JVM stacktrace|Py4J|Traceback"
 )
-
-
-def shared_project(
-    request: pytest.FixtureRequest,
-    lake: Lake,
-    packages: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    schema: str,
-) -> Project:
-    """A project for a fixture of module scope: many cases in one dbt run."""
-    adapter = request.config.getoption("--adapter")
-    return Project(
-        root=tmp_path_factory.mktemp(schema),
-        lake=lake,
-        schema=schema,
-        adapter=adapter,
-        packages=packages if adapter == "spark" else None,
-    )
 
 
 def model(query: str, **config: Any) -> str:

@@ -371,6 +371,10 @@ def any_profile() -> Iterator[None]:
         yield
 
 
+MakeProject = Callable[[str], Project]
+"""What the fixture `shared_project` is: a function of the project's name."""
+
+
 def parse_macros(empty: Project) -> Path:
     """Parse 800 macros, which takes dbt two seconds, for all projects of the same packages.
 
