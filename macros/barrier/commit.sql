@@ -43,7 +43,10 @@
     {%- endset -%}
     {%- set state = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0] -%}
     {%- set given_up = state.get('dirty') and plan.kind != 'abandon' -%}
-    {%- if state.epoch < plan.epoch or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
+    {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
+    {%- set overtaken = plan.kind == 'reset' and state.epoch > plan.epoch -%}
+    {%- if state.epoch < plan.epoch or overtaken
+            or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
         {%- do dbt_backfill.refuse(
             'another run went on while this one executed the barrier ' ~ plan.epoch,
             'Nothing is lost; run again to continue'
@@ -94,12 +97,25 @@
             'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
             'row_count': 'progress.row_count + coalesce(plan.vnode_row_counts[progress.vnode], 0)',
         }) -%}
+        {%- set passed = dbt_backfill._passes(plan, keys, moves) -%}
         {%- for column in positions if not plan.last_range -%}
-            {%- set moved = 'if(' ~ moves ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')' -%}
+            {%- set moved = 'if(' ~ passed ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')' -%}
             {%- do columns.update({column: moved}) -%}
         {%- endfor -%}
     {%- endif -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#-
+    Whether the end of the plan's range is a new position of a vnode. Where positions differ, because only some vnodes
+    were read before, the range begins at the lowest of them and may end below others: these stay where they are.
+-#}
+{% macro _passes(plan, keys, moves) %}
+    {%- if moves == 'true' or plan.last_range -%} {{ return(moves) }} {%- endif -%}
+    {%- set positions = dbt_backfill.position_columns(keys, 'progress.') -%}
+    {{ return(moves ~ ' and (' ~ positions[0] ~ ' is null or '
+        ~ dbt_backfill.tuple_predicate(positions, '<', plan.range_high) ~ ')') }}
 {% endmacro %}
 
 

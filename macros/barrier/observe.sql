@@ -181,7 +181,7 @@
 {#-
     Refuse an Iceberg MV that has left the snapshot of the last barrier: CREATE OR REPLACE, dbt's `table`
     materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
-    committed or given up, and a snapshot that has expired tells nothing.
+    committed or given up. A snapshot that has expired tells nothing, unless the table began anew since that barrier.
 -#}
 {% macro _check_mv_was_not_replaced(backfill, state) %}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
@@ -190,10 +190,13 @@
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(
         'read the history of ' ~ backfill.mv.identifier,
-        "select to_json(named_struct('entries', count(*), 'ancestors', count_if(is_current_ancestor))) "
-            ~ 'from ' ~ backfill.mv.render() ~ '.history where snapshot_id = ' ~ known
+        "select to_json(named_struct('entries', count_if(snapshot_id = " ~ known ~ '), '
+            ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
+            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > "
+            ~ '(select max(committed_at) from ' ~ backfill.barriers.render() ~ ')))) '
+            ~ 'from ' ~ backfill.mv.render() ~ '.history'
     )[0] -%}
-    {%- if history.entries and not history.ancestors -%}
+    {%- if (history.entries or history.begun) and not history.ancestors -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
                 ~ ', which left it at the snapshot ' ~ known,

@@ -7,11 +7,14 @@
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys) -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
+    {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
+    {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
             {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan) }}
-            where {{ dbt_backfill.get_fence(backfill, plan) }}
+            union all
+            {{ dbt_backfill.get_no_row_sql(columns, fence) }}
         ) as prefix
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
         when matched and {{ dbt_backfill._rows_differ(columns, 'mv', 'prefix') }} then update set *

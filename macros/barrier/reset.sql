@@ -6,7 +6,7 @@
             plan.query, backfill.upstream.relation, 'select * from ' ~ plan.upstream
         )) -%}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
-    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._has_retyped_places(backfill.mv, columns) -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.run_table(
             'take the columns off ' ~ backfill.mv.identifier,
             dbt_backfill.get_columnless_mv_sql(backfill.mv, plan.backfill_id, fence)
@@ -18,12 +18,20 @@
 {% endmacro %}
 
 
-{#- Whether a column's type differs from that of the column which now is at its place: see get_columnless_mv_sql. -#}
-{% macro _has_retyped_places(mv, columns) %}
-    {%- set shared = zip(dbt_backfill.get_table_columns(mv), columns) -%}
+{#-
+    Whether a column's type differs from that of the column which now is at its place, see get_columnless_mv_sql, or has
+    its name: Iceberg would take it for the same, and the partitions of before may be by that column.
+-#}
+{% macro _is_retyped(mv, columns) %}
+    {%- set present = dbt_backfill.get_table_columns(mv) -%}
+    {%- set types = {} -%}
+    {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
     {%- set retyped = [] -%}
-    {%- for old, new in shared if old.type != new.type -%}
-        {%- do retyped.append(new.name) -%}
+    {%- for column in columns -%}
+        {%- set at_its_place = present[loop.index0].type if loop.index0 < present | length else column.type -%}
+        {%- if [at_its_place, types.get(column.name | lower, column.type)] != [column.type, column.type] -%}
+            {%- do retyped.append(column.name) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(retyped != []) }}
 {% endmacro %}

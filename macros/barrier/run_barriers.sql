@@ -43,10 +43,11 @@
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
     {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
     {%- if run.plan.kind == 'advance' -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
-    {%- if run.plan.kind not in ['reset', 'abandon'] -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
+    {#- A rebuild is still to come where another run had planned an advance before it. -#}
+    {%- if run.plan.kind not in ['reset', 'abandon'] and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
     {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
     {%- set reads = run.plan.kind != 'advance' or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
-    {%- set run.followed = 0 if reads else run.followed + 1 -%}
+    {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
     {%- set run.done = run.barriers == backfill.options.barriers_per_run
         or backfill.options.barriers_per_run is none and run.followed == 2 -%}
 {% endmacro %}

@@ -1,5 +1,5 @@
 {#-
-    Passes once every vnode of the MV has been backfilled to its end.
+    Passes once every vnode of the MV has been backfilled to its end, and no rebuild of it has begun.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -12,6 +12,7 @@
         select *
         from {{ relations.progress.render() }}
         where dirty or not backfill_finished
+            or epoch + 1 in (select epoch from {{ relations.barriers.render() }} where kind = 'reset')
     {%- endif -%}
 {% endtest %}
 

@@ -13,8 +13,7 @@
 {% macro explain_query(query, unique_key) %}
     {%- set plan = dbt_backfill._explain(query, unique_key) -%}
     {%- if ' more fields' in plan -%}
-        {#- Spark shortens lists of more than 25 columns; what is cut off could hold anything. -#}
-        {%- do dbt_backfill.run_table('show whole plans', 'set spark.sql.debug.maxToStringFields = 100000') -%}
+        {%- do dbt_backfill.show_whole_types() -%}
         {%- set plan = dbt_backfill._explain(query, unique_key) -%}
     {%- endif -%}
     {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
@@ -43,6 +42,12 @@
     {%- set plan = dbt_backfill._explain(query, unique_key) -%}
     {%- set runs = dbt_backfill._plan_section(plan, 'Optimized') != [] -%}
     {{ return(dbt_backfill._plan_section(plan, 'Analyzed')[0] if runs else none) }}
+{% endmacro %}
+
+
+{#- Spark shortens lists of more than 25 columns or fields; what is cut off could hold anything. -#}
+{% macro show_whole_types() %}
+    {%- do dbt_backfill.run_table('show whole types', 'set spark.sql.debug.maxToStringFields = 100000') -%}
 {% endmacro %}
 
 

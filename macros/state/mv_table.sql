@@ -18,13 +18,18 @@
     Statement that replaces the MV by an empty one, unless it is fenced.
 
     DELETE and TRUNCATE would not stop a MERGE that is past its fence: its rows would come back. Replacing the
-    table does, because it changes the table's metadata. The select returns nothing, but Spark finds that out
-    only by evaluating the fence in it.
+    table does, because it changes the table's metadata.
 -#}
 {% macro get_replace_mv_sql(mv, columns, backfill_id, fence) -%}
     create or replace table {{ mv.render() }}
     {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
     as
+    {{ dbt_backfill.get_no_row_sql(columns, fence) }}
+{%- endmacro %}
+
+
+{#- A select of these columns that returns nothing; but Spark finds that out only by evaluating the fence in it. -#}
+{% macro get_no_row_sql(columns, fence) -%}
     select
         {%- for column in columns %}
         cast(null as {{ column.type }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}
@@ -67,11 +72,21 @@
 {%- endmacro %}
 
 
-{#- The columns of a query, as a list of {'name', 'type'}. -#}
+{#-
+    The columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that its fields' names
+    need to be read again, and shortens a struct of more than 25 fields.
+-#}
 {% macro get_query_columns(query) %}
+    {%- set sql = 'describe query\n' ~ query | trim | trim(';') -%}
+    {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
+    {%- if ' more fields' in rows | map(attribute=1) | join(' ') -%}
+        {%- do dbt_backfill.show_whole_types() -%}
+        {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
+    {%- endif -%}
     {%- set columns = [] -%}
-    {%- for row in dbt_backfill.run_table('describe the query', 'describe query\n' ~ query | trim | trim(';')) -%}
-        {%- do columns.append({'name': row[0], 'type': row[1]}) -%}
+    {%- for row in rows -%}
+        {%- set type = modules.re.sub('(?<=[<,])([^<>,:`]*[^<>,:`\\w][^<>,:`]*)(?=:)', '`\\1`', row[1]) -%}
+        {%- do columns.append({'name': row[0], 'type': type}) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}

@@ -29,6 +29,8 @@
         {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
         {%- do properties.update(dbt_backfill._iceberg_write_modes('merge-on-read')) -%}
         {%- set needed = dbt_backfill._iceberg_isolation() -%}
+        {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
+        {%- do needed.update({'dbt_backfill.docs': ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- if dbt_backfill._needs_column_mapping(column_names) -%}

@@ -101,7 +101,7 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
     return Run(
         limits=tuple(draw(st.sampled_from(LIMITS)) for _ in range(models)),
         barriers_per_run=draw(st.sampled_from((1, 1, 2, 3))),
-        vnodes_seed=draw(_seeds) if chance >= 16 else None,
+        vnodes_seed=draw(st.one_of(st.none(), st.none(), _seeds)),
         full_refresh=chance == 13,
         fault=fault,
         fault_at=draw(st.integers(0, 25)) if fault else 0,

@@ -226,6 +226,24 @@ def test_one_vnode_has_finished_and_another_has_not(project: Project) -> None:
     finish(project, mv)
 
 
+def test_a_vnode_that_is_ahead_of_a_range_stays_where_it_is(project: Project) -> None:
+    upstream, mv = follow(
+        project, numbered(*range(1, 25)), backfill_rate_limit=3, backfill_vnodes=[0]
+    )
+    project.run()
+    ahead = mv.progress().positions[0]
+    assert ahead.pk is not None
+    assert ahead.pk > (3,)
+    mv.write(backfill_rate_limit=3)
+    project.run()
+    assert mv.progress().positions[0] == ahead
+    first = [(number,) for number in ids(mv) if mv.definition.vnode_of((number,)) == 0]
+    upstream.commit(upstream.commits.delete(upstream.rows, first[:1]))
+    upstream.commit(upstream.commits.update(upstream.rows, first[1:], {"amount": 7}))
+    project.run()
+    finish(project, mv)
+
+
 def test_inserted_and_deleted_between_two_barriers(project: Project) -> None:
     upstream, mv = follow(project, numbered(1, 3, 5, 7, 9))
     project.run()

@@ -5,7 +5,7 @@
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and plan.kind in ['advance', 'reanchor']
-            and not plan.last_range and plan.upstream_version not in [state.get('upstream_version'), '0'] -%}
+            and not state.finished and not plan.last_range and plan.upstream_version not in [state.get('upstream_version'), '0'] -%}
         {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ plan.upstream
             ~ ' create or replace tag ' ~ dbt_backfill._hold_name(plan) ~ ' as of version ' ~ plan.upstream_version) -%}
     {%- endif -%}

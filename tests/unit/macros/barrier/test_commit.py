@@ -77,6 +77,15 @@ def test_an_advance_of_selected_vnodes_leaves_the_others(
     assert _column(rows, "upstream_version") == ["17"] * 4
 
 
+def test_a_vnode_beyond_the_end_of_the_range_stays_where_it_is(
+    commit: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    """Where positions differ, a range begins at the lowest of them and may end below others."""
+    rows = commit(make_plan(vnodes=[0, 1, 2, 3], range_low=None, range_high=["1", "1"]))
+
+    assert _column(rows, "id", "shard") == [(1, 2), (1, 1), (9, 9), (1, 2)]
+
+
 def test_the_last_range_finishes_every_vnode_and_keeps_its_position(
     commit: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> None:

@@ -113,6 +113,15 @@ def test_a_reanchor_counts_as_a_barrier(run: Any) -> None:
     assert (result["rows_backfilled"], result["changed"], result["deleted"]) == (0, 0, 0)
 
 
+def test_an_advance_that_another_run_had_planned_is_not_the_rebuild(
+    run: Any, macros: Macros
+) -> None:
+    result = run("advance", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
+
+    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
+    assert (result["barriers"], result["plan"]["epoch"]) == (1, 5)
+
+
 def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
     run("abandon", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
 

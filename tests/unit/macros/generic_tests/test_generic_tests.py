@@ -31,7 +31,8 @@ def test_an_mv_is_incomplete_while_a_vnode_is_not_finished_or_a_plan_was_abandon
     render: Callable[..., str], macros: Macros
 ) -> None:
     assert render("test_backfill_complete", macros.relation) == (
-        "select * from lake.mv__progress where dirty or not backfill_finished"
+        "select * from lake.mv__progress where dirty or not backfill_finished "
+        "or epoch + 1 in (select epoch from lake.mv__barriers where kind = 'reset')"
     )
 
 

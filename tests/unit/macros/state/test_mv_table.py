@@ -79,6 +79,24 @@ def test_the_columns_of_a_query_are_asked_of_spark(macros: Macros) -> None:
     assert macros.statements[0].sql.rstrip().endswith("describe query\nselect 1")
 
 
+def test_a_type_can_be_read_again_by_spark(macros: Macros) -> None:
+    """Spark prints the names of fields as they are."""
+    struct = "struct<order-id:int,p:decimal(5,1),a:array<struct<t h:map<int,string>,b.c:date>>>"
+    macros.results = [[["k", struct, None]]]
+
+    [column] = macros.call("get_query_columns", "select 1")
+    assert column["type"] == (
+        "struct<`order-id`:int,p:decimal(5,1),a:array<struct<`t h`:map<int,string>,`b.c`:date>>>"
+    )
+
+
+def test_a_type_that_spark_shortens_is_asked_for_whole(macros: Macros) -> None:
+    macros.results = [[["k", "struct<a:int,... 2 more fields>", None]], [], [["k", "int", None]]]
+
+    assert macros.call("get_query_columns", "select 1") == [{"name": "k", "type": "int"}]
+    assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
+
+
 def test_the_columns_of_a_table_are_asked_of_spark(macros: Macros, relations: Any) -> None:
     """dbt's listing ends before a column called `#`."""
     macros.results = [[["#", "bigint", None], ["t h", "decimal(5,1)", None]]]

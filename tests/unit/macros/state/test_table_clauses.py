@@ -77,6 +77,7 @@ def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Mac
         "write.update.mode": "merge-on-read",
         "write.delete.mode": "merge-on-read",
         **SERIALIZABLE,
+        "dbt_backfill.docs": "",
         "dbt_backfill.id": "b1",
     }
 

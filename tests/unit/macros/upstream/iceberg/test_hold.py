@@ -49,8 +49,9 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
         ("iceberg", {}, {"last_range": True}),
         ("iceberg", {"upstream_version": "7"}, {}),
         ("iceberg", {}, {"upstream_version": "0"}),
+        ("iceberg", {"finished": True}, {}),
     ],
-    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot yet"],
+    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot", "done"],
 )
 def test_no_other_does(
     macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
