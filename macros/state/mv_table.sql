@@ -54,7 +54,9 @@
 
 
 {% macro mv_clauses(mv, columns, backfill_id) -%}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(columns | map(attribute='name') | list, backfill_id)) }}
+    {%- set fields = modules.re.findall('`([^`]*)`', columns | map(attribute='type') | join(' ')) -%}
+    {%- set names = columns | map(attribute='name') | list + fields -%}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id)) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {{ dbt_backfill.cluster_clause() }}

@@ -7,7 +7,7 @@ random histories have the other types of keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 
 from exactness.keys import KEY_TYPES, literal
 from support.checks import assert_no_java, data_tests, model, source
-from support.project import MakeProject, Project, RunResult
+from support.project import Crash, MakeProject, Proceed, Project, RunResult
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -193,3 +193,37 @@ def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> N
     assert again.output.count(" · emptied: full refresh · ") == len(MVS)
     assert_equal_to_query(project)
     project.test()
+
+
+@pytest.mark.every_profile
+def test_fields_of_a_struct_may_be_many_and_need_quotes(
+    new_project: Callable[[], Project],
+) -> None:
+    """Spark prints neither the quotes nor more than 25 fields of a type."""
+    project = new_project()
+    fields = ["order-id", "t h", "b.c", *(f"f{number}" for number in range(30))]
+    struct = ", ".join(f"`{name}`: int" for name in fields)
+    mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
+    project.create_table("items", f"id int, payload struct<{struct}>", mapped)
+    values = ", ".join(f"'{name}', {number}" for number, name in enumerate(fields))
+    item = f"select cast(id as int), named_struct({values})"
+    project.sql(f"insert into {{schema}}.items {item} from range(6)")
+    query = f"select id, payload from {source('items')}"
+    project.write({"mv": model(query, backfill_rate_limit=4)}, sources=["items"])
+    project.run()
+    project.sql("update {schema}.items set payload = null where id = 1")
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if ".mv: empty the MV" in sql:
+            raise Crash("before the MV is emptied")
+        proceed()
+
+    project.fail("--full-refresh", intercept=crash)
+    project.sql("set spark.sql.debug.maxToStringFields = 25")
+    project.write({"mv": model(query)})
+    project.run()
+
+    assert project.run().message("mv") == "CAUGHT UP"
+    difference = "select * from {schema}.mv except all select * from {schema}.items"
+    assert project.value("select count(*) from {schema}.mv") == 6
+    assert project.sql(difference) == []

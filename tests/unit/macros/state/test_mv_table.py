@@ -34,6 +34,16 @@ def test_the_mv_is_created_empty_with_the_columns_of_the_query(
     )
 
 
+def test_the_names_of_fields_count_as_those_of_columns(
+    render: Callable[..., str], relations: Any
+) -> None:
+    columns = [{"name": "k", "type": "struct<a:int,`t h`:int>"}]
+
+    assert "'delta.columnMapping.mode' = 'name'" in render(
+        "mv_clauses", relations["mv"], columns, "b1"
+    )
+
+
 def test_the_mv_is_emptied_by_replacing_it_only_if_the_fence_lets_pass(
     render: Callable[..., str], relations: Any
 ) -> None:
