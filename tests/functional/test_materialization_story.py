@@ -236,13 +236,13 @@ def test_the_progress_table_has_a_row_per_vnode_with_the_upstreams_key(
 ) -> None:
     assert [(row[0], row[1]) for row in project.sql("describe {schema}.mv__progress")] == [
         ("vnode", "int"),
-        ("id", "int"),
         ("backfill_finished", "boolean"),
         ("row_count", "bigint"),
         ("epoch", "bigint"),
         ("upstream_version", "string"),
         ("dirty", "boolean"),
         ("backfill_id", "string"),
+        ("id", "int"),
     ]
     for step in story.values():
         assert [row["vnode"] for row in step.progress] == [0, 1, 2, 3]
