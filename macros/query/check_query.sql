@@ -93,6 +93,7 @@
         'now', 'current_timestamp', 'current_date', 'current_time', 'localtimestamp', 'current_timezone',
         'current_user', 'session_user', 'user', 'current_database', 'current_catalog', 'current_schema',
         'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', '_metadata',
+        'aes_encrypt',
     ] -%}
     {%- set strings, code = [], [] -%}
     {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
@@ -102,11 +103,38 @@
         {%- set call = '(?i)(?<![\\w.#])' ~ name ~ ('(?=\\(|#)' if name == '_metadata' else '\\(') -%}
         {%- if modules.re.search(call, analyzed)
                 and (modules.re.search('\\b' ~ name ~ '\\b', code | join(' ')) or name not in strings | join(' ')) -%}
-            {%- do dbt_backfill.refuse(
-                'its query uses ' ~ name ~ ('' if name == '_metadata' else '()')
-                    ~ ', which gives another value when the same row is read again',
-                'Take the value from a column of the upstream, or add it in a model downstream of this one'
-            ) -%}
+            {%- do dbt_backfill._refuse_unrepeatable(name ~ ('' if name == '_metadata' else '()')) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- set day = dbt_backfill._find_special_day(analyzed, query) -%}
+    {%- if day -%} {%- do dbt_backfill._refuse_unrepeatable("'" ~ day ~ "' as a date or time") -%} {%- endif -%}
+{% endmacro %}
+
+
+{% macro _refuse_unrepeatable(what) %}
+    {%- do dbt_backfill.refuse(
+        'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
+        'Take the value from a column of the upstream, or add it in a model downstream of this one'
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    'now', 'today', 'tomorrow' or 'yesterday' where Spark takes it for a date or time; none if there is none. A typed
+    literal has its value already when it is parsed; a cast shows in the analyzed plan.
+-#}
+{% macro _find_special_day(analyzed, query) %}
+    {%- set days = '(now|today|tomorrow|yesterday)' -%}
+    {%- set is_cast = modules.re.search(
+        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*' ~ days ~ '\\b(?!#)[^()]*(?: as (?:date|timestamp)|\\))', analyzed
+    ) -%}
+    {%- set last = namespace(code='') -%}
+    {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
+        {%- set day = modules.re.fullmatch('(?is).\\s*' ~ days ~ '(?:\\s.*)?.', token.text) if token.kind == 'string' else none -%}
+        {%- if day and (is_cast or modules.re.search('(?i)\\b(?:date|timestamp(?:_ntz|_ltz)?)\\s*$', last.code)) -%}
+            {{ return(day[1]) }}
+        {%- endif -%}
+        {%- set last.code = token.text -%}
+    {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}

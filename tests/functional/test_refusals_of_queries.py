@@ -101,6 +101,10 @@ UNREPEATABLE = {
     "current_database": (f"select id, current_database() as r from {EVENTS}", "current_"),
     "metadata": (f"select id, _metadata.file_path as r from {EVENTS}", "_metadata"),
     "input_file": (f"select id, input_file_name() as r from {EVENTS}", "input_file_name()"),
+    "encrypted": (f"select id, aes_encrypt(name, '0123456789abcdef') as r from {EVENTS}", "aes_"),
+    "today": (f"select id from {EVENTS} where at < date 'today'", "'today' as a date or time"),
+    "cast_now": (f"select id, cast('now' as timestamp) as r from {EVENTS}", "'now' as a date"),
+    "compared_to_now": (f"select id from {EVENTS} where at < 'Yesterday'", "'Yesterday' as a date"),
     "now_beside_text": (f"select id, 'now()' as text, now() as r from {EVENTS}", "now()"),
 }
 

@@ -28,9 +28,27 @@
     {%- endfor -%}
     {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
     {%- if changed is not none -%} {{ return('columns of the upstream were changed in version ' ~ changed.version) }} {%- endif -%}
-    {%- if not dbt_backfill.delta_upstream_readable(upstream, since + 1, upstream.id) -%}
+    {%- if dbt_backfill._has_lost_changes(upstream, since)
+            or not dbt_backfill.delta_upstream_readable(upstream, since + 1, upstream.id) -%}
         {{ return('the changes since version ' ~ since ~ ' were vacuumed') }}
     {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Whether a VACUUM has taken what the feed is read from: the change files of a version, and the files that it
+    removed, are in no later version and go as soon as the horizon reaches its commit.
+-#}
+{% macro _has_lost_changes(upstream, since) %}
+    {%- for vacuum in upstream.log if vacuum.operation == 'VACUUM START' and vacuum.version > since -%}
+        {%- set horizon = dbt_backfill._vacuum_horizon(vacuum) -%}
+        {%- for entry in upstream.log if entry.version > since
+                and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', entry.operation ~ entry.parameters)
+                and horizon >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
+            {{ return(true) }}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 

@@ -16,7 +16,8 @@
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
             | map(attribute='operation') | unique | list -%}
-        {%- set deletes = operations | reject('in', ['append', 'replace']) | list != [] -%}
+        {#- None: a plan of another run reads a snapshot that this run's log does not know. -#}
+        {%- set deletes = operations == [] or operations | reject('in', ['append', 'replace']) | list != [] -%}
         {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes)) }}
     {%- endif -%}
     {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}

@@ -234,6 +234,24 @@ def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) ->
     assert gap(_table(_vacuum(7, HOUR // 2))) == "the changes since version 4 were vacuumed"
 
 
+@pytest.mark.parametrize(
+    ("operation", "parameters", "lost"),
+    [
+        ("UPDATE", {}, True),
+        ("DELETE", {}, True),
+        ("WRITE", {"mode": "Overwrite"}, True),
+        ("WRITE", {"mode": "Append"}, False),
+    ],
+)
+def test_change_files_go_before_the_files_of_their_version(
+    gap: Callable[..., Any], operation: str, parameters: Any, lost: bool
+) -> None:
+    """Committed at 5 o'clock, superseded at 6; the VACUUM at 7 kept an hour and a half."""
+    table = _table(_entry(5, operation, parameters), _vacuum(7, 3 * HOUR // 2))
+
+    assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
+
+
 def test_a_vacuum_that_kept_the_changes_is_no_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(_vacuum(7, 2 * HOUR))) is None
 

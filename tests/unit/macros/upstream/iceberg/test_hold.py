@@ -20,6 +20,9 @@ def backfill(kind: str = "iceberg") -> dict[str, Any]:
     return {"upstream": {"kind": kind}}
 
 
+BEFORE = {"committed": {"backfill_mode": "snapshot"}}
+
+
 def plan(**other: Any) -> dict[str, Any]:
     return {
         "kind": "advance",
@@ -35,9 +38,25 @@ def plan(**other: Any) -> dict[str, Any]:
 def test_the_barrier_that_begins_to_read_a_version_holds_it(
     macros: Macros, sent: list[str]
 ) -> None:
-    macros.call("hold_upstream", backfill(), {}, plan())
+    macros.call("hold_upstream", backfill(), BEFORE, plan())
 
     assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
+
+
+def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: list[str]) -> None:
+    state = {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}}
+
+    macros.call("hold_upstream", backfill(), state, plan())
+
+    assert len(sent) == 1
+
+
+def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
+    state = {"finished": False, **BEFORE}
+
+    macros.call("release_upstream", backfill(), state, plan(backfill_mode="arrangement"))
+
+    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
 
 @pytest.mark.parametrize(
@@ -56,13 +75,13 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
 def test_no_other_does(
     macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    macros.call("hold_upstream", backfill(kind), state, plan(**other))
+    macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
 
     assert sent == []
 
 
 def test_the_first_barrier_after_the_backfill_lets_it_go(macros: Macros, sent: list[str]) -> None:
-    state = {"finished": True, "committed": {"last_range": True}}
+    state = {"finished": True, "committed": {"last_range": True, "backfill_mode": "snapshot"}}
 
     macros.call("release_upstream", backfill(), state, plan(upstream_version="9"))
 
@@ -73,7 +92,8 @@ def test_the_first_barrier_after_the_backfill_lets_it_go(macros: Macros, sent: l
 def test_no_other_lets_it_go(
     macros: Macros, sent: list[str], finished: bool, last_range: bool
 ) -> None:
-    state = {"finished": finished, "committed": {"last_range": last_range}}
+    committed = {"last_range": last_range, "backfill_mode": "snapshot"}
+    state = {"finished": finished, "committed": committed}
 
     macros.call("release_upstream", backfill(), state, plan())
 

@@ -52,6 +52,16 @@ WRITTEN = (
 )
 
 
+def test_rows_may_have_gone_in_a_snapshot_that_the_log_does_not_know(
+    macros: Macros, up: Any, keys: Any
+) -> None:
+    """Another run, which had seen it, planned the barrier."""
+    observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 12, "operation": "append"}]}
+
+    events = macros.call("iceberg_upstream_changes", observed, "11", "13", keys)["events"]
+    assert "left anti join" in events
+
+
 @pytest.mark.parametrize("operations", [["append", "append"], ["append", "replace"]])
 def test_rows_that_were_only_added_or_moved_are_the_ones_written_since(
     changes: Callable[..., Any], operations: list[str]
