@@ -169,3 +169,13 @@ def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) 
     expected = "select id, upper(name) from {schema}.people"
     assert project.rows("select * from {schema}.mv") == project.rows(expected)
     assert project.rows("select name from {schema}.people.refs") == [("main",)]
+
+
+def test_a_metadata_column_stops_the_run_before_anything_is_written(project: Project) -> None:
+    """The barriers read the upstream's columns only."""
+    project.create_table("people", "id int, name string")
+    query = f"select id, _file as origin from {source('people')}"
+    project.write({"mv": model(query)}, sources=["people"])
+
+    assert "_file" in project.fail().error
+    assert_made_nothing(project, "mv")
