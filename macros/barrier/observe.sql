@@ -81,10 +81,8 @@
 
 {#- What has to be known about the query's columns before the tables are created. -#}
 {% macro prepare_creation(backfill) %}
-    {#- As the barriers read it: over their own name for the upstream, which has no metadata columns and no branches. -#}
-    {%- set columns = dbt_backfill.get_query_columns(dbt_backfill.get_query_sql(
-        backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render()
-    )) -%}
+    {#- Not of the model's own text: the barriers' name for the upstream has no metadata columns and no branches. -#}
+    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for name in names if names.count(name) > 1 -%}
         {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}

@@ -2,9 +2,7 @@
 {% macro run_reset(backfill, plan) %}
     {#- Known where this run has planned it. -#}
     {%- set columns = (backfill.get('columns') if plan.query == backfill.query else none)
-        or dbt_backfill.get_query_columns(dbt_backfill.get_query_sql(
-            plan.query, backfill.upstream.relation, 'select * from ' ~ plan.upstream
-        )) -%}
+        or dbt_backfill.get_mv_columns(backfill, plan.query, plan.upstream) -%}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.run_table(
@@ -26,12 +24,11 @@
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
     {%- set types = {} -%}
     {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
-    {%- set retyped = [] -%}
     {%- for column in columns -%}
         {%- set at_its_place = present[loop.index0].type if loop.index0 < present | length else column.type -%}
         {%- if [at_its_place, types.get(column.name | lower, column.type)] != [column.type, column.type] -%}
-            {%- do retyped.append(column.name) -%}
+            {{ return(true) }}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(retyped != []) }}
+    {{ return(false) }}
 {% endmacro %}

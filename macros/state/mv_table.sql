@@ -100,3 +100,11 @@
 {% macro get_table_columns(relation) %}
     {{ return(dbt_backfill.get_query_columns('select * from ' ~ relation.render())) }}
 {% endmacro %}
+
+
+{#- The columns of the MV: those of its query as the barriers read it, over their own name for the upstream. -#}
+{% macro get_mv_columns(backfill, query, upstream) %}
+    {{ return(dbt_backfill.get_query_columns(
+        dbt_backfill.get_query_sql(query, backfill.upstream.relation, 'select * from ' ~ upstream)
+    )) }}
+{% endmacro %}

@@ -18,7 +18,7 @@ from support.checks import (
     tables_of,
 )
 from support.profiles import not_on_hadoop
-from support.project import Crash, MakeProject, Proceed, Project, RunResult
+from support.project import MakeProject, Project, RunResult, crash_before
 
 QUERY = f"select id, name, city from {source('people')}"
 DESCRIPTION = 'People who aren\'t "gone": 100 % of ${them}, C:\\new'
@@ -272,12 +272,12 @@ def test_retry_goes_on_after_a_failure(project: Project, first: RunResult) -> No
     assert first.nodes
     project.sql("insert into {schema}.people values (4, 'dan', 'bonn')")
 
-    def crash(sql: str, proceed: Proceed) -> None:
-        if "features.kept_contract: commit" in sql:
-            raise Crash("connection lost")
-        proceed()
-
-    failed = project.fail("--select", "kept_contract", "hooked", intercept=crash)
+    failed = project.fail(
+        "--select",
+        "kept_contract",
+        "hooked",
+        intercept=crash_before("features.kept_contract: commit"),
+    )
     assert failed["hooked"].status == "success"
     assert failed["kept_contract"].status == "error"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.checks import data_tests, model, source
-from support.project import Crash, MakeProject, Proceed, Project, RunResult
+from support.project import MakeProject, Project, RunResult, crash_before
 
 MV = model(
     f"select id, upper(name) as name, scores, tags from {source('people')} where name <> 'hidden'",
@@ -148,12 +148,7 @@ def test_a_row_above_the_position_is_not_consistent(new_project: Any) -> None:
 def test_a_barrier_that_is_not_committed_is_not_compared(finished: Project) -> None:
     finished.sql("update {schema}.people set name = 'even later' where id = 2")
 
-    def crash(sql: str, proceed: Proceed) -> None:
-        if ".mv: commit" in sql:
-            raise Crash("driver lost")
-        proceed()
-
-    finished.fail("--select", "mv", intercept=crash)
+    finished.fail("--select", "mv", intercept=crash_before(".mv: commit"))
     result = run_tests(finished)
     [consistent] = [node for node in result.nodes if "consistent" in node.name]
 

@@ -16,7 +16,7 @@ import pytest
 
 from exactness.keys import KEY_TYPES, literal
 from support.checks import assert_no_java, data_tests, model, source
-from support.project import Crash, MakeProject, Proceed, Project, RunResult
+from support.project import MakeProject, Project, RunResult, crash_before
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -213,12 +213,7 @@ def test_fields_of_a_struct_may_be_many_and_need_quotes(
     project.run()
     project.sql("update {schema}.items set payload = null where id = 1")
 
-    def crash(sql: str, proceed: Proceed) -> None:
-        if ".mv: empty the MV" in sql:
-            raise Crash("before the MV is emptied")
-        proceed()
-
-    project.fail("--full-refresh", intercept=crash)
+    project.fail("--full-refresh", intercept=crash_before(".mv: empty the MV"))
     project.sql("set spark.sql.debug.maxToStringFields = 25")
     project.write({"mv": model(query)})
     project.run()

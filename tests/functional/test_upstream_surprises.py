@@ -23,7 +23,7 @@ from support.checks import (
     state_versions,
 )
 from support.formats import properties_clause
-from support.project import Crash, MakeProject, Proceed, Project, RunResult
+from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
 COLUMNS = "id int, name string, spare_1 int, spare_2 int"
 QUERY = "select id, upper(name) as name from "
@@ -494,12 +494,7 @@ def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
     project.run("--select", *names)
     change_before(project, "fleeting")
 
-    def crash(sql: str, proceed: Proceed) -> None:
-        if ".planned: merge" in sql:
-            raise Crash("driver lost")
-        proceed()
-
-    project.fail("--select", "planned", intercept=crash)
+    project.fail("--select", "planned", intercept=crash_before(".planned: merge"))
     plan = "select upstream_version from {schema}.planned__barriers where epoch = 2"
     planned = project.value(plan)
     project.sql("update {schema}.fleeting set name = 'again'")

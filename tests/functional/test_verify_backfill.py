@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.checks import assert_writes_nothing, model, source
-from support.project import Crash, MakeProject, Proceed, Project, RunResult
+from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
 QUERY = (
     "select id, shard, upper(name) as name, scores, tags"
@@ -342,12 +342,7 @@ def test_a_barrier_that_is_not_committed_is_not_compared(new_project: Any) -> No
     project.run()
     project.sql("update {schema}.numbers set name = 'later' where id = 2")
 
-    def crash(sql: str, proceed: Proceed) -> None:
-        if ".mv: commit" in sql:
-            raise Crash("driver lost")
-        proceed()
-
-    project.fail(intercept=crash)
+    project.fail(intercept=crash_before(".mv: commit"))
     message = assert_writes_nothing(project, lambda: refused(project, model="mv", repair=True))
 
     assert message == (

@@ -45,6 +45,17 @@ class Crash(Exception):
     """The end of a dbt run in the middle of it, raised by an interceptor."""
 
 
+def crash_before(text: str) -> Interceptor:
+    """Ends the run before the first statement that has this text in it."""
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        if text in sql:
+            raise Crash(f"before {text}")
+        proceed()
+
+    return intercept
+
+
 class RunFailed(AssertionError):
     """A dbt invocation that was expected to succeed did not."""
 
