@@ -7,6 +7,7 @@
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'key', 'query_columns', 'uses_time_zone', 'uses_ansi_mode': of the query, known once it was explained or read from
         the last plan,
+      'drops_rows': whether the query may return none for a row, as far as this run knows,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
       'stages': the temporary views of staged changes that the barrier has cached, until its commit
@@ -30,6 +31,7 @@
         'query_columns': none,
         'uses_time_zone': false,
         'uses_ansi_mode': false,
+        'drops_rows': true,
         'explained': false,
         'committed': none,
         'stages': [],
@@ -53,6 +55,7 @@
         'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
         'uses_time_zone': dbt_backfill.uses_time_zone(explained),
         'uses_ansi_mode': dbt_backfill.uses_ansi_mode(explained),
+        'drops_rows': dbt_backfill.drops_rows(explained),
     }) -%}
     {%- if backfill.feed -%} {%- do dbt_backfill.get_feed_columns(backfill.feed) -%} {%- endif -%}
     {%- if config.get('contract').enforced -%}

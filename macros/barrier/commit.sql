@@ -35,9 +35,7 @@
             {%- if not is_iceberg and plan.epoch % 50 == 0 %}
             execute immediate {{ dbt_backfill.string_literal('optimize ' ~ backfill.barriers.render()) }};
             {%- endif %}
-            {%- for stage in backfill.stages %}
-            uncache table if exists {{ stage }};
-            {%- endfor %}
+            {{ dbt_backfill.get_drop_stages_sql(backfill.stages) }}
             {{ dbt_backfill.get_state_sql(backfill) }};
         end
     {%- endset -%}

@@ -16,12 +16,15 @@
         )[0] -%}
         {%- set checked = result.get('checked') or {} -%}
         {%- set unclear = dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+        {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- if result.get('plan') -%}
             {%- set attempt.stands = result.plan -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif unclear -%}
             {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true) -%}
+        {%- elif twice -%}
+            {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
             {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked) -%}
             {%- do attempt.plan.update({'keys_are_unique': true}) -%}
@@ -29,7 +32,6 @@
             {%- do dbt_backfill.plan_bounds(backfill, state, attempt.plan) -%}
             {%- do attempt.plan.pop('most_rows', none) -%}
         {%- endif -%}
-        {%- if result.get('staged') -%} {%- do backfill.stages.append(dbt_backfill.get_stage_name(backfill, planned)) -%} {%- endif -%}
         {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, planned, attempt.stands, result)}) -%}
     {%- endfor -%}
     {{ return(attempt.stands) }}
@@ -41,28 +43,27 @@
     {%- if not result.get('staged') or stands is none or stands.plan_id != planned.plan_id -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- do result.staged.update({'name': dbt_backfill.get_stage_name(backfill, planned)}) -%}
-    {{ return(result.staged) }}
+    {{ return(dbt_backfill.get_own_stage(backfill, planned, result)) }}
 {% endmacro %}
 
 
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'staged': see get_stage_summary_sql, absent if the plan has no changes,
+      'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
 -#}
 {% macro get_plan_script(backfill, state, plan) -%}
     {%- set keys = backfill.key -%}
     {%- set has_changes = plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys) if has_changes else none -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none) -%}
     {%- set known, conditions = [], ['true'] -%}
     {%- if stage -%}
-        {%- do known.append('staged') -%}
-        {%- do conditions.append('staged.null_keys = 0 and staged.unclear_keys = 0') -%}
+        {%- do known.extend(['staged', 'reread']) -%}
+        {%- do conditions.append('staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
     {%- if scan -%}
         {%- do known.append('checked') -%}
@@ -73,7 +74,6 @@
     {%- endif -%}
     begin
         {%- if stage %}
-        declare staged {{ dbt_backfill.stage_summary_type() }};
         {%- for declaration in stage.declarations %}
         {{ declaration }};
         {%- endfor %}
@@ -86,7 +86,6 @@
         {%- endif %}
         {%- if stage %}
         {{ stage.statements | join(';\n        ') }};
-        set staged = ({{ stage.summary }});
         {%- endif %}
         {%- if scan %}
         set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
@@ -148,11 +147,11 @@
 
 {#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
 {% macro refuse_keys(backfill, state, plan, checked) %}
-    {%- set columns = backfill.key | map(attribute='upstream') | join(', ') -%}
     {%- if checked.null_keys -%}
+        {%- do dbt_backfill.drop_stages(backfill) -%}
         {%- do dbt_backfill.refuse(
             plan.upstream ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
-                ~ ' with a null in ' ~ columns ~ ', in version ' ~ plan.upstream_version,
+                ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ plan.upstream_version,
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
     {%- endif -%}
@@ -161,11 +160,18 @@
         'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, backfill.key)
     ) -%}
     {%- if duplicates -%}
-        {%- do dbt_backfill.refuse(
-            'the key ' ~ columns ~ ' is not unique in ' ~ plan.upstream ~ ', in version ' ~ plan.upstream_version
-                ~ '; it stands twice with ('
-                ~ duplicates | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
-            'Delete the duplicates, or name in unique_key the columns that are unique'
-        ) -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(backfill, plan, duplicates | map(attribute='key') | list) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- `duplicates`: some of the keys, as lists of literals. -#}
+{% macro refuse_duplicate_keys(backfill, plan, duplicates) %}
+    {%- do dbt_backfill.drop_stages(backfill) -%}
+    {%- do dbt_backfill.refuse(
+        'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ plan.upstream
+            ~ ', in version ' ~ plan.upstream_version ~ '; it stands twice with ('
+            ~ duplicates | map('join', ', ') | join('), (') ~ ')',
+        'Delete the duplicates, or name in unique_key the columns that are unique'
+    ) -%}
 {% endmacro %}

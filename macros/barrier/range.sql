@@ -102,12 +102,3 @@
     {%- endset -%}
     {%- do dbt_backfill.run_table('merge the range of the barrier ' ~ plan.epoch, sql) -%}
 {% endmacro %}
-
-
-{% macro equal_keys(keys, left, right) -%}
-    {%- set pairs = [] -%}
-    {%- for column in dbt_backfill.mv_columns(keys) -%}
-        {%- do pairs.append(left ~ column ~ ' = ' ~ right ~ column) -%}
-    {%- endfor -%}
-    {{ return(pairs | join(' and ')) }}
-{%- endmacro %}

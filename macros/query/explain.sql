@@ -147,3 +147,9 @@
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}
+
+
+{#- Whether the query may leave rows of the upstream out. -#}
+{% macro drops_rows(explained) %}
+    {{ return(modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none) }}
+{% endmacro %}

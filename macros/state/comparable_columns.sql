@@ -6,8 +6,6 @@
       columns (list of {'name', 'type'}): as get_query_columns returned them.
 -#}
 {% macro comparable_columns(columns, prefix='') %}
-    {%- set to_the_microsecond = "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
-        ~ "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')" -%}
     {%- set comparable = {} -%}
     {%- for column in columns -%}
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
@@ -31,3 +29,9 @@
     {%- endfor -%}
     {{ return(compared | join(', ')) }}
 {%- endmacro %}
+
+
+{#- Options of to_json with which it shortens no time: its default is the millisecond. -#}
+{% macro whole_json_options() %}
+    {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
+{% endmacro %}

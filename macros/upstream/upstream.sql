@@ -100,6 +100,8 @@
       'declarations', 'setup': statements of the script that reads it, at its beginning and before that, each absent
         if there is none,
       'literals': variables of the script in `events` that stand for their text, absent if there are none,
+      'views': temporary views that the setup makes, absent if there are none,
+      'one_commit': whether each key has only what one commit did to it, or the difference of two versions; absent if not,
       'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
     }
 

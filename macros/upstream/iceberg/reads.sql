@@ -11,8 +11,11 @@
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys) %}
     {%- set relation = observed.relation -%}
     {%- if from_version | int == 0 -%}
-        {{ return({'events': 'select *, 0 as __bf_version, true as __bf_is_upsert from '
-            ~ dbt_backfill.iceberg_upstream_read(relation, to_version)}) }}
+        {{ return({
+            'events': 'select *, 0 as __bf_version, true as __bf_is_upsert from '
+                ~ dbt_backfill.iceberg_upstream_read(relation, to_version),
+            'one_commit': true,
+        }) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
             | map(attribute='operation') | unique | list -%}
@@ -23,6 +26,7 @@
     {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}
     {{ return({
         'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, name)],
+        'views': [name],
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
             ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ name,
     }) }}
@@ -49,6 +53,7 @@
         'setup': ['set __bf_lineage = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
         'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes),
         'literals': ['__bf_lineage.committed', '__bf_lineage.bounds', '__bf_lineage.files'],
+        'one_commit': true,
     }) }}
 {% endmacro %}
 

@@ -1,0 +1,216 @@
+{#-
+    The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
+    vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
+
+    The view belongs to the session and its name carries epoch, plan and invocation, so that a stalled run
+    cannot swap it under another. Returns {
+      'staged': {'name', 'count', 'null_keys', 'low', 'high': the least and the greatest key as literals},
+      'reread': see get_reread_statements; absent if the feed tells the last state of every key
+    }
+
+    While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
+    that was adopted.
+-#}
+{% macro stage_changes(backfill, state, plan) %}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, dbt_backfill.get_plan_keys(plan)) -%}
+    {%- set sql -%}
+        begin
+            {{ stage.declarations | join(';\n            ') }};
+            {{ stage.statements | join(';\n            ') }};
+            select to_json(struct(staged, reread));
+        end
+    {%- endset -%}
+    {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
+    {{ return(dbt_backfill.get_own_stage(backfill, plan, result)) }}
+{% endmacro %}
+
+
+{#- What the statements of get_stage left, with the names of its views, which the commit drops. -#}
+{% macro get_own_stage(backfill, plan, result) %}
+    {%- set stage = {'name': dbt_backfill.get_stage_name(backfill, plan)} -%}
+    {%- do stage.update(result.staged) -%}
+    {%- do stage.update({'reread': result.get('reread') or {'count': 0}}) -%}
+    {{ return(stage) }}
+{% endmacro %}
+
+
+{% macro get_stage_name(backfill, plan, suffix='') %}
+    {%- set invocation = invocation_id | replace('-', '') -%}
+    {{ return(dbt_backfill.identifier(
+        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__') ~ suffix
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged` and
+    `reread` what it holds. The views that they make are added to `backfill.stages`.
+
+    Arguments:
+      check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
+        chain of states; costs a join of those that came or went with the MV.
+-#}
+{% macro get_stage(backfill, state, plan, keys, check_key=true) %}
+    {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
+    {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
+    {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
+    {%- set view = 'create or replace temporary view ' ~ name ~ ' as\n'
+        ~ dbt_backfill.get_last_states_sql(events, keys, changes) -%}
+    {%- if changes.literals -%}
+        {%- set literals = {} -%}
+        {%- for literal in changes.literals -%} {%- do literals.update({literal: literal}) -%} {%- endfor -%}
+        {%- set view = dbt_backfill.get_execute_with_literals_sql(view, literals) -%}
+    {%- endif -%}
+    {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
+        + (['__bf_gone'] if check_key and backfill.drops_rows else []) -%}
+    {%- do backfill.stages.extend(dbt_backfill.get_reread_names(backfill, plan) + [name] + changes.get('views', [])) -%}
+    {{ return({
+        'declarations': changes.get('declarations', []) + [
+            'declare staged ' ~ dbt_backfill.stage_summary_type(), 'declare reread ' ~ dbt_backfill.reread_summary_type(),
+        ],
+        'statements': changes.get('setup', []) + [
+            view,
+            'cache table ' ~ name,
+            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions) ~ ')',
+            dbt_backfill.get_reread_statements(backfill, plan, keys, suspicions),
+        ],
+    }) }}
+{% endmacro %}
+
+
+{#-
+    A statement of a script that executes `sql` with some texts in it replaced by the values of variables.
+
+    Arguments:
+      literals (dict): text in `sql` -> SQL expression of what stands there instead.
+-#}
+{% macro get_execute_with_literals_sql(sql, literals) -%}
+    {%- set text = namespace(sql=dbt_backfill.string_literal(sql)) -%}
+    {%- for placeholder, value in literals.items() -%}
+        {%- set text.sql = 'replace(' ~ text.sql ~ ", '" ~ placeholder ~ "', " ~ value ~ ')' -%}
+    {%- endfor -%}
+    {{ return('execute immediate ' ~ text.sql) }}
+{%- endmacro %}
+
+
+{#-
+    One row per key: its last event's columns, and what is known of its events: {
+      '__bf_deleted': whether the last one takes the row away,
+      '__bf_inserted': whether the first one brings a row: there was none before,
+      '__bf_gone': whether a row was taken away, and nothing else happened,
+      '__bf_unclear': whether they do not tell the last state
+    }
+
+    The latest version wins; within one version an insert or after-image beats a delete or before-image of the
+    same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
+
+    This holds for a chain of states, each of which ends as it began: by the image that the next event takes away. Where
+    a key stood twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
+    `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So upserts less deletes have to come to
+    what the first and the last event say, and so have the images: each one that came and went is there an even
+    number of times, and their hashes cancel out. In one commit a row comes or goes at most once.
+
+    Arguments:
+      changes (dict): as get_upstream_changes returned it.
+-#}
+{% macro get_last_states_sql(events, keys, changes) -%}
+    {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
+    select
+        latest.* except (__bf_version, __bf_is_upsert, __bf_image),
+        not latest.__bf_is_upsert as __bf_deleted,
+        {%- if changes.may_repeat %}
+        false as __bf_inserted,
+        false as __bf_gone,
+        false as __bf_unclear
+        {%- else %}
+        earliest.__bf_is_upsert as __bf_inserted,
+        events = 1 and not latest.__bf_is_upsert as __bf_gone,
+        balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
+            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
+            as __bf_unclear
+        {%- endif %}
+    from (
+        select
+            max_by(struct(*), {{ order }}) as latest,
+            min_by(struct(*), {{ order }}) as earliest,
+            sum(if(__bf_is_upsert, 1, -1)) as balance,
+            bit_xor(__bf_image) as images,
+            count(*) as events
+        from (
+            select *, {{ '0L' if changes.may_repeat or changes.one_commit else dbt_backfill._image_hash() }} as __bf_image
+            from ({{ events }})
+        )
+        group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+    )
+{%- endmacro %}
+
+
+{#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. -#}
+{% macro _image_hash() %}
+    {{ return('xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), ' ~ dbt_backfill.whole_json_options() ~ '))') }}
+{% endmacro %}
+
+
+{#-
+    What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
+    which have one of the `suspicions` (names of columns).
+-#}
+{% macro get_stage_summary_sql(stage, keys, suspicions) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
+    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    select named_struct(
+        'count', count,
+        'null_keys', null_keys,
+        'suspects', suspects,
+        'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
+        'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+    )
+    from (
+        select
+            count_if(not {{ null_key }}) as count,
+            count_if({{ null_key }} and not __bf_deleted) as null_keys,
+            count_if(not {{ null_key }} and ({{ suspicions | join(' or ') }})) as suspects,
+            min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
+            max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
+        from {{ stage }}
+    )
+{%- endmacro %}
+
+
+{#- The type of that struct. -#}
+{% macro stage_summary_type() %}
+    {{ return('struct<count: bigint, null_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>') }}
+{% endmacro %}
+
+
+{#- Why the staged changes cannot be merged; none if they can. -#}
+{% macro find_unclear_changes(staged) %}
+    {%- if staged.null_keys -%}
+        {{ return('the feed has ' ~ staged.null_keys ~ ' rows with a null in the key') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
+    each before those that it reads. One that is not there is no error: after a lost connection it is another session.
+-#}
+{% macro get_drop_stages_sql(stages) -%}
+    {%- for stage in stages | unique %}
+    begin
+        declare exit handler for sqlexception begin end;
+        uncache table if exists {{ stage }};
+        drop view {{ stage }};
+    end;
+    {%- endfor %}
+{%- endmacro %}
+
+
+{#- The same before a run is refused that has staged something. -#}
+{% macro drop_stages(backfill) %}
+    {%- if backfill.stages -%}
+        {%- do dbt_backfill.run_table(
+            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(backfill.stages) ~ ' end'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
