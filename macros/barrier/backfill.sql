@@ -10,7 +10,9 @@
       'drops_rows': whether the query may return none for a row, as far as this run knows,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
-      'stages': the temporary views of staged changes that the barrier has cached, until its commit
+      'stages': the temporary views of staged changes that the barrier has cached, until its commit,
+      'guarded', 'failed': whether a statement that fails gives the plan up, and the one that did, see run_merge,
+      'given_up': see read_given_up
     }
     Outside of a run, `name` is that of the model, for what refuses it.
 -#}
@@ -35,6 +37,9 @@
         'explained': false,
         'committed': none,
         'stages': [],
+        'guarded': false,
+        'failed': none,
+        'given_up': none,
     }) -%}
     {{ return(backfill) }}
 {% endmacro %}

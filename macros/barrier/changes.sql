@@ -34,7 +34,7 @@
         when matched then delete
         when not matched and {{ present }} then insert *
     {%- endset -%}
-    {%- set result = dbt_backfill.run_table('merge the changes of the barrier ' ~ plan.epoch, sql) -%}
+    {%- set result = dbt_backfill.run_merge(backfill, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
     {{ return(dbt_backfill.get_merge_counts(backfill, plan, result)) }}
 {% endmacro %}
 

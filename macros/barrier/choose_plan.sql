@@ -76,10 +76,15 @@
 {% endmacro %}
 
 
-{#- The whole prefix is read again, so its keys are checked again. An MV that has nothing yet is just emptied. -#}
-{% macro choose_reanchor(backfill, state, observed, reason, started) %}
+{#-
+    After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
+    is read again, so its keys are checked again. An MV that has nothing yet is just emptied.
+-#}
+{% macro choose_reanchor(backfill, state, observed, reason, started, whole=false) %}
     {%- if not started -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
     {%- endif -%}
-    {{ return(dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason)) }}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
+    {%- if not whole -%} {%- do plan.update({'touched': dbt_backfill.find_touched(backfill, state, observed)}) -%} {%- endif -%}
+    {{ return(plan) }}
 {% endmacro %}

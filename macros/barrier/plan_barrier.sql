@@ -22,7 +22,7 @@
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif unclear -%}
-            {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true) -%}
+            {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -56,7 +56,7 @@
 -#}
 {% macro get_plan_script(backfill, state, plan) -%}
     {%- set keys = backfill.key -%}
-    {%- set has_changes = plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
+    {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none) -%}
@@ -136,7 +136,7 @@
 
 {#- A select of the rows whose keys the plan reads anew: its range, or the whole prefix; none if it reads none. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
-    {%- if plan.kind != 'reanchor' and not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
+    {%- if plan.get('touched') is not none or plan.kind != 'reanchor' and not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
     {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
     {%- if plan.kind == 'reanchor' -%}
         {{ return(dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true)) }}

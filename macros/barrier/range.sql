@@ -100,5 +100,5 @@
         {{ dbt_backfill.get_matched_clause('update set *') }}
         when not matched then insert *
     {%- endset -%}
-    {%- do dbt_backfill.run_table('merge the range of the barrier ' ~ plan.epoch, sql) -%}
+    {%- do dbt_backfill.run_merge(backfill, 'merge the range of the barrier ' ~ plan.epoch, sql) -%}
 {% endmacro %}

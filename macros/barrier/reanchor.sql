@@ -22,9 +22,40 @@
         when not matched by source then delete
     {%- endset -%}
     {{ return(dbt_backfill.get_merge_counts(
-        backfill, plan, dbt_backfill.run_table('re-anchor in the barrier ' ~ plan.epoch, sql)
+        backfill, plan, dbt_backfill.run_merge(backfill, 're-anchor in the barrier ' ~ plan.epoch, sql)
     )) }}
 {% endmacro %}
+
+
+{#-
+    The other step of a re-anchor that is limited to what given-up plans could touch: no row of the MV is above the
+    position. What they could touch below it are changes like any other.
+-#}
+{% macro run_removal(backfill, plan) %}
+    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set sql -%}
+        merge into {{ backfill.mv.render() }} as mv
+        using (
+            select {{ dbt_backfill.mv_columns(keys) | join(', ') }}
+            from {{ backfill.mv.render() }} as mv
+            where ({{ dbt_backfill.touched_predicate(keys, plan) }}) and {{ dbt_backfill.get_fence(backfill, plan) }}
+        ) as touched
+        on {{ dbt_backfill.equal_keys(keys, 'mv.', 'touched.') }} and ({{ dbt_backfill.touched_predicate(keys, plan) }})
+        when matched then delete
+    {%- endset -%}
+    {%- do dbt_backfill.run_merge(backfill, 'remove what was given up in the barrier ' ~ plan.epoch, sql) -%}
+{% endmacro %}
+
+
+{#- The ranges above the position that given-up plans could write to, over the MV's columns as `mv`. -#}
+{% macro touched_predicate(keys, plan) -%}
+    {%- set windows = [] -%}
+    {%- for high in plan.touched -%}
+        {%- set window = {'range_low': plan.get('range_low'), 'range_high': high, 'last_range': high == []} -%}
+        {%- do windows.append(dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), window)) -%}
+    {%- endfor -%}
+    {{ return(windows | join(' or ')) }}
+{%- endmacro %}
 
 
 {#- Whether two rows of these columns differ. -#}

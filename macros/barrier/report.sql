@@ -12,7 +12,10 @@
             {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
             {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
         {%- endif -%}
-        {%- if plan.kind == 'reanchor' -%} {%- do parts.append('re-anchored: ' ~ plan.reason) -%} {%- endif -%}
+        {%- if plan.kind == 'reanchor' -%}
+            {%- set limited = ', only what it could touch' if plan.get('touched') is not none else '' -%}
+            {%- do parts.append('re-anchored: ' ~ plan.reason ~ limited) -%}
+        {%- endif -%}
         {%- if counts -%}
             {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%}
         {%- endif -%}
@@ -20,6 +23,18 @@
     {%- endif -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- do log(model['name'] ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
+{% macro report_adoption(plan) %}
+    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
+    {%- do log(
+        model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
+            ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
+            ~ "dbt run-operation abandon_plan --args '{model: " ~ model['name'] ~ "}'",
+        info=true
+    ) -%}
 {% endmacro %}
 
 

@@ -55,10 +55,12 @@
 
 {#- One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do. -#}
 {% macro run_barrier(backfill, state, rebuild) %}
-    {%- do backfill.update({'staged': none, 'stages': [], 'committed': state.committed, 'columns': none}) -%}
+    {%- do backfill.update({
+        'staged': none, 'stages': [], 'committed': state.committed, 'columns': none, 'guarded': false, 'failed': none,
+        'given_up': dbt_backfill.read_given_up(backfill, state),
+    }) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set since = state.committed if state.get('upstream_version') is not none and not state.dirty else none -%}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, since) -%}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(backfill, state)) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
@@ -71,13 +73,14 @@
     {%- endif -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
+    {%- if backfill.failed -%}
+        {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan) -%}
+        {%- set counts = {} -%}
+    {%- endif -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
     {%- do dbt_backfill.release_upstream(backfill, state, plan) -%}
     {%- if counts -%}
-        {%- set counts = {
-            'changed': committed.committed.get('changed_row_count') or 0,
-            'deleted': committed.committed.get('deleted_row_count') or 0,
-        } -%}
+        {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}
     {{ return({
         'plan': plan,
@@ -96,17 +99,19 @@
     {%- set readable = plan.get('upstream_version') is none or dbt_backfill.is_upstream_readable(
         backfill.upstream, observed, plan.upstream_version, plan.upstream_id) -%}
     {%- set lost = none if readable else 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
-    {%- if readable and plan.kind == 'advance' and dbt_backfill.has_changes(state, plan) -%}
-        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, state.committed) -%}
+    {%- if readable and dbt_backfill.has_changes(state, plan) -%}
+        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(backfill, state)) -%}
     {%- endif -%}
     {%- if state.dirty and plan.kind == 'advance' -%}
         {%- set lost = 'the plan before it was abandoned' -%}
     {%- endif -%}
     {%- set wanted = not rebuild or plan.kind == 'reset' and dbt_backfill._is_reset_for(backfill, plan) -%}
     {%- if plan.kind == 'abandon' or (not lost and wanted) -%}
+        {%- do backfill.update({'guarded': plan.kind != 'abandon' and dbt_backfill.has_gone_on(backfill, plan, observed)}) -%}
+        {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return(plan) }}
     {%- endif -%}
-    {{ return(dbt_backfill.abandon_plan(backfill, plan, lost or rebuild)) }}
+    {{ return(dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild)) }}
 {% endmacro %}
 
 
@@ -120,22 +125,33 @@
 
 {#- Steps 3 and 4: what a plan does to the MV. Every step is a pure function of the plan and of the state. -#}
 {% macro execute_plan(backfill, state, plan) %}
-    {%- set counts = {} -%}
     {%- if plan.kind == 'reset' -%}
         {%- do dbt_backfill.run_reset(backfill, plan) -%}
         {%- do backfill.update({'created': true}) -%}
-    {%- elif plan.kind == 'reanchor' -%}
-        {%- set counts = dbt_backfill.run_reanchor(backfill, state, plan) -%}
-    {%- elif plan.kind == 'advance' -%}
-        {%- if not backfill.staged and dbt_backfill.has_changes(state, plan) -%}
-            {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan)}) -%}
-        {%- endif -%}
-        {%- if backfill.staged and backfill.staged.count -%}
-            {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
-        {%- endif -%}
-        {%- if plan.get('range_row_count') -%}
-            {%- do dbt_backfill.run_range(backfill, state, plan) -%}
-        {%- endif -%}
+    {%- elif plan.kind == 'abandon' -%}
+        {%- do dbt_backfill.run_abandon(backfill, plan) -%}
+    {%- elif plan.kind == 'reanchor' and plan.get('touched') is none -%}
+        {{ return(dbt_backfill.run_reanchor(backfill, state, plan)) }}
+    {%- else -%}
+        {{ return(dbt_backfill.execute_steps(backfill, state, plan)) }}
+    {%- endif -%}
+    {{ return({}) }}
+{% endmacro %}
+
+
+{#- The changes, and the range or, of a limited re-anchor, what given-up plans left above the position. -#}
+{% macro execute_steps(backfill, state, plan) %}
+    {%- set counts = {} -%}
+    {%- if not backfill.staged and dbt_backfill.has_changes(state, plan) -%}
+        {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan)}) -%}
+    {%- endif -%}
+    {%- if not backfill.failed and backfill.staged and backfill.staged.count -%}
+        {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
+    {%- endif -%}
+    {%- if not backfill.failed and plan.get('range_row_count') -%}
+        {%- do dbt_backfill.run_range(backfill, state, plan) -%}
+    {%- elif not backfill.failed and plan.get('touched') -%}
+        {%- do dbt_backfill.run_removal(backfill, plan) -%}
     {%- endif -%}
     {{ return(counts) }}
 {% endmacro %}
@@ -143,7 +159,16 @@
 
 {#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
 {% macro has_changes(state, plan) %}
+    {%- if plan.kind != 'advance' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
     {%- set moves = plan.get('feed_version') != state.committed.get('feed_version') if plan.get('feed')
         else plan.upstream_version != state.get('upstream_version') -%}
     {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
+{% endmacro %}
+
+
+{#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
+{% macro get_feed_start(backfill, state) %}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- if state.dirty -%} {{ return(backfill.given_up.since if backfill.given_up else none) }} {%- endif -%}
+    {{ return(state.committed) }}
 {% endmacro %}

@@ -16,11 +16,15 @@
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
+            {%- if backfill.guarded %}
+            {{ dbt_backfill.declare_guard() }}
+            {%- endif %}
             {{ stage.statements | join(';\n            ') }};
             select to_json(struct(staged, reread));
         end
     {%- endset -%}
     {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
+    {%- if not dbt_backfill.is_done(backfill, 'stage the changes', result) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_own_stage(backfill, plan, result)) }}
 {% endmacro %}
 

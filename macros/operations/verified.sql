@@ -30,35 +30,20 @@
 
 
 {#-
-    What is known of the MV before it is compared: its relations, and {
-      'name': the model's,
-      'options': {'file_format'},
-      'state': as read_state returned it, of a committed epoch whose version of the upstream can be read,
+    What is known of the MV before it is compared, as observe_operated returned it, and {
+      'state': of a committed epoch whose version of the upstream can be read,
       'key': of the committed plan, as the MV names its columns,
       'columns': as get_table_columns returned them
     }
 -#}
 {% macro observe_verified(node) %}
-    {%- set verified = dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)) -%}
-    {%- set existing = dbt_backfill.get_existing_relations(verified) -%}
-    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
-    {%- do verified.update({'name': node.name, 'options': {'file_format': format}, 'upstream': none, 'feed': none}) -%}
-    {%- if existing.mv is none and (existing.progress is none or existing.barriers is none) -%}
-        {%- do dbt_backfill.refuse(
-            verified.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
-        ) -%}
-    {%- elif existing.mv is none -%}
-        {%- do dbt_backfill._refuse_missing_mv(verified) -%}
-    {%- elif existing.progress is none or existing.barriers is none -%}
-        {%- do dbt_backfill._refuse_missing_state(verified, existing) -%}
-    {%- endif -%}
-    {%- set state = dbt_backfill.observe_existing(verified, existing.mv) -%}
+    {%- set verified = dbt_backfill.observe_operated(node) -%}
+    {%- set state = verified.state -%}
     {%- do dbt_backfill.check_barrier_is_committed(
         state, node.name, 'Run the model first (dbt run --select ' ~ node.name ~ '), and then verify it'
     ) -%}
     {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
     {%- do verified.update({
-        'state': state,
         'key': dbt_backfill.get_mv_keys(dbt_backfill.get_plan_keys(state.committed)),
         'columns': dbt_backfill.get_table_columns(verified.mv),
     }) -%}

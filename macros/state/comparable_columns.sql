@@ -11,7 +11,7 @@
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
         {%- set is_map = column.type.startswith('map<') -%}
         {%- if modules.re.search('map<|variant', column.type[4 if is_map else 0:]) -%}
-            {%- set name = 'to_json(struct(' ~ name ~ '), ' ~ to_the_microsecond ~ ')' -%}
+            {%- set name = 'to_json(struct(' ~ name ~ '), ' ~ dbt_backfill.whole_json_options() ~ ')' -%}
         {%- elif is_map -%}
             {%- set name = 'array_sort(map_entries(' ~ name ~ '))' -%}
         {%- endif -%}

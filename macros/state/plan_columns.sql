@@ -8,17 +8,14 @@
       plan (dict): epoch, plan_id, backfill_id, kind, upstream, upstream_kind, upstream_id, upstream_version,
         upstream_committed_at, feed, feed_kind, feed_id, feed_version, feed_committed_at, upstream_row_count, range_low, range_high (lists of literals' texts; none as low:
         from the start; none as high with last_range: open above), last_range, vnodes (list, none for all),
-        vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, next_bounds (lists of literals' texts
+        vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, touched (of a re-anchor that is limited to
+        what given-up plans could touch: the ends of their ranges, [] where one is open above), next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
         uses_time_zone and uses_ansi_mode (whether to note the session's), key, vnode_count, backfill_mode,
         backfill_rate_limit, reason. What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
     {%- set text, texts = dbt_backfill.string_literal, dbt_backfill.string_array_literal -%}
-    {%- set bounds = [] -%}
-    {%- for bound in plan.get('next_bounds') or [] -%}
-        {%- do bounds.append(texts(bound)) -%}
-    {%- endfor -%}
     {{ return({
         'epoch': ['bigint', plan.epoch],
         'plan_id': ['string', text(plan.plan_id)],
@@ -42,7 +39,8 @@
         'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
         'vnode_row_counts': ['map<int, bigint>', plan.get('vnode_row_counts', 'map()')],
         'range_row_count': ['bigint', plan.get('range_row_count')],
-        'next_bounds': ['array<array<string>>', 'array(' ~ bounds | join(', ') ~ ')'],
+        'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
+        'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],
         'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
         'query': ['string', text(plan.query)],
         'query_hash': ['string', text(plan.query_hash)],
@@ -62,6 +60,15 @@
         'deleted_row_count': ['bigint', 'null'],
         'mv_snapshot_id': ['string', 'null'],
     }) }}
+{% endmacro %}
+
+
+{#- Positions, lists of literals' texts, as an array of arrays; `null` for none. -#}
+{% macro _bounds_literal(bounds) %}
+    {%- if bounds is none -%} {{ return('null') }} {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for bound in bounds -%} {%- do literals.append(dbt_backfill.string_array_literal(bound)) -%} {%- endfor -%}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
 {% endmacro %}
 
 

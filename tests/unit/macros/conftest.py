@@ -186,6 +186,10 @@ def backfill(
         "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
         "staged": None,
         "stages": [],
+        "drops_rows": True,
+        "guarded": False,
+        "failed": None,
+        "given_up": None,
     }
 
 

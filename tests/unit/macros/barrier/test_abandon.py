@@ -14,7 +14,7 @@ from support.macros import Macros
 @pytest.fixture
 def abandon(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> str:
     macros.results = [[[json.dumps({"plan_id": "p3", "kind": "abandon"})]]]
-    assert macros.call("abandon_plan", backfill, make_plan(), "it's gone")["kind"] == "abandon"
+    assert macros.call("mark_abandoned", backfill, make_plan(), "it's gone")["kind"] == "abandon"
     return " ".join(macros.statements[0].sql.split())
 
 

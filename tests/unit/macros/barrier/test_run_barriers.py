@@ -156,7 +156,7 @@ def adopt(
     """What becomes of a plan: itself, or why it is abandoned."""
     asked: list[tuple[Any, Any]] = []
     macros.context["asked"] = asked
-    macros.stub("abandon_plan", lambda backfill, plan, reason: reason)
+    macros.stub("mark_abandoned", lambda backfill, plan, reason: reason)
 
     def adopt(
         readable: bool = True,
@@ -171,8 +171,10 @@ def adopt(
 
         macros.stub("is_upstream_readable", is_readable)
         macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
-        planned = make_plan(**plan)
-        adopted = macros.call("adopt_plan", backfill, make_state(dirty=dirty), {}, planned, rebuild)
+        planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
+        observed = {"version": 17}
+        state = make_state(dirty=dirty)
+        adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)
         return "adopted" if adopted == planned else adopted
 
     return adopt
@@ -389,10 +391,10 @@ def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Ma
     assert barrier()[0]["counts"] == {}
 
 
-def test_counts_that_the_format_does_not_tell_are_zero(barrier: Any, macros: Macros) -> None:
+def test_counts_that_the_format_does_not_tell_are_left_out(barrier: Any, macros: Macros) -> None:
     macros.stub("commit_barrier", lambda *_: {"epoch": 3, "committed": {}})
 
-    assert barrier()[0]["counts"] == {"changed": 0, "deleted": 0}
+    assert barrier()[0]["counts"] == {}
 
 
 def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any) -> None:

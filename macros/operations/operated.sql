@@ -1,0 +1,24 @@
+{#-
+    What an operation knows of an MV, which has to exist with its state: its relations, and {
+      'name': the model's,
+      'options': {'file_format'},
+      'state': as read_state returned it
+    }
+-#}
+{% macro observe_operated(node) %}
+    {%- set operated = dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
+    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
+    {%- do operated.update({'name': node.name, 'options': {'file_format': format}, 'upstream': none, 'feed': none}) -%}
+    {%- if existing.mv is none and (existing.progress is none or existing.barriers is none) -%}
+        {%- do dbt_backfill.refuse(
+            operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
+        ) -%}
+    {%- elif existing.mv is none -%}
+        {%- do dbt_backfill._refuse_missing_mv(operated) -%}
+    {%- elif existing.progress is none or existing.barriers is none -%}
+        {%- do dbt_backfill._refuse_missing_state(operated, existing) -%}
+    {%- endif -%}
+    {%- do operated.update({'state': dbt_backfill.observe_existing(operated, existing.mv)}) -%}
+    {{ return(operated) }}
+{% endmacro %}
