@@ -73,12 +73,12 @@
     {%- set touched = [] -%}
     {%- for plan in given_up.plans -%}
         {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, plan) -%} {{ return(none) }} {%- endif -%}
-        {%- do touched.extend(plan.get('touched') or []) -%}
+        {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
         {%- if plan.last_range -%}
             {%- do touched.append([]) -%}
-        {%- elif plan.get('range_high') != plan.get('range_low') -%}
+        {%- elif plan.get('range_high') != plan.get('range_low') and plan.range_high not in touched -%}
             {%- do touched.append(plan.range_high) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return([[]] if [] in touched else touched | unique | list) }}
+    {{ return([[]] if [] in touched else touched) }}
 {% endmacro %}

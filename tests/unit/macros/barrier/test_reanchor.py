@@ -71,3 +71,25 @@ def test_the_rows_that_were_merged_are_counted(
 
     assert macros.call("run_reanchor", backfill, make_state(), plan) == {"changed": 8}
     assert asked == [(backfill, plan, [["result"]])]
+
+
+def test_what_given_up_plans_left_above_the_position_is_removed(
+    macros: Macros, backfill: Any, make_plan: Any
+) -> None:
+    macros.call("run_removal", backfill, make_plan(kind="reanchor", touched=[["5", "6"]]))
+    sql = " ".join(macros.statements[0].sql.split())
+    window = (
+        "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
+        "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6))))"
+    )
+
+    assert sql.count(window) == 2  # of the table and of the rows to delete
+    assert sql.endswith("when matched then delete")
+
+
+def test_an_open_range_is_removed_to_its_end(macros: Macros, keys: Any, make_plan: Any) -> None:
+    plan = make_plan(touched=[["5", "6"], []])
+    windows = macros.call("touched_predicate", keys, plan).split(" or mv.`k` >= 1", 1)
+
+    assert "mv.`k` <= 5" in windows[0]
+    assert windows[0].count("<=") + windows[0].count(">=") >= 2
