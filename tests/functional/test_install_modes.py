@@ -54,7 +54,7 @@ def backfill(project: Project) -> dict[str, Any]:
     }
 
 
-MESSAGES = ["BARRIER 1 (40.0 %)", "CAUGHT UP", "CAUGHT UP"]
+MESSAGES = ["BARRIER 1 (40.0 %)", "BARRIERS 2 to 3 (100.0 %), CAUGHT UP", "CAUGHT UP"]
 EXPECTED_ROWS = [(2, "ZOE"), (3, "CID"), (5, "EVE")]
 
 
@@ -82,7 +82,9 @@ def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: i
     assert 0 < first["progress"] < 1
     assert (rest["barriers"], rest["epoch"], rest["rows_backfilled"]) == (2, 3, 3)
     assert (rest["rows_changed"], rest["rows_deleted"], rest["upstream_version"]) == (1, 1, "3")
+    assert rest["kind"] == "advance"
     assert (nothing["barriers"], nothing["backfill_finished"], nothing["progress"]) == (0, True, 1)
+    assert (nothing["code"], nothing.get("kind")) == ("NO-OP", None)
 
 
 def test_plugin_and_package_together_are_refused_by_dbt(tmp_path: Path) -> None:
