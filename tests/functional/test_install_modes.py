@@ -15,6 +15,7 @@ import pytest
 
 from support.lake import SessionLake
 from support.project import REPOSITORY, Project, install_package
+from support.readme import LAKE, session_output
 
 pytestmark = pytest.mark.profiles(
     "session-delta", reason="how macros are installed depends on no profile"
@@ -107,7 +108,12 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    project = Project(directory / "project", SessionLake(directory / "lake"), "people")
+    # In the session that the README tells a newcomer to make; only its jars are found otherwise.
+    settings = session_output()["server_side_parameters"]
+    del settings["spark.driver.extraClassPath"]
+    paths = {name: value.replace(LAKE, f"{directory}/lake") for name, value in settings.items()}
+    lake = SessionLake(directory / "lake", extra_parameters=paths)
+    project = Project(directory / "project", lake, "people")
     project.write({}, files={"packages.yml": f"packages:\n  - local: {REPOSITORY}\n"})
     project.dbt("deps")
     return backfill(project)
