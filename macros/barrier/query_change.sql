@@ -12,6 +12,11 @@
     {%- set last = planned if planned and planned.kind == 'reset' else state.committed -%}
     {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
     {%- if reason and backfill.options.on_query_change == 'fail' -%}
+        {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
+        {%- if not backfill.explained -%}
+            {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
+            {%- do dbt_backfill.explain_backfill(backfill) -%}
+        {%- endif -%}
         {%- do dbt_backfill.refuse(
             reason ~ ' since its last barrier',
             "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"

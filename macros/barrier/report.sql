@@ -76,15 +76,19 @@
 {% endmacro %}
 
 
-{#- What dbt prints as the model's result. `plan` is the last barrier's, none if there was nothing left to do. -#}
-{% macro get_result_message(backfill, state, plan) %}
-    {%- set progress = dbt_backfill.get_progress_text(state) -%}
-    {%- if plan is not none -%}
-        {{ return('BARRIER ' ~ plan.epoch ~ ' (' ~ progress ~ ')') }}
-    {%- elif state.finished -%}
-        {{ return('CAUGHT UP') }}
+{#-
+    What dbt prints as the model's result: the barriers that the run committed, and, where it looked for another one and
+    there was nothing to do, why it ended. `plan` is the last barrier's, none if nothing was written; `first` is the
+    epoch of the first one.
+-#}
+{% macro get_result_message(state, plan, first, ended) %}
+    {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}
+    {%- set end = 'CAUGHT UP' if state.finished else 'PAUSED' -%}
+    {%- if plan is none -%}
+        {{ return(end ~ ('' if state.finished else progress)) }}
     {%- endif -%}
-    {{ return('PAUSED (' ~ progress ~ ')') }}
+    {%- set barriers = 'BARRIER ' if first == plan.epoch else 'BARRIERS ' ~ first ~ ' to ' -%}
+    {{ return(barriers ~ plan.epoch ~ progress ~ (', ' ~ end if ended else '')) }}
 {% endmacro %}
 
 
@@ -105,6 +109,7 @@
         )) -%}
     {%- else -%}
         {%- set rows = result.rows_backfilled + result.changed + result.deleted -%}
-        {%- do store_raw_result('main', message=result.message, code='BARRIER', rows_affected=rows | string) -%}
+        {%- set code = 'BARRIER' if result.barriers else 'NO-OP' -%}
+        {%- do store_raw_result('main', message=result.message, code=code, rows_affected=rows | string) -%}
     {%- endif -%}
 {% endmacro %}

@@ -1,13 +1,14 @@
 {#-
     Barriers until the run's number of them is reached or there is nothing left to do. Returns what to report:
-    {'message', 'state', 'rows_backfilled', 'changed', 'deleted', 'barriers'}.
+    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many}.
 
-    A reset and an abandoned plan do not count: after a full refresh the same run goes on to backfill.
+    A reset and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
+    backfill.
 -#}
 {% macro run_barriers(backfill, rebuild) %}
     {%- set run = namespace(
         state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
-        barriers=0, followed=0, done=false, plan=none, rows=0, changed=0, deleted=0
+        barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
@@ -22,8 +23,8 @@
     {%- endfor -%}
     {%- if run.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {{ return({
-        'message': dbt_backfill.get_result_message(backfill, run.state, run.plan),
-        'state': run.state, 'plan': run.plan, 'barriers': run.barriers,
+        'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
+        'state': run.state, 'plan': run.plan, 'barriers': run.committed,
         'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
 {% endmacro %}
@@ -32,11 +33,14 @@
 {#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set barrier = dbt_backfill.run_barrier(backfill, run.state, run.rebuild) -%}
-    {%- set run.plan = barrier.plan if barrier else none -%}
     {%- if barrier is none -%}
         {%- set run.done = true -%}
+        {%- set run.ended = true -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set run.plan = barrier.plan -%}
+    {%- if not run.committed -%} {%- set run.first = run.plan.epoch -%} {%- endif -%}
+    {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}

@@ -1,21 +1,9 @@
 {#-
-    The model's configuration, checked. Returns a dict with one entry per option of the README's table.
-
-    A misspelt option would be ignored by dbt and change nothing, so unknown names that look like ours
-    are refused as well as values of the wrong type.
+    The model's configuration, checked: names that mean nothing and values of the wrong type are refused. Returns a dict
+    with one entry per option of the README's table.
 -#}
 {% macro read_config() %}
-    {%- set known = [
-        'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count', 'backfill_vnodes',
-    ] -%}
-    {%- for name in model.config.keys() -%}
-        {%- if modules.re.match('(backfil|barrier|vnode)', name) and name not in known -%}
-            {%- do dbt_backfill.refuse(
-                "there is no option '" ~ name ~ "'",
-                'The options of this kind are ' ~ known | join(', ')
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- do dbt_backfill.check_option_names() -%}
     {%- set options = {
         'unique_key': dbt_backfill._read_columns('unique_key', required=true),
         'upstream_key': dbt_backfill._read_columns('upstream_key'),

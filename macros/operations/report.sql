@@ -101,5 +101,7 @@
     {%- endif -%}
     {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired ('
         ~ dbt_backfill.get_kinds_text(kinds) ~ ')', info=true) -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ ' of them compared again, all equal', info=true) -%}
+    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row')
+        ~ (' of the verified keys' if found.null_keys else ' from the first of these keys to the last')
+        ~ ' compared again, all equal', info=true) -%}
 {% endmacro %}

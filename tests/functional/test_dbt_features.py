@@ -288,6 +288,19 @@ def test_retry_goes_on_after_a_failure(project: Project, first: RunResult) -> No
     assert project.value("select count(*) from {schema}.kept_contract") == 4
 
 
+def test_a_contract_is_checked_before_a_changed_query_is_to_be_approved(
+    project: Project, first: RunResult
+) -> None:
+    assert first.nodes
+    query = QUERY.replace("city", "city, 1 as extra")
+    project.write({"kept_contract": model(query, contract={"enforced": True})})
+
+    refused = project.fail("--select", "kept_contract")
+
+    assert "This model has an enforced contract that failed" in refused.message("kept_contract")
+    assert "extra" in refused.message("kept_contract")
+
+
 def test_two_mvs_of_one_upstream_run_in_parallel(project: Project, first: RunResult) -> None:
     assert first.nodes
     project.write(

@@ -15,6 +15,7 @@ import pytest
 
 from support.lake import SessionLake
 from support.project import REPOSITORY, Project, install_package
+from support.readme import LAKE, session_output
 
 pytestmark = pytest.mark.profiles(
     "session-delta", reason="how macros are installed depends on no profile"
@@ -54,7 +55,7 @@ def backfill(project: Project) -> dict[str, Any]:
     }
 
 
-MESSAGES = ["BARRIER 1 (40.0 %)", "CAUGHT UP", "CAUGHT UP"]
+MESSAGES = ["BARRIER 1 (40.0 %)", "BARRIERS 2 to 3 (100.0 %), CAUGHT UP", "CAUGHT UP"]
 EXPECTED_ROWS = [(2, "ZOE"), (3, "CID"), (5, "EVE")]
 
 
@@ -82,7 +83,9 @@ def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: i
     assert 0 < first["progress"] < 1
     assert (rest["barriers"], rest["epoch"], rest["rows_backfilled"]) == (2, 3, 3)
     assert (rest["rows_changed"], rest["rows_deleted"], rest["upstream_version"]) == (1, 1, "3")
+    assert rest["kind"] == "advance"
     assert (nothing["barriers"], nothing["backfill_finished"], nothing["progress"]) == (0, True, 1)
+    assert (nothing["code"], nothing.get("kind")) == ("NO-OP", None)
 
 
 def test_plugin_and_package_together_are_refused_by_dbt(tmp_path: Path) -> None:
@@ -105,7 +108,12 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    project = Project(directory / "project", SessionLake(directory / "lake"), "people")
+    # In the session that the README tells a newcomer to make; only its jars are found otherwise.
+    settings = session_output()["server_side_parameters"]
+    del settings["spark.driver.extraClassPath"]
+    paths = {name: value.replace(LAKE, f"{directory}/lake") for name, value in settings.items()}
+    lake = SessionLake(directory / "lake", extra_parameters=paths)
+    project = Project(directory / "project", lake, "people")
     project.write({}, files={"packages.yml": f"packages:\n  - local: {REPOSITORY}\n"})
     project.dbt("deps")
     return backfill(project)

@@ -56,13 +56,14 @@ def test_a_barrier_reads_as_many_rows_as_the_limit_says(project: Project, first:
 
 
 def test_a_run_of_two_barriers_commits_two(project: Project, first: RunResult) -> None:
-    assert first.message("two_a_run") == "BARRIER 2 (80.0 %)"
+    assert first.message("two_a_run") == "BARRIERS 1 to 2 (80.0 %)"
     assert len(lines(first, "two_a_run")) == 2
     assert project.value("select count(*) from {schema}.two_a_run") == 8
     assert project.value("select max(epoch) from {schema}.two_a_run__progress") == 2
 
 
 def test_all_goes_on_until_everything_is_read(project: Project, first: RunResult) -> None:
+    assert first.message("all_at_once") == "BARRIERS 1 to 3 (100.0 %), CAUGHT UP"
     assert len(lines(first, "all_at_once")) == 3
     assert " 10 rows · " in lines(first, "all_at_once")[-1]
     assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
@@ -98,14 +99,16 @@ def test_while_paused_the_changes_of_what_was_read_go_on(
     ]
 
 
-def test_all_at_once_reports_being_caught_up(project: Project, first: RunResult) -> None:
+def test_all_at_once_reports_its_barriers_and_being_caught_up(
+    project: Project, first: RunResult
+) -> None:
     assert first.success
     project.sql("delete from {schema}.people where id = 10")
 
     result = project.run("--select", "all_at_once")
 
     assert len(lines(result, "all_at_once")) == 1
-    assert result.message("all_at_once") == "CAUGHT UP"
+    assert result.message("all_at_once") == "BARRIER 4 (100.0 %), CAUGHT UP"
     assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.checks import model
 from support.project import Project
 
 pytestmark = pytest.mark.plugin
@@ -44,6 +45,18 @@ def test_our_own_error_is_shown_alone(people: Project, message) -> None:  # type
     shown = message(people, f"select id from {{schema}}.people where {RAISE.format(text=OWN)}")
 
     assert shown.splitlines()[:2] == ["Database Error in model mv (models/mv.sql)", f"  {OWN}"]
+
+
+def test_a_refusal_is_shown_alone(people: Project) -> None:
+    people.write({"mv": model("select id from {{ source('lake', 'people') }}", check_key="no")},
+                 sources=["people"])  # fmt: skip
+    result = people.fail()
+
+    assert result.message("mv").splitlines() == [
+        "Compilation Error in model mv (models/mv.sql)",
+        '  backfilled_mv mv: check_key is "no". Set it to true or false.',
+    ]
+    assert "called by macro" not in result.output + result.error
 
 
 @pytest.mark.parametrize("message", [written, fetched])

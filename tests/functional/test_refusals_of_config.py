@@ -18,6 +18,14 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "misspelt_rate": ({"backfill_rate": 10}, ("'backfill_rate'", "backfill_rate_limit")),
     "misspelt_barriers": ({"barrier_per_run": 2}, ("'barrier_per_run'", "barriers_per_run")),
     "misspelt_vnodes": ({"vnodes": 4}, ("'vnodes'", "vnode_count")),
+    "misspelt_check": ({"chek_key": False}, ("'chek_key'", "check_key")),
+    "of_another_tool": ({"elementary": {"x": 1}}, ("'elementary'", "meta")),
+    "schema_change": (
+        {"on_schema_change": "append_new_columns"},
+        ("on_schema_change has no effect on it", "on_query_change"),
+    ),
+    "strategy": ({"incremental_strategy": "merge"}, ("incremental_strategy has no effect",)),
+    "cluster_by": ({"cluster_by": "id"}, ("cluster_by has no effect on it", "clustered_by")),
     "rate_negative": ({"backfill_rate_limit": -1}, ("backfill_rate_limit is -1", "0 or more")),
     "rate_text": ({"backfill_rate_limit": "100"}, ('backfill_rate_limit is "100"', "whole number")),
     "rate_fraction": ({"backfill_rate_limit": 1.5}, ("backfill_rate_limit is 1.5",)),
@@ -52,13 +60,19 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+FOLDER = "set_for_a_folder"
+
+
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("refused_config")
     project.create_table("people", "id int, name string")
     query = f"select id, name from {source('people')}"
     models = {name: model(query, **options) for name, (options, _) in CASES.items()}
-    return project.write(models, sources=["people"])
+    models[FOLDER] = model(query)
+    config = {"incremental_strategy": "merge", "elementary": {"x": 1}, "on_schema_change": "ignore"}
+    properties = {"models": [{"name": FOLDER, "config": config}]}
+    return project.write(models, sources=["people"], properties=properties)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +88,13 @@ def test_an_option_that_cannot_be_meant_is_refused(
 
     assert_refused(run, name, *facts)
     assert_made_nothing(project, name)
+
+
+def test_what_may_be_set_for_others_is_no_error(run: RunResult) -> None:
+    """dbt does not tell a properties file from a whole folder's `+incremental_strategy`."""
+    assert run[FOLDER].status == "success", run.message(FOLDER)
+    [warning] = [line for line in run.messages if f"backfilled_mv {FOLDER}: " in line]
+    assert "incremental_strategy is set for it, and has no effect on it" in warning
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="it is a setting of Delta")

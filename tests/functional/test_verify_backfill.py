@@ -180,7 +180,7 @@ def test_a_repair_writes_the_difference_and_no_other_row(restored: Project) -> N
         f"mv: {ROWS + 3} rows compared, 8 keys differ:"
         " 3 changed, 2 duplicated, 1 missing, 2 unexpected",
         "mv: 8 keys repaired (3 changed, 2 duplicated, 1 missing, 2 unexpected)",
-        f"mv: {ROWS} rows of them compared again, all equal",
+        f"mv: {ROWS} rows of the verified keys compared again, all equal",
     ]
     # Each duplicated key: its two rows are deleted, and one is inserted.
     assert rows_written(restored) == {"inserted": 3, "updated": 3, "deleted": 6}
@@ -193,7 +193,9 @@ def test_a_repair_of_a_few_keys_is_one_commit_of_their_range(restored: Project) 
 
     result = verify(restored, repair=True)
 
-    assert lines(result)[-1] == "mv: 4 rows of them compared again, all equal"
+    assert lines(result)[-1] == (
+        "mv: 4 rows from the first of these keys to the last compared again, all equal"
+    )
     assert rows_written(restored) == {"inserted": 0, "updated": 4, "deleted": 0}
     [merge] = [sql for sql in result.statements if "merge into" in sql]
     assert " and (mv.`id` >= 4 and " in merge
@@ -477,8 +479,13 @@ def test_the_adapter_plugin_has_the_same_operation(project_of_numbers: Project) 
     project.sql("update {schema}.mv set name = 'other' where id = 2")
 
     assert refused(project, model="mv").startswith("backfilled_mv mv: 1 key of ")
+    [error] = [m for m in project.last.messages if m.startswith("Encountered an error")]
+    assert error.splitlines()[1:2] == ["Compilation Error"]
+    assert len(error.splitlines()) == 3
     project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
-    assert lines(project.last)[-1] == "mv: 1 row of them compared again, all equal"
+    assert lines(project.last)[-1] == (
+        "mv: 1 row from the first of these keys to the last compared again, all equal"
+    )
 
 
 def test_a_long_value_is_shown_from_where_it_differs(project_of_numbers: Project) -> None:

@@ -15,8 +15,10 @@ from dbt.adapters.spark.connections import (
     SparkConnectionMethod,
     SparkCredentials,
 )
+from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.spark_backfill.errors import (
+    RefusalError,
     SparkStatementError,
     get_error_text,
     get_shown_text,
@@ -66,10 +68,13 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        """Turn whatever a statement raised into a `SparkStatementError`."""
+        """Turn whatever a statement raised into a `SparkStatementError`.
+
+        dbt runs the macro of a `run-operation` in here too, whose own errors no statement raised.
+        """
         try:
             yield
-        except SparkStatementError:
+        except (SparkStatementError, RefusalError, CompilationError):
             raise
         except Exception as error:
             logger.debug(f"Error while running:\n{sql}")

@@ -38,6 +38,18 @@ class SparkStatementError(DbtDatabaseError):
     """A failed statement, with a text that is fit to be shown."""
 
 
+class RefusalError(DbtRuntimeError):
+    """What the macro `refuse` says, with dbt's heading for it and nothing else.
+
+    To a `CompilationError` dbt appends a line for each of our macros that it passes through, which
+    tells a user nothing.
+    """
+
+    @property
+    def type(self) -> str:
+        return "Compilation"
+
+
 def get_error_text(error: BaseException) -> str:
     """Spark's full text of an error that dbt-spark's connection raised.
 

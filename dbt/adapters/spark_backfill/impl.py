@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import AdapterTrackingRelationInfo
@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
+from dbt.adapters.spark_backfill.errors import RefusalError
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
 # agate hands integers to Jinja as Decimal, which run_results.json would turn into strings.
@@ -53,7 +54,16 @@ class SparkBackfillAdapter(SparkAdapter):
             for name, value in values.items()
             if value is not None
         }
-        return BarrierResponse(_message=message, **{"code": "BARRIER", **typed})
+        code = "NO-OP" if typed.get("barriers") == 0 else "BARRIER"
+        return BarrierResponse(_message=message, code=code, **typed)
+
+    @available
+    def refuse(self, message: str) -> NoReturn:
+        """Fail the model or run-operation with this message.
+
+        :raises RefusalError: always
+        """
+        raise RefusalError(message)
 
 
 def _base_type(annotation: str) -> str:

@@ -10,15 +10,16 @@ class BarrierResponse(AdapterResponse):
     """The state of a `backfilled_mv` after a run, and what the run did to it.
 
     The counts of rows are sums over all barriers of the run; `epoch`, `kind`, `progress` and
-    `upstream_version` are those of its last barrier. A field that is None is left out of
+    `upstream_version` are those of its last barrier. `code` is `BARRIER`, or `NO-OP` if the run had
+    nothing to do. A field that is None is left out of
     `run_results.json`. `rows_affected`, which dbt knows, is the sum of the three counts of rows.
     """
 
     kind: str | None = None
-    """`advance`, `reset`, `reanchor` or `abandon`; None once nothing was left to do."""
+    """`advance`, `reset`, `reanchor` or `abandon`; None if the run had nothing to do."""
     epoch: int | None = None
     barriers: int | None = None
-    """How many barriers this run committed; 0 if it had nothing to do."""
+    """How many barriers this run committed, of all kinds; 0 if it had nothing to do."""
     progress: float | None = None
     """Backfilled part of the upstream's rows, from 0.0 to 1.0."""
     backfill_finished: bool | None = None

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.spark_backfill import connections
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
-from dbt.adapters.spark_backfill.errors import SparkStatementError
+from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
 
 OURS = "\n        /* lake.mv: merge the range of the barrier 3 */\n        merge into lake.mv"
 CONFLICT = Exception(
@@ -155,6 +156,18 @@ def test_a_statement_of_another_model_is_not_sent_again(
         execute(CONFLICT, sql="insert into lake.other select * from lake.up")
 
     assert (len(spark.sent), waits, lines) == (1, [], [])
+
+
+@pytest.mark.parametrize("error", [RefusalError("a fact. A change."), CompilationError("typo")])
+def test_what_a_macro_says_is_not_taken_for_a_statements_error(error: Exception) -> None:
+    """dbt calls the macro of a run-operation inside of the connection's handler of errors."""
+    profile: Any = SimpleNamespace()
+    manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
+
+    with pytest.raises(type(error)) as raised, manager.exception_handler("macro verify_backfill"):
+        raise error
+
+    assert raised.value is error
 
 
 def test_a_session_that_cannot_be_closed_is_told_and_no_error(

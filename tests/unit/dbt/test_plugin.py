@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from decimal import Decimal
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from dbt.adapters.spark.impl import SparkConfig
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.spark_backfill import Plugin, SparkBackfillAdapter
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
+from dbt.adapters.spark_backfill.errors import RefusalError
 from dbt.include.spark_backfill import PACKAGE_PATH
 from support.macros import Macros
 
@@ -50,9 +53,30 @@ def test_a_response_is_json_with_numbers_as_numbers() -> None:
     }
 
 
+def test_a_run_without_barriers_is_none() -> None:
+    assert barrier_response("CAUGHT UP", barriers=0).code == "NO-OP"
+    assert barrier_response("BARRIER 3 (40.0 %)", barriers=Decimal(1)).code == "BARRIER"
+
+
 def test_a_response_has_no_other_fields() -> None:
     with pytest.raises(DbtRuntimeError, match="no field rows_backfiled"):
         barrier_response("", rows_backfiled=1)
+
+
+def test_a_refusal_has_dbts_heading_and_no_macros(macros: Macros) -> None:
+    """dbt adds a line for each macro to a `CompilationError`."""
+    macros.context["adapter"] = SimpleNamespace(
+        type=lambda: "spark_backfill",
+        refuse=partial(SparkBackfillAdapter.refuse, None),
+    )
+    with pytest.raises(RefusalError) as raised:
+        macros.call("refuse", "a fact", "A change")
+
+    raised.value.add_node(SimpleNamespace(resource_type="model", name="mv"))
+    assert str(raised.value) == (
+        "Compilation Error in model mv\n  backfilled_mv mv: a fact. A change."
+    )
+    assert not isinstance(raised.value, CompilationError)
 
 
 def test_the_bundled_macros_are_not_internal_to_dbt() -> None:

@@ -86,6 +86,21 @@ def test_a_change_rebuilds_the_mv_where_the_user_said_so(
     assert find(changes, {**settings, "on_query_change": "rebuild"}) == reason
 
 
+@pytest.mark.parametrize("broken", ["observe_upstream", "explain_backfill"])
+def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
+    find: Any, macros: Macros, refused: Any, broken: str
+) -> None:
+    """Nobody should rebuild for a query that is refused then."""
+    for name in ("observe_upstream", "explain_backfill"):
+        macros.stub(name, lambda *_: None)
+    macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
+    changed = {"query_hash": "h2", "explained": False}
+
+    with refused("it cannot be followed. Change it."):
+        find(changed)
+    assert find(changed, {"on_query_change": "rebuild"}) == "its query changed"
+
+
 def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
     options = {"backfill_rate_limit": 99, "backfill_mode": "snapshot", "check_key": False}
 

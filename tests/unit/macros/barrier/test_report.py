@@ -178,22 +178,27 @@ def test_progress_is_the_share_of_rows_and_is_whole_only_at_the_end(
 
 
 @pytest.mark.parametrize(
-    ("planned", "finished", "message"),
+    ("first", "ended", "finished", "message"),
     [
-        (True, False, "BARRIER 3 (40.0 %)"),
-        (True, True, "BARRIER 3 (100.0 %)"),
-        (False, True, "CAUGHT UP"),
-        (False, False, "PAUSED (40.0 %)"),
+        (3, False, False, "BARRIER 3 (40.0 %)"),
+        (3, False, True, "BARRIER 3 (100.0 %)"),
+        (3, True, True, "BARRIER 3 (100.0 %), CAUGHT UP"),
+        (1, False, False, "BARRIERS 1 to 3 (40.0 %)"),
+        (1, True, True, "BARRIERS 1 to 3 (100.0 %), CAUGHT UP"),
+        (1, True, False, "BARRIERS 1 to 3 (40.0 %), PAUSED"),
+        (None, True, True, "CAUGHT UP"),
+        (None, True, False, "PAUSED (40.0 %)"),
     ],
 )
-def test_the_result_of_a_run_is_its_last_barrier_or_why_there_was_none(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, planned: bool, finished: bool,
+def test_the_result_of_a_run_is_its_barriers_and_why_it_ended(
+    macros: Macros, make_state: Any, make_plan: Any, first: int | None, ended: bool, finished: bool,
     message: str,
 ) -> None:  # fmt: skip
-    state = make_state(finished=finished)
-    plan = make_plan() if planned else None
+    plan = make_plan() if first else None
 
-    assert macros.call("get_result_message", backfill, state, plan) == message
+    said = macros.call("get_result_message", make_state(finished=finished), plan, first, ended)
+
+    assert said == message
 
 
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
@@ -210,6 +215,11 @@ def test_the_result_goes_to_dbt_as_text_without_the_adapter(
     assert stored == {
         "main": {"message": "BARRIER 3 (40.0 %)", "code": "BARRIER", "rows_affected": "55"}
     }
+
+    nothing = {"message": "CAUGHT UP", "barriers": 0, "rows_backfilled": 0, "changed": 0}
+    macros.call("store_result_of_run", {**nothing, "deleted": 0, "state": make_state()})
+
+    assert stored == {"main": {"message": "CAUGHT UP", "code": "NO-OP", "rows_affected": "0"}}
 
 
 @pytest.mark.parametrize("planned", [True, False])

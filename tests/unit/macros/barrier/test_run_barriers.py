@@ -82,7 +82,8 @@ def test_a_run_has_as_many_barriers_as_are_asked_for_and_adds_up_their_counts(ru
 def test_a_run_ends_once_there_is_nothing_left_to_do(run: Any) -> None:
     result = run("advance", "advance", barriers_per_run=None)
 
-    assert (result["message"], result["barriers"], result["plan"]) == ("CAUGHT UP", 2, None)
+    assert result["message"] == "BARRIERS 3 to 4 (100.0 %), CAUGHT UP"
+    assert (result["barriers"], result["plan"]["epoch"]) == (2, 4)
 
 
 def test_a_run_of_all_barriers_does_not_follow_an_upstream_for_ever(run: Any) -> None:
@@ -90,20 +91,31 @@ def test_a_run_of_all_barriers_does_not_follow_an_upstream_for_ever(run: Any) ->
     result = run(*["advance"] * 5, rows=None)
 
     assert (result["barriers"], len(result["left"])) == (2, 3)
+    assert result["message"] == "BARRIERS 3 to 4 (40.0 %)"
 
 
 def test_a_run_without_anything_to_do_says_so(run: Any) -> None:
-    assert run(finished=True)["message"] == "CAUGHT UP"
+    result = run(finished=True)
+    assert (result["message"], result["barriers"], result["plan"]) == ("CAUGHT UP", 0, None)
     assert run(finished=False)["message"] == "PAUSED (40.0 %)"
 
 
 @pytest.mark.parametrize("kind", ["reset", "abandon"])
-def test_a_reset_and_an_abandoned_plan_do_not_count_as_barriers(run: Any, kind: str) -> None:
-    """After a full refresh the same run goes on to backfill."""
+def test_a_run_goes_on_after_a_reset_and_an_abandoned_plan(run: Any, kind: str) -> None:
+    """After a full refresh the same run backfills; what it committed is counted all the same."""
     result = run(kind, "advance", "advance", barriers_per_run=1)
 
     assert len(result["left"]) == 1
-    assert (result["barriers"], result["plan"]["kind"]) == (1, "advance")
+    assert (result["barriers"], result["plan"]["kind"]) == (2, "advance")
+    assert result["message"] == "BARRIERS 3 to 4 (40.0 %)"
+
+
+def test_a_run_that_only_empties_the_table_does_not_say_that_nothing_was_done(run: Any) -> None:
+    """A full refresh at a rate limit of 0."""
+    result = run("reset", barriers_per_run=1, rebuild="full refresh")
+
+    assert result["message"] == "BARRIER 3 (100.0 %), CAUGHT UP"
+    assert (result["barriers"], result["plan"]["kind"]) == (1, "reset")
 
 
 def test_a_reanchor_counts_as_a_barrier(run: Any) -> None:
@@ -119,7 +131,7 @@ def test_an_advance_that_another_run_had_planned_is_not_the_rebuild(
     result = run("advance", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
 
     assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
-    assert (result["barriers"], result["plan"]["epoch"]) == (1, 5)
+    assert (result["barriers"], result["plan"]["epoch"]) == (3, 5)
 
 
 def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:

@@ -138,15 +138,110 @@ def test_a_missing_unique_key_is_refused_with_an_example(
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
     read: Any, refused: Any, name: str
 ) -> None:
-    with refused(
-        f"there is no option '{name}'. The options of this kind are backfill_rate_limit, "
-        "barriers_per_run, backfill_mode, vnode_count, backfill_vnodes."
-    ):
+    text = (
+        f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
+        "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
+        "backfill_vnodes, check_key, on_query_change, file_format, change_feed, and dbt's own. "
+        "What something else reads belongs into meta."
+    )
+    with refused(text):
         read(**{name: 1})
+    with refused(text):
+        read(meta={name: 1})
 
 
-def test_options_of_others_are_let_pass(read: Any) -> None:
-    assert read(materialized="backfilled_mv", tags=["x"], partition_by="d", my_vnode=1)
+@pytest.fixture
+def read_in_model(macros: Macros, read: Any) -> Any:
+    """Reads options that stand in the model's own config()."""
+
+    def read_in_model(**config: Any) -> dict[str, Any]:
+        macros.context["model"]["config_call_dict"] = {"unique_key": "id", **config}
+        macros.context["model"]["unrendered_config"] = {"unique_key": "id", **config}
+        return read(**config)
+
+    return read_in_model
+
+
+@pytest.fixture
+def read_outside(macros: Macros, read: Any) -> Any:
+    """Reads options that stand in dbt_project.yml or in a properties file."""
+
+    def read_outside(**config: Any) -> dict[str, Any]:
+        macros.context["model"]["config_call_dict"] = {"unique_key": "id"}
+        macros.context["model"]["unrendered_config"] = {"unique_key": "id", **config}
+        return read(**config)
+
+    return read_outside
+
+
+OF_DBT = {
+    "materialized": "backfilled_mv", "tags": ["x"], "partition_by": "d", "clustered_by": "d",
+    "tblproperties": {"a": "b"}, "pre-hook": [], "post_hook": "select 1", "meta": {"cron": "daily"},
+    "event_time": "d", "contract": {"enforced": True}, "on_schema_change": "ignore",
+    "incremental_strategy": None,
+}  # fmt: skip
+
+
+def test_options_of_dbt_are_let_pass(read_in_model: Any, macros: Macros) -> None:
+    assert read_in_model(**OF_DBT)
+    assert macros.logged == []
+
+
+@pytest.mark.parametrize("name", ["chek_key", "uniqe_key", "elementary", "table"])
+def test_an_option_that_nobody_knows_is_refused_in_the_model(
+    read_in_model: Any, refused: Any, name: str
+) -> None:
+    with refused(f"there is no option '{name}'."):
+        read_in_model(**{name: 1})
+
+
+def test_an_option_that_nobody_knows_is_let_pass_where_it_may_be_for_others(
+    read_outside: Any, macros: Macros
+) -> None:
+    assert read_outside(elementary={"x": 1}, chek_key=False, my_vnode=1)
+    assert macros.logged == []
+
+
+WITHOUT_EFFECT = [
+    ("on_schema_change", "append_new_columns", "Remove it: what happens when the query's columns"),
+    ("on_configuration_change", "apply", "Remove it: what happens when the query's columns"),
+    ("incremental_strategy", "merge", "Remove it: changes are always merged by unique_key"),
+    ("merge_exclude_columns", ["a"], "Remove it: changes are always merged by unique_key"),
+    ("lookback", 3, "Remove it: what one barrier reads is said by backfill_rate_limit"),
+    ("cluster_by", ["a"], "Set clustered_by, which is liquid clustering on Delta"),
+    ("sql_header", "set x=1", "Set a pre_hook, which runs in the same session"),
+    ("table_format", "iceberg", "Set file_format to 'iceberg' or 'delta'"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "instead"), WITHOUT_EFFECT)
+def test_an_option_without_effect_is_refused_in_the_model(
+    read_in_model: Any, refused: Any, name: str, value: Any, instead: str
+) -> None:
+    with refused(f"{name} has no effect on it. {instead}"):
+        read_in_model(**{name: value})
+
+
+@pytest.mark.parametrize(("name", "value", "instead"), WITHOUT_EFFECT)
+def test_an_option_without_effect_is_warned_of_where_it_may_be_for_others(
+    read_outside: Any, macros: Macros, name: str, value: Any, instead: str
+) -> None:
+    assert read_outside(**{name: value})
+    (warning,) = macros.logged
+    assert warning.startswith(
+        f"backfilled_mv mv: {name} is set for it, and has no effect on it. {instead}"
+    )
+    assert warning.endswith(f" To say that you know, set {name}=none in the model.")
+
+
+def test_a_default_of_dbt_is_nobodys_setting(read: Any, macros: Macros) -> None:
+    assert read(on_configuration_change="apply", lookback=1)
+    assert macros.logged == []
+
+
+def test_a_model_can_take_a_setting_of_its_folder_back(read_outside: Any, macros: Macros) -> None:
+    assert read_outside(incremental_strategy=None, on_schema_change="ignore")
+    assert macros.logged == []
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:

@@ -1,0 +1,67 @@
+"""What a newcomer copies from the README is whole, and the same as what is run elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dbt.adapters.spark.connections import SparkCredentials
+from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs
+
+from support.project import REPOSITORY
+from support.readme import LAKE, README, iceberg_settings, session_output
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    """The settings of the example project's sessions, with the README's paths."""
+    text = (REPOSITORY / "example_project" / "profiles.yml").read_text()
+    text = text.replace("{{ env_var('NYC_FLIGHTS_LAKE', '.lake') }}", LAKE)
+    settings = yaml.safe_load(text)["nyc_flights"]["outputs"]["session-iceberg"]
+    return dict(settings["server_side_parameters"])
+
+
+def test_the_session_is_a_profile_of_dbt_spark() -> None:
+    output = session_output()
+    del output["type"], output["threads"]
+    SparkCredentials.validate(output)
+    credentials = SparkCredentials.from_dict(output)
+
+    assert credentials.schema == "nyc"
+    # A number or boolean of YAML would reach Spark in Python's spelling.
+    given = {**output["server_side_parameters"], **iceberg_settings()}
+    assert {type(value) for value in given.values()} == {str}
+
+
+def test_the_example_project_runs_in_the_same_session(example: dict[str, Any]) -> None:
+    session = {**session_output()["server_side_parameters"], **iceberg_settings()}
+    # The example fetches its jars at the first start, and leaves cores to what else a machine does.
+    del session["spark.driver.extraClassPath"], session["spark.master"]
+    del example["spark.jars.packages"], example["spark.master"]
+    # Its table is small for good.
+    del example["spark.sql.codegen.wholeStage"]
+
+    assert example == session
+
+
+def test_the_jars_and_catalogs_are_those_that_are_tested() -> None:
+    text = README.read_text()
+    session = session_output()["server_side_parameters"]
+
+    assert f"{DELTA},{ICEBERG}" in text
+    assert session["spark.sql.extensions"] == ",".join(EXTENSIONS)
+    assert delta_catalogs(Path(LAKE)).items() <= {**session, **iceberg_settings()}.items()
+    versions = {jar.rpartition(":")[2] for jar in (DELTA, ICEBERG)}
+    copied = next(line for line in text.splitlines() if line.startswith("cp "))
+    assert set(re.findall(r"-(\d+\.\d+\.\d+)\.jar", copied)) == versions
+
+
+def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
+    constraints = (REPOSITORY / "constraints.txt").read_text()
+
+    assert re.search(r"^dbt-core==1\.11\.", constraints, re.MULTILINE)
+    assert re.search(r"^pyspark==4\.1\.", constraints, re.MULTILINE)
+    assert README.read_text().count("pip install --constraint ../dbt-backfill/constraints.txt") == 2
