@@ -15,7 +15,7 @@
             {%- do dbt_backfill._refuse_missing_mv(backfill) -%}
         {%- endif -%}
         {%- set state = dbt_backfill.get_missing_state(backfill) -%}
-        {%- if existing.barriers is none -%} {{ return(state) }} {%- endif -%}
+        {%- if existing.barriers is none or dbt_backfill._gives_way(backfill, state) -%} {{ return(state) }} {%- endif -%}
         {%- do dbt_backfill.create_backfill(backfill, state) -%}
         {{ return(dbt_backfill.observe_existing(backfill, backfill.mv)) }}
     {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
@@ -39,11 +39,28 @@
 {% endmacro %}
 
 
+{#-
+    Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
+    it gives way to this one, because nothing was ever merged. Its id is noted in the plan that creates the tables.
+-#}
+{% macro _gives_way(backfill, state) %}
+    {%- set left = dbt_backfill.run_json(
+        'observe what was begun',
+        "select to_json(named_struct('plan', max_by(struct(*), epoch), 'time_zone', current_timezone(), 'ansi_mode', "
+            ~ dbt_backfill.ansi_mode_expression() ~ ')) from ' ~ backfill.barriers.render() ~ ' where epoch <= 1'
+    )[0] -%}
+    {%- if not left.get('plan') or not dbt_backfill._query_difference(backfill, left, left.plan) -%} {{ return(false) }} {%- endif -%}
+    {%- do state.committed.update({'replaces': left.plan.backfill_id}) -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
 {#- The state of three tables that exist. -#}
 {% macro observe_existing(backfill, existing) %}
     {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
     {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
+    {%- do dbt_backfill.check_idempotent_writes(backfill, state.get('txn_app_id', '')) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
     {%- do dbt_backfill._check_mv_was_not_replaced(backfill, state) -%}
     {{ return(state) }}
@@ -54,6 +71,8 @@
 {% macro get_missing_state(backfill) %}
     {%- do dbt_backfill.check_catalog_cache(backfill) -%}
     {%- do dbt_backfill.check_schema_evolution(backfill) -%}
+    {%- do dbt_backfill.check_idempotent_writes(backfill) -%}
+    {%- do dbt_backfill.check_table_overrides(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
@@ -83,20 +102,12 @@
 {% macro prepare_creation(backfill) %}
     {#- Not of the model's own text: the barriers' name for the upstream has no metadata columns and no branches. -#}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
-    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-    {%- for name in names if names.count(name) > 1 -%}
-        {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
-    {%- endfor -%}
-    {#- Delta itself fails on it in an UPDATE or MERGE (INVALID_ATTRIBUTE_NAME_SYNTAX), once there is something to change. -#}
-    {%- set feed = dbt_backfill.mv_table_properties([], '').get('delta.enableChangeDataFeed', 'false') -%}
-    {%- for name in names if '`' in name and feed | string | lower == 'true' -%}
-        {%- do dbt_backfill.refuse(
-            "its query returns the column '" ~ name ~ "', and Delta cannot merge changes into such a table: "
-                ~ 'a change data feed takes no backtick in the name of a column',
-            'Give the column another name'
-        ) -%}
-    {%- endfor -%}
-    {%- do dbt_backfill._check_columns_of_clauses(names) -%}
+    {%- do dbt_backfill.check_table_properties() -%}
+    {%- do dbt_backfill.check_columns(columns, dbt_backfill.mv_table_properties([], '')) -%}
+    {%- do dbt_backfill.check_constraints(
+        dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
+    ) -%}
+    {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
     {%- do backfill.update({'columns': columns}) -%}
 {% endmacro %}
 
@@ -119,7 +130,6 @@
 {% macro finish_creation(backfill, state) %}
     {%- do state.update({'missing': false}) -%}
     {%- do backfill.update({'created': true}) -%}
-    {%- do persist_constraints(backfill.mv, model) -%}
 {% endmacro %}
 
 
@@ -171,11 +181,27 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill._check_properties(backfill, properties) -%}
     {%- do backfill.update({
         'mv_id': properties['dbt_backfill.id'],
         'mv_snapshot_id': properties.get('current-snapshot-id'),
         'docs': properties.get('dbt_backfill.docs'),
+        'constraints': dbt_backfill.read_constraints(properties),
     }) -%}
+{% endmacro %}
+
+
+{#- Refuse an MV whose owner, or catalog, has since set a property that exactness needs otherwise. -#}
+{% macro _check_properties(backfill, properties) %}
+    {%- set exact = dbt_backfill.exact_table_properties(backfill.options.file_format) -%}
+    {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
+        {%- do dbt_backfill.refuse(
+            backfill.mv.render() ~ " has the table property '" ~ name ~ "' = '" ~ properties[name]
+                ~ "', under which barriers are not exact",
+            'ALTER TABLE ' ~ backfill.mv.render() ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')",
+            mv=backfill.get('name')
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -92,7 +92,7 @@
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
             where {{ dbt_backfill.get_fence(backfill, plan) }}
         ) as range
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
@@ -102,3 +102,19 @@
     {%- endset -%}
     {%- do dbt_backfill.run_merge(backfill, 'merge the range of the barrier ' ~ plan.epoch, sql) -%}
 {% endmacro %}
+
+
+{#-
+    The query as the source of a MERGE. Its columns are taken out of a struct, so that they are new ones: over a relation
+    with char(n) columns Spark puts a projection that pads them, with other columns, when Delta has already resolved the
+    clauses of its MERGE. The optimizer takes the struct away.
+-#}
+{% macro get_merged_query_sql(query, upstream, scan) -%}
+    select __bf_row.*
+    from (
+        select struct(*) as __bf_row
+        from (
+            {{ dbt_backfill.get_query_sql(query, upstream, scan) }}
+        )
+    )
+{%- endmacro %}

@@ -12,7 +12,7 @@
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
             union all
             {{ dbt_backfill.get_no_row_sql(columns, fence) }}
         ) as prefix

@@ -12,7 +12,6 @@
     {%- endif -%}
     {%- set sql = dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan.backfill_id, fence) -%}
     {%- do dbt_backfill.run_table('empty the MV in the barrier ' ~ plan.epoch, sql) -%}
-    {%- do persist_constraints(backfill.mv, model) -%}
 {% endmacro %}
 
 

@@ -27,6 +27,7 @@
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {%- do dbt_backfill.apply_docs(backfill) -%}
+    {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill) -%} {%- endif -%}
 
     {{ run_hooks(post_hooks) }}
 

@@ -17,6 +17,7 @@
         ) -%}
         {%- if not match
                 or not dbt_backfill._relation_has(explained.optimized, match.group('upstream'), match.group('id')) -%}
+            {%- do dbt_backfill._refuse_padded(explained.optimized, column, match) -%}
             {%- do dbt_backfill.refuse(
                 "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
                 'Select the primary key of the upstream unchanged (another name is fine)'
@@ -46,6 +47,19 @@
         {%- do keys.append({'name': column, 'upstream': match.group('upstream'), 'type': type}) -%}
     {%- endfor -%}
     {{ return(keys) }}
+{% endmacro %}
+
+
+{#- Refuse a key of the type char(n), which Spark pads as it reads it: an expression, of which it pushes nothing to files. -#}
+{% macro _refuse_padded(plan, column, match) %}
+    {%- set below = match.group('upstream') ~ '#' ~ match.group('id') if match else column ~ '#' -%}
+    {%- set names = modules.re.escape(below) ~ '\\b|' ~ modules.re.escape(column ~ '#') -%}
+    {%- if modules.re.search('readSidePadding\\([^()]*\\)\\) AS (' ~ names ~ ')', plan | join('\n')) -%}
+        {%- do dbt_backfill.refuse(
+            "'" ~ column ~ "' of unique_key has the type char(n), of which no positions can be made",
+            'Give the upstream a key of the type string or varchar(n)'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -1,6 +1,7 @@
 {#-
     Columns as they can be compared: {name: expression over `prefix`}. Spark compares neither maps nor variants, but it
-    does compare the sorted entries of a map of comparable values, and the JSON of what holds one of these.
+    does compare the sorted entries of a map of comparable values, and the JSON of what holds one of these. It takes
+    -0.0 for equal to 0.0; their texts differ, so a zero is compared by its text too, and what holds numbers as JSON.
 
     Arguments:
       columns (list of {'name', 'type'}): as get_query_columns returned them.
@@ -10,7 +11,12 @@
     {%- for column in columns -%}
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
         {%- set is_map = column.type.startswith('map<') -%}
-        {%- if modules.re.search('map<|variant', column.type[4 if is_map else 0:]) -%}
+        {%- set needs_json = modules.re.search('map<|variant|\\b(float|double)\\b', column.type[4 if is_map else 0:]) -%}
+        {%- if column.type in ['float', 'double'] -%}
+            {%- set name = "named_struct('value', " ~ name ~ ", 'zero', if(" ~ name ~ ' = 0, cast(' ~ name ~ ' as string), null))' -%}
+        {%- elif is_map and needs_json -%}
+            {%- set name = 'array_sort(transform(map_entries(' ~ name ~ '), entry -> to_json(entry, ' ~ dbt_backfill.whole_json_options() ~ ')))' -%}
+        {%- elif needs_json -%}
             {%- set name = 'to_json(struct(' ~ name ~ '), ' ~ dbt_backfill.whole_json_options() ~ ')' -%}
         {%- elif is_map -%}
             {%- set name = 'array_sort(map_entries(' ~ name ~ '))' -%}

@@ -11,14 +11,11 @@
       first (dict): the plan of the first barrier, none if there is to be no barrier.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none) -%}
+    {%- if creation.get('replaces') -%} {{ dbt_backfill._get_give_way_statements(relations, creation, first) }} {%- endif %}
     create table if not exists {{ relations.barriers.render() }}
     {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
     as
-    {{ dbt_backfill.get_plan_row_sql(creation) }}
-    {%- if first %}
-    union all
-    {{ dbt_backfill.get_plan_row_sql(first) }}
-    {%- endif %};
+    {{ dbt_backfill._get_first_plans_sql(creation, first) }};
     set (created_id, standing) = (
         select min(backfill_id), max(to_json(struct(*))) filter (where epoch = 1)
         from {{ relations.barriers.render() }}
@@ -34,6 +31,44 @@
         created_id
     );
     execute immediate create_mv;
+{%- endmacro %}
+
+
+{% macro _get_first_plans_sql(creation, first) -%}
+    {{ dbt_backfill.get_plan_row_sql(creation) }}
+    {%- if first %}
+    union all
+    {{ dbt_backfill.get_plan_row_sql(first) }}
+    {%- endif %}
+{%- endmacro %}
+
+
+{#-
+    Statements that put away the state which a first run of another model has left, and nothing else: they look for its id.
+    Dropping a Delta table in a location of the user's leaves its files, so there it is replaced; Iceberg tables are
+    dropped, because a Hive metastore does not let a column be replaced by one of another type.
+-#}
+{% macro _get_give_way_statements(relations, creation, first) -%}
+    if (
+        select count(*) from {{ relations.barriers.render() }}
+        where backfill_id = {{ dbt_backfill.string_literal(creation.replaces) }}
+    ) > 0 then
+    {%- if dbt_backfill.get_file_format() == 'iceberg' %}
+        drop table if exists {{ relations.progress.render() }};
+        drop table if exists {{ relations.barriers.render() }};
+    {%- else %}
+        create or replace table {{ relations.progress.render() }}
+        {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(creation.key)) }}
+        as
+        {{ dbt_backfill.get_not_started_sql(
+            creation.key, creation.vnode_count, 0, dbt_backfill.string_literal(creation.backfill_id)
+        ) }};
+        create or replace table {{ relations.barriers.render() }}
+        {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties([])) }}
+        as
+        {{ dbt_backfill._get_first_plans_sql(creation, first) }};
+    {%- endif %}
+    end if;
 {%- endmacro %}
 
 

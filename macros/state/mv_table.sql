@@ -56,7 +56,8 @@
 {% macro mv_clauses(mv, columns, backfill_id) -%}
     {%- set fields = modules.re.findall('`([^`]*)`', columns | map(attribute='type') | join(' ')) -%}
     {%- set names = columns | map(attribute='name') | list + fields -%}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id)) }}
+    {%- set types = columns | map(attribute='type') | list -%}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id, types)) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {{ dbt_backfill.cluster_clause() }}

@@ -28,6 +28,44 @@
 
 
 {#-
+    Refuse a session in which Delta takes statements for repetitions: under `txnAppId` and `txnVersion` the second MERGE
+    into a table does nothing and says nothing.
+
+    Arguments:
+      app_id (string): what read_state read of it, none if there was no state; it spares a statement where all is well.
+-#}
+{% macro check_idempotent_writes(backfill, app_id=none) %}
+    {%- set name = 'spark.databricks.delta.write.txnAppId' -%}
+    {%- if app_id == '' or backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.read_settings(backfill).get(name) -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' set, under which Delta skips all writes to a table but the first',
+            'Unset it, and spark.databricks.delta.write.txnVersion, for dbt (server_side_parameters, or the Spark server)',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse to make an MV in an Iceberg catalog that sets what exactness needs otherwise. Asked at the first run only. -#}
+{% macro check_table_overrides(backfill) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+    {%- set settings = dbt_backfill.read_settings(backfill) -%}
+    {%- set catalog = dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+    {%- for name, value in dbt_backfill.exact_table_properties('iceberg').items() -%}
+        {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
+        {%- if settings.get(setting, value) | lower != value -%}
+            {%- do dbt_backfill.refuse(
+                'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
+                'Set it to ' ~ value ~ ', or leave it out',
+                mv=backfill.get('name')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#-
     Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
     that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
 

@@ -12,6 +12,7 @@ import pytest
 
 from support.checks import (
     assert_made_nothing,
+    assert_refused,
     assert_writes_nothing,
     model,
     source,
@@ -45,6 +46,8 @@ MODELS = {
     "kept_contract": model(QUERY, contract={"enforced": True}),
     "broken_contract": model(QUERY, contract={"enforced": True}),
     "short_contract": model(QUERY, contract={"enforced": True}),
+    "constrained": model(QUERY),
+    "misconstrained": model(QUERY),
 }
 
 PEOPLE_COLUMNS = [
@@ -64,6 +67,21 @@ PROPERTIES: dict[str, Any] = {
             ],
         },
         {"name": "kept_contract", "columns": PEOPLE_COLUMNS},
+        {
+            "name": "constrained",
+            "config": {"contract": {"enforced": True}},
+            "columns": [
+                {**column, "constraints": [{"type": "not_null"}] if number < 2 else []}
+                for number, column in enumerate(PEOPLE_COLUMNS)
+            ],
+            "constraints": [{"type": "check", "name": "Known", "expression": "city <> 'nowhere'"}],
+        },
+        {
+            "name": "misconstrained",
+            "config": {"contract": {"enforced": True}},
+            "columns": PEOPLE_COLUMNS,
+            "constraints": [{"type": "check", "expression": "town <> 'nowhere'"}],
+        },
         {
             "name": "broken_contract",
             "columns": [{"name": "id", "data_type": "bigint"}, *PEOPLE_COLUMNS[1:]],
@@ -215,6 +233,57 @@ def test_an_enforced_contract_holds(project: Project, first: RunResult) -> None:
         ("name", "string"),
         ("city", "string"),
     ]
+
+
+def constraints(project: Project, table: str) -> dict[str, str]:
+    prefix = "delta.constraints."
+    properties = project.table_properties(table)
+    return {name[len(prefix) :]: properties[name] for name in properties if prefix in name}
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg has no constraints")
+def test_constraints_of_a_contract_are_those_of_the_table(
+    project: Project, first: RunResult
+) -> None:
+    """From its creation on, after a full refresh, and when the contract changes."""
+    assert first["constrained"].status == "success", first.message("constrained")
+    kept = {
+        "known": "city <> 'nowhere'",
+        "not_null_id": "`id` is not null",
+        "not_null_name": "`name` is not null",
+    }
+    assert constraints(project, "constrained") == kept
+    with pytest.raises(Exception, match="not_null_name"):
+        project.sql("insert into {schema}.constrained values (9, null, 'rome')")
+
+    project.run("--select", "constrained", "--full-refresh")
+    assert constraints(project, "constrained") == kept
+
+    project.sql("alter table {schema}.constrained add constraint theirs check (id < 1000)")
+    changed = json.loads(json.dumps(PROPERTIES).replace("city <> 'nowhere'", "id <> 1"))
+    project.write({}, properties=changed)
+    refused = project.fail("--select", "constrained")
+    assert_refused(refused, "constrained", "new constraint (id <> 1)", "1 of its rows")
+
+    changed["models"][-2]["constraints"][0]["expression"] = "id > 0"
+    changed["models"][-2]["columns"][1]["constraints"] = []
+    project.write({}, properties=changed)
+    project.run("--select", "constrained")
+    assert constraints(project, "constrained") == {
+        "known": "id > 0",
+        "not_null_id": kept["not_null_id"],
+        "theirs": "id < 1000",
+    }
+    assert_writes_nothing(project, lambda: project.run("--select", "constrained"), mv="constrained")
+    project.write({}, properties=PROPERTIES)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg has no constraints")
+def test_a_constraint_that_cannot_be_evaluated_is_refused(
+    project: Project, first: RunResult
+) -> None:
+    assert_refused(first, "misconstrained", "the constraints of its contract", "`town`")
+    assert_made_nothing(project, "misconstrained")
 
 
 @pytest.mark.parametrize("name", ["broken_contract", "short_contract"])

@@ -51,6 +51,10 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ('on_query_change is "apply"', "fail or rebuild"),
     ),
     "format_unknown": ({"file_format": "parquet"}, ('file_format is "parquet"', "delta")),
+    "append_only": (
+        {"tblproperties": {"delta.appendOnly": True}},
+        ("tblproperties have 'delta.appendOnly': 'True'", "set it to false"),
+    ),
     "key_empty": ({"unique_key": []}, ("unique_key is missing",)),
     "key_twice": ({"unique_key": ["id", "id"]}, ("unique_key is", "different columns")),
     "upstream_key_longer": (
@@ -109,3 +113,24 @@ def test_a_session_whose_merges_add_columns_is_refused(project: Project) -> None
 
     assert_refused(refused, "evolving", f"the session has {setting} on", "Set it to false")
     assert_made_nothing(project, "evolving")
+
+
+@pytest.mark.profiles("session-delta", reason="it is a setting of Delta and of the session")
+def test_a_session_that_skips_repeated_writes_is_refused(project: Project) -> None:
+    """The second MERGE of a barrier would do nothing, and be committed."""
+    settings = {f"spark.databricks.delta.write.txn{name}": "7" for name in ("AppId", "Version")}
+    project.write({"skipped": model(f"select id, name from {source('people')}")})
+    for makes_nothing in (True, False):
+        if not makes_nothing:
+            project.run("--select", "skipped")
+        project.configure(settings)
+        try:
+            refused = project.fail("--select", "skipped")
+        finally:
+            for name in settings:
+                del project.settings[name]
+                project.sql(f"reset {name}")
+            project.configure({})
+        assert_refused(refused, "skipped", "spark.databricks.delta.write.txnAppId", "Unset it")
+        if makes_nothing:
+            assert_made_nothing(project, "skipped")

@@ -114,6 +114,19 @@ BROKEN = {
     "wrong_type": (f"select id, name + tags as x from {EVENTS}", "(name + tags)"),
 }
 
+UNKEPT = {
+    "day_interval": (f"select id, interval 1 day as span from {EVENTS}", "'span'", "no interval"),
+    "interval": (f"select id, make_interval(1) as span from {EVENTS}", "'span'", "no interval"),
+    "time": (f"select id, time'10:00:00' as noon from {EVENTS}", "'noon'", "no time"),
+    "void": (f"select id, null as note from {EVENTS}", "'note' of the type void"),
+    "nested_void": (f"select id, struct(null as a) as note from {EVENTS}", "struct<a:void>"),
+    "collation": (f"select id, name collate utf8_lcase as n from {EVENTS}", "no collation"),
+    "feed_name": (f"select id, 1 as _Change_type from {EVENTS}", "'_Change_type'", "data feed"),
+    "merge_name": (f"select id, 1 as _row_id_ from {EVENTS}", "'_row_id_'", "Delta keeps"),
+    "our_name": (f"select id, 1 as __bf_key_1 from {EVENTS}", "'__bf_key_1'", "barriers"),
+    "char_key": (f"select code, id from {EVENTS}", "'code' of unique_key has the type char(n)"),
+}
+
 ACCEPTED = f"""
 -- distinct, limit and now() are but words of a comment
 with renamed as (
@@ -132,16 +145,18 @@ from renamed
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("refused_queries")
     project.create_table(
-        "events", "id int, name string, amount double, at timestamp, tags array<string>"
+        "events",
+        "id int, name string, amount double, at timestamp, tags array<string>, code char(3)",
     )
     project.sql(
         "insert into {schema}.events"
-        " values (1, 'a', 1.5, timestamp'2024-01-01 00:00:00', array('x', 'y'))"
+        " values (1, 'a', 1.5, timestamp'2024-01-01 00:00:00', array('x', 'y'), 'c')"
     )
     project.create_table("others", "id int")
-    cases = NOT_ROW_WISE | UNREPEATABLE | BROKEN
+    cases = NOT_ROW_WISE | UNREPEATABLE | BROKEN | UNKEPT
     models = {name: model(query) for name, (query, *_) in cases.items()}
     models["order_by"] = model(cases["order_by"][0], unique_key="event_id")
+    models["char_key"] = model(cases["char_key"][0], unique_key="code")
     models["syntax_error"] = model(f"select id,, from {EVENTS}")
     models["accepted"] = model(ACCEPTED, unique_key="event_id")
     return project.write(models, sources=["events", "others"])
@@ -179,6 +194,16 @@ def test_a_query_that_spark_cannot_resolve_is_refused(
     _, *facts = BROKEN[name]
 
     assert_refused(run, name, "Spark cannot run its query", *facts)
+    assert_made_nothing(project, name)
+
+
+@pytest.mark.parametrize("name", UNKEPT)
+def test_a_column_that_the_format_cannot_keep_or_be_keyed_by_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, *facts = UNKEPT[name]
+
+    assert_refused(run, name, *facts)
     assert_made_nothing(project, name)
 
 

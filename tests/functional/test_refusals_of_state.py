@@ -250,6 +250,40 @@ def test_comments_and_layout_are_no_change_of_the_query(project: Project) -> Non
 
 
 @pytest.mark.every_profile
+def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project: Project) -> None:
+    """Also where the owner sets it later."""
+    name = {"delta": "delta.appendOnly", "iceberg": "write.wap.enabled"}[project.file_format]
+    project.write({"tabled": model(QUERY, tblproperties={name: "true"})})
+    assert_refused(refuse(project, "tabled"), "tabled", f"'{name}': 'true'", "set it to false")
+    assert not project.exists("tabled")
+    assert not project.exists("tabled__barriers")
+
+    alter = f"alter table {{schema}}.fed set tblproperties ('{name}' = "
+    project.sql(f"{alter}'true')")
+    refused = refuse(project, "fed")
+    assert_refused(refused, "fed", f"has the table property '{name}' = 'true'", "ALTER TABLE")
+    project.sql(f"{alter}'false')")
+
+
+@pytest.mark.every_profile
+def test_what_a_first_run_left_gives_way_to_a_corrected_model(project: Project) -> None:
+    """Nothing was merged yet; the model may have another query, key and number of vnodes."""
+    project.write({"begun": model(QUERY, partition_by="no_transform(id)")})
+    project.fail("--select", "begun")
+    assert not project.exists("begun")
+    assert project.exists("begun__progress")
+
+    query = f"select name as code, id from {source('letters')}"
+    project.write({"begun": model(query, unique_key=["code", "id"], vnode_count=8)})
+    project.run("--select", "begun")
+
+    fresh = "select name, id from {schema}.letters"
+    assert project.rows("select * from {schema}.begun") == project.rows(fresh)
+    assert project.value("select count(*) from {schema}.begun__progress") == 8
+    assert project.run("--select", "begun").message("begun") == "CAUGHT UP"
+
+
+@pytest.mark.every_profile
 def test_keys_that_are_null_or_stand_twice_in_the_feed_are_refused(project: Project) -> None:
     project.sql("insert into {schema}.letters values (null, 'x'), (3, 'c')")
     assert_refused(refuse(project, "fed"), "fed", "refused_state.letters", "null in id")

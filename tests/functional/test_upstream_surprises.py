@@ -540,3 +540,31 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
     rows = project.rows("select * from {schema}.shrinking")
     assert len(rows) == 7
     assert rows == promised(project, "shrinking", "shrunk")
+
+
+@pytest.mark.every_profile
+def test_the_sign_of_a_zero_and_padded_text_come_back_by_a_re_anchor(
+    new_project: Callable[[], Project],
+) -> None:
+    """Spark takes -0.0 for equal to 0.0, also in arrays; Delta pads a char(n) as it reads it."""
+    project = new_project()
+    project.create_table("zeros", "id int, f double, a array<double>, code char(4)")
+    project.sql(
+        "insert into {schema}.zeros values (1, 0.0D, array(0.0D), 'a'), (2, null, null, 'b')"
+    )
+    query = f"select id, f, a, code from {source('zeros')}"
+    project.write({"mv": model(query)}, sources=["zeros"])
+    shown = "select id, cast(f as string), cast(a as string), concat(code, '.') from {schema}."
+    project.run()
+    assert project.rows(f"{shown}mv") == project.rows(f"{shown}zeros")
+
+    before = project.current_version("zeros")
+    project.sql("update {schema}.zeros set f = -0.0D, a = array(-0.0D), code = 'c' where id = 1")
+    project.run()
+    assert project.rows(f"{shown}mv") == project.rows(f"{shown}zeros")
+    project.sql("update {schema}.zeros set code = 'a' where id = 1")
+    project.run()
+
+    project.restore("zeros", before)
+    assert "re-anchored" in project.run().output
+    assert project.rows(f"{shown}mv") == project.rows(f"{shown}zeros")

@@ -15,11 +15,18 @@ from support.macros import Macros
 Observe = Callable[..., Any]
 
 
+def no_questions(macros: Macros) -> None:
+    """The session and the catalog, which a first run asks about, are as they should be."""
+    for name in ("check_schema_evolution", "check_idempotent_writes", "check_table_overrides"):
+        macros.stub(name, lambda *arguments: None)
+
+
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("check_schema_evolution", lambda backfill: None)
+    no_questions(macros)
+    macros.stub("_gives_way", lambda backfill, state: False)
 
     def observe(
         exist: str = "mpb",
@@ -96,6 +103,50 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
+
+
+@pytest.mark.parametrize(
+    ("left", "gives_way"),
+    [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True), (None, False)],
+)
+def test_what_was_begun_for_another_model_gives_way(
+    macros: Macros, backfill: Any, make_plan: Any, left: Any, gives_way: bool
+) -> None:
+    plan = None if left is None else make_plan(**left)
+    macros.results = [[[json.dumps({"plan": plan, "time_zone": "UTC", "ansi_mode": False})]]]
+    backfill["options"]["unique_key"] = make_plan()["unique_key"]
+    state: dict[str, Any] = {"committed": {}}
+
+    assert macros.call("_gives_way", backfill, state) == gives_way
+    assert state["committed"] == ({"replaces": "b1"} if gives_way else {})
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name", "value", "needed"),
+    [
+        ("iceberg", "write.wap.enabled", "true", "false"),
+        ("iceberg", "write.merge.isolation-level", "snapshot", "serializable"),
+        ("delta", "delta.appendOnly", "true", "false"),
+    ],
+)
+def test_an_mv_that_was_altered_to_be_inexact_is_refused(
+    macros: Macros,
+    observe: Observe,
+    options: Any,
+    refused: Any,
+    file_format: str,
+    name: str,
+    value: str,
+    needed: str,
+) -> None:
+    options["file_format"] = file_format
+    properties = {"dbt_backfill.id": "b1", "format": f"{file_format}/parquet", name: value}
+    with refused(
+        f"lake.mv has the table property '{name}' = '{value}', under which barriers are not exact. "
+        f"ALTER TABLE lake.mv SET TBLPROPERTIES ('{name}' = '{needed}')."
+    ):
+        observe(properties=properties)
+    assert macros.statements == []
 
 
 def test_an_old_table_of_barriers_is_not_that_of_a_first_run(
@@ -333,9 +384,7 @@ def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
 def create(macros: Macros, backfill: Any) -> Any:
     """Creates an MV for the state of one about to be created; returns it and the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("check_schema_evolution", lambda backfill: None)
-    constrained: list[Any] = []
-    macros.context["persist_constraints"] = lambda relation, model: constrained.append(relation)
+    no_questions(macros)
     macros.stub(
         "get_create_statements",
         lambda relations, plan, columns: f"create {plan['kind']} {[c['name'] for c in columns]};",
@@ -347,7 +396,6 @@ def create(macros: Macros, backfill: Any) -> Any:
         state = macros.call("get_missing_state", backfill)
         macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
-        assert constrained == [backfill["mv"]]
         return state, " ".join(statement.sql.split())
 
     return create

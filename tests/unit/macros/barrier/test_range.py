@@ -260,7 +260,8 @@ def test_a_range_of_an_mv_in_iceberg_is_merged_so_that_two_runs_conflict(
 
 def test_a_range_reads_the_plans_query_at_the_plans_version(merge: Any) -> None:
     assert (
-        "using ( with `up` as ( select * from lake.up version as of 17 as source where (("
+        "using ( select __bf_row.* from ( select struct(*) as __bf_row from ( "
+        "with `up` as ( select * from lake.up version as of 17 as source where (("
         "source.`id` >= 1 and "
     ) in merge()
 

@@ -14,8 +14,6 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any], render: Callable[..., str]
 ) -> None:
     """Of the plan's, not of the model's: the plan may be another run's."""
-    constraints: list[Any] = []
-    macros.context["persist_constraints"] = lambda relation, model: constraints.append(relation)
     macros.stub("mv_clauses", lambda mv, columns, backfill_id: f"clauses of {backfill_id}")
     macros.results = [[["k", "bigint"], ["shard", "int"]]]
     plan = make_plan(kind="reset", query="select id as k, shard from `up` where 1 = 1")
@@ -32,13 +30,11 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
         "create or replace table lake.mv clauses of b1 as select cast(null as bigint) as `k`, "
         f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
     )
-    assert constraints == [backfill["mv"]]
 
 
 def test_the_columns_are_known_where_the_run_has_planned_it(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    macros.context["persist_constraints"] = lambda relation, model: None
     macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
     backfill["columns"] = [{"name": "k", "type": "bigint"}]
 
@@ -66,7 +62,6 @@ def test_on_iceberg_a_column_of_another_type_comes_only_where_none_was(
     steps: int,
 ) -> None:
     """A Hive metastore refuses to replace the table at once, and no run could ever go on."""
-    macros.context["persist_constraints"] = lambda relation, model: None
     macros.stub("get_file_format", lambda: "iceberg")
     macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
     macros.results = [old]

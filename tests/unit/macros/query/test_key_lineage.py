@@ -161,3 +161,23 @@ def test_a_key_that_carries_one_column_twice_is_refused(macros: Macros, refused:
         _lineage(
             macros, "Project [id#10L AS a#20L, id#10L AS b#21L]", ["a", "b"], ["bigint", "bigint"]
         )
+
+
+PADDED = "static_invoke(CharVarcharCodegenUtils.readSidePadding(code#14, 3)) AS "
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ["Project [code#15, code#15]", f"+- Project [id#10L, {PADDED}code#15]"],
+        ["Project [code#15 AS k#16, code#15 AS k#16]", f"+- Project [{PADDED}code#15]"],
+        [f"Project [{PADDED}k#15, {PADDED}k#16]"],
+    ],
+)
+def test_a_key_of_char_is_refused_as_what_it_is(
+    macros: Macros, refused: Any, plan: list[str]
+) -> None:
+    column = "k" if "k#" in plan[0] else "code"
+    explained = {"optimized": [*plan, f"   +- {RELATION}"], "key_types": ["string"]}
+    with refused(f"'{column}' of unique_key has the type char(n), of which no positions can be "):
+        macros.call("key_lineage", explained, [column], None)

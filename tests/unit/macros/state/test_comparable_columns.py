@@ -6,9 +6,14 @@ import pytest
 
 from support.macros import Macros
 
-JSON = (
-    "to_json(struct(mv.`a b`), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
-    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
+TIMES = (
+    "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+)
+JSON = f"to_json(struct(mv.`a b`), {TIMES})"
+ENTRIES = f"array_sort(transform(map_entries(mv.`a b`), entry -> to_json(entry, {TIMES})))"
+WITH_ZERO = (
+    "named_struct('value', mv.`a b`, 'zero', if(mv.`a b` = 0, cast(mv.`a b` as string), null))"
 )
 
 
@@ -21,8 +26,13 @@ JSON = (
         ("map<string,int>", "array_sort(map_entries(mv.`a b`))"),
         ("array<map<string,int>>", JSON),
         ("struct<m:map<string,int>>", JSON),
-        ("map<string,map<string,int>>", JSON),
-        ("map<string,variant>", JSON),
+        ("map<string,map<string,int>>", ENTRIES),
+        ("map<string,variant>", ENTRIES),
+        ("double", WITH_ZERO),
+        ("float", WITH_ZERO),
+        ("array<double>", JSON),
+        ("struct<x:float>", JSON),
+        ("map<string,double>", ENTRIES),
         ("variant", JSON),
         ("array<variant>", JSON),
         ("struct<v:variant>", JSON),

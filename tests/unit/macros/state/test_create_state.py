@@ -90,3 +90,25 @@ def test_the_plan_of_the_first_barrier_is_created_with_the_table(
         "cast(0 as bigint)",
         "cast(1 as bigint)",
     ]
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_what_another_model_has_begun_is_put_away_by_its_id(
+    macros: Macros,
+    render: Callable[..., str],
+    relations: Any,
+    make_plan: Callable[..., Any],
+    file_format: str,
+) -> None:
+    macros.config["file_format"] = file_format
+    macros.stub("get_create_mv_sql", lambda mv, columns, backfill_id: "create")
+    plan = make_plan(epoch=0, kind="create", vnode_row_counts=None, replaces="b0")
+    before, rest = render("get_create_statements", relations, plan, []).split("end if;")
+
+    assert before.startswith(
+        "if ( select count(*) from lake.mv__barriers where backfill_id = 'b0' ) > 0 then "
+    )
+    word = "create or replace table" if file_format == "delta" else "drop table if exists"
+    # Its id stands in the barriers: they go last.
+    assert before.index(f"{word} lake.mv__progress") < before.index(f"{word} lake.mv__barriers")
+    assert rest.strip().startswith("create table if not exists lake.mv__barriers")

@@ -29,7 +29,8 @@ def test_the_mv_is_created_empty_with_the_columns_of_the_query(
         "create table if not exists lake.mv ( `k` bigint, `t h` decimal(5,1) ) using delta "
         "tblproperties ( 'delta.enableChangeDataFeed' = 'true', "
         "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name', "
-        "'delta.isolationLevel' = 'Serializable', 'dbt_backfill.id' = 'b1' ) "
+        "'delta.isolationLevel' = 'Serializable', 'delta.appendOnly' = 'false', "
+        "'dbt_backfill.id' = 'b1' ) "
         "options (o) partitioned by (p)"
     )
 

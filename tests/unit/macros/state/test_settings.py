@@ -167,3 +167,29 @@ def test_a_session_without_schema_evolution_is_let_pass(
     check_evolution(**{"autoMerge.enabled": "false"})
     check_evolution("iceberg", **{"autoMerge.enabled": "true"})
     assert len(macros.statements) == 2
+
+
+def test_a_session_in_which_delta_skips_repetitions_is_refused(
+    macros: Macros, backfill: Any, refused: Any
+) -> None:
+    """The state tells in most runs that it is none, which spares a statement."""
+    name = "spark.databricks.delta.write.txnAppId"
+    macros.call("check_idempotent_writes", backfill, "")
+    assert macros.statements == []
+    with refused(f"the session has {name} set, under which Delta skips all writes to a table but "):
+        macros.results = [[[name, "app"]]]
+        macros.call("check_idempotent_writes", backfill, "app")
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
+    macros: Macros, backfill: Any, options: Any, refused: Any, value: str
+) -> None:
+    options["file_format"] = "iceberg"
+    name = "spark.sql.catalog.prod.table-override.write.wap.enabled"
+    macros.results = [[["spark.sql.defaultCatalog", "prod"], [name, value]]]
+    if value == "false":
+        macros.call("check_table_overrides", backfill)
+        return
+    with refused(f"the session has {name} = true, under which barriers are not exact. Set it to "):
+        macros.call("check_table_overrides", backfill)

@@ -11,7 +11,10 @@ from support.macros import Macros
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros, keys: Any) -> None:
-    assert macros.call("state_table_properties", keys) == {"delta.isolationLevel": "Serializable"}
+    assert macros.call("state_table_properties", keys) == {
+        "delta.isolationLevel": "Serializable",
+        "delta.appendOnly": "false",
+    }
 
 
 @pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
@@ -38,6 +41,7 @@ def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> Non
         "delta.enableChangeDataFeed": "true",
         "delta.enableDeletionVectors": "true",
         "delta.isolationLevel": "Serializable",
+        "delta.appendOnly": "false",
         "dbt_backfill.id": "b1",
     }
 
@@ -51,6 +55,8 @@ SERIALIZABLE = {
     "write.merge.isolation-level": "serializable",
     "write.update.isolation-level": "serializable",
     "write.delete.isolation-level": "serializable",
+    "write.wap.enabled": "false",
+    "write.spark.accept-any-schema": "false",
 }
 
 
@@ -138,3 +144,54 @@ def test_each_table_has_its_own_place_under_location_root(
     assert render("table_clauses", relations["progress"], {"a": "b"}).startswith(
         "using delta location 's3://lake/it\\'s/mv__progress' tblproperties ("
     )
+
+
+@pytest.mark.parametrize(
+    ("file_format", "properties"),
+    [
+        ("delta", {"delta.appendOnly": True}),
+        ("iceberg", {"write.wap.enabled": "true"}),
+        ("iceberg", {"write.spark.accept-any-schema": "true"}),
+        ("iceberg", {"write.merge.mode": "merge"}),
+        ("iceberg", {"write.merge.distribution-mode": "random"}),
+        ("iceberg", {"write.format.default": "csv"}),
+        ("iceberg", {"format-version": 1}),
+    ],
+)
+def test_a_users_property_under_which_an_mv_is_built_and_then_fails_is_refused(
+    macros: Macros, refused: Any, file_format: str, properties: dict[str, Any]
+) -> None:
+    macros.config.update(file_format=file_format, tblproperties=properties)
+    [(name, value)] = properties.items()
+    with refused(f"its tblproperties have '{name}': '{value}', under which changes cannot be "):
+        macros.call("check_table_properties")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"write.merge.isolation-level": "snapshot"},
+        {"write.wap.enabled": False, "write.merge.mode": "copy-on-write"},
+        {"format-version": "1", "write.merge.mode": "copy-on-write"},
+    ],
+)
+@pytest.mark.usefixtures("iceberg")
+def test_other_properties_of_the_users_are_let_pass(
+    macros: Macros, properties: dict[str, Any]
+) -> None:
+    """The isolation level is set to what it has to be."""
+    macros.config["tblproperties"] = properties
+    macros.call("check_table_properties")
+
+
+def test_a_delta_table_that_may_be_replaced_names_the_features_of_its_types(
+    macros: Macros,
+) -> None:
+    feature = "delta.feature.timestampNtz"
+    key = [{"name": "k", "upstream": "k", "type": "timestamp_ntz"}]
+
+    assert macros.call("state_table_properties", key)[feature] == "supported"
+    types = ["int", "struct<at:timestamp_ntz>"]
+    assert macros.call("mv_table_properties", ["a", "b"], "b1", types)[feature] == "supported"
+    assert feature not in macros.call("mv_table_properties", ["a"], "b1", ["timestamp"])
