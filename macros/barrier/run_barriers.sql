@@ -64,7 +64,10 @@
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
-        {%- if mine is none -%} {{ return(none) }} {%- endif -%}
+        {%- if mine is none -%}
+            {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
+            {{ return(none) }}
+        {%- endif -%}
         {%- if state.get('missing') or mine.kind == 'reset' -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
@@ -72,7 +75,7 @@
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
-    {%- do dbt_backfill.release_upstream(backfill, state, plan) -%}
+    {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
         {%- set counts = {
             'changed': committed.committed.get('changed_row_count') or 0,
