@@ -9,6 +9,7 @@
 {% macro choose_plan(backfill, state, observed, rebuild) %}
     {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- do dbt_backfill.explain_backfill(backfill) -%}
+        {%- do dbt_backfill.check_key_order(backfill) -%}
         {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild or 'a rebuild was given up')) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
@@ -29,6 +30,7 @@
     {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
     {%- if changed_query -%} {{ return(dbt_backfill.new_plan(backfill, state, 'reset', changed_query)) }} {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}
+        {%- do dbt_backfill.check_key_order(backfill) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, version) -%}
     {%- endif -%}
     {%- if gap -%}

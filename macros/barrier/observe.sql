@@ -74,6 +74,7 @@
     {%- do dbt_backfill.check_idempotent_writes(backfill) -%}
     {%- do dbt_backfill.check_table_overrides(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
+    {%- do dbt_backfill.check_key_order(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
     {%- do plan.update({'next_bounds': [], 'bounds_complete': false}) -%}

@@ -70,7 +70,10 @@
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
-        {%- if mine is none -%} {{ return(none) }} {%- endif -%}
+        {%- if mine is none -%}
+            {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
+            {{ return(none) }}
+        {%- endif -%}
         {%- if state.get('missing') or mine.kind == 'reset' -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
@@ -82,7 +85,7 @@
         {%- set counts = {} -%}
     {%- endif -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
-    {%- do dbt_backfill.release_upstream(backfill, state, plan) -%}
+    {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}

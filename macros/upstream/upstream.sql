@@ -10,6 +10,7 @@
       find_upstream_gap      why the feed does not reach from one version to another, or none
       continues_upstream     whether it is the same table as then, and has gone on from there
       is_upstream_readable   whether a version can still be read
+      get_lost_conditions    how Spark says that one cannot, where neither of these could know
 -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set nodes = [] -%}
@@ -125,6 +126,15 @@
 
 {% macro is_upstream_readable(upstream, observed, version, upstream_id) %}
     {{ return(dbt_backfill._of_kind(upstream, 'upstream_readable')(observed, version, upstream_id)) }}
+{% endmacro %}
+
+
+{#-
+    The conditions of a script's handler by which Spark says that an old version or its changes cannot be read any more;
+    none of a kind whose errors have no condition.
+-#}
+{% macro get_lost_conditions(upstream) %}
+    {{ return(dbt_backfill.delta_lost_conditions() if upstream.kind == 'delta' else none) }}
 {% endmacro %}
 
 

@@ -42,7 +42,7 @@
 {% macro _has_lost_changes(upstream, since) %}
     {%- for vacuum in upstream.log if vacuum.operation == 'VACUUM START' and vacuum.version > since -%}
         {%- set horizon = dbt_backfill._vacuum_horizon(vacuum) -%}
-        {%- for entry in upstream.log if entry.version > since
+        {%- for entry in upstream.log if since < entry.version < vacuum.version
                 and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', entry.operation ~ entry.parameters)
                 and horizon >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
             {{ return(true) }}
@@ -66,10 +66,35 @@
 -#}
 {% macro _find_replacement(upstream, since) %}
     {%- for entry in upstream.log
-            if entry.version > since and modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|RESTORE', entry.operation) -%}
+            if entry.version > since and (
+                modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|CONVERT|RESTORE|REMOVE COLUMN MAPPING', entry.operation)
+                or dbt_backfill._overwrites_all(entry)) -%}
         {{ return(entry) }}
     {%- endfor -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Whether a version wrote the whole table anew. With `overwriteSchema` it may have other columns since, and most
+    writers do not log that they were asked for it; parts of a table cannot be overwritten so.
+-#}
+{% macro _overwrites_all(entry) %}
+    {%- if entry.operation == 'STREAMING UPDATE' -%}
+        {{ return(dbt_backfill._log_parameters(entry).get('outputMode') == 'Complete') }}
+    {%- elif entry.operation != 'WRITE' or 'Overwrite' not in entry.parameters | string -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set parameters = dbt_backfill._log_parameters(entry) -%}
+    {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', parameters) | list
+        or parameters.get('isDynamicPartitionOverwrite') | string | lower == 'true' -%}
+    {{ return(parameters.get('mode') == 'Overwrite' and not partial) }}
+{% endmacro %}
+
+
+{#- The parameters of an entry of the log, as a dict: connections give them as one or as JSON. -#}
+{% macro _log_parameters(entry) %}
+    {{ return(fromjson(entry.parameters or '{}') if entry.parameters is string else entry.parameters) }}
 {% endmacro %}
 
 
@@ -87,7 +112,7 @@
 {% macro _find_changed_columns(upstream, since) %}
     {%- for entry in upstream.log
             if entry.version > since and (
-                modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN', entry.operation)
+                modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', entry.operation)
                 or entry.operation == 'ADD COLUMNS'
                     and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', entry.parameters | string)) -%}
         {{ return(entry) }}
@@ -134,7 +159,8 @@
     {%- set retention = dbt_backfill.get_retention(upstream.properties) -%}
     {%- if (age - retention) | abs > doubt -%} {{ return(age > retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
-    {{ return(time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at) > retention) }}
+    {{ return(time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at)
+        + dbt_backfill._clock_change() > retention) }}
 {% endmacro %}
 
 
@@ -149,10 +175,19 @@
 {% endmacro %}
 
 
-{#- The time before which a VACUUM deleted removed files. -#}
+{#- The time before which a VACUUM deleted removed files, or later. -#}
 {% macro _vacuum_horizon(entry) %}
-    {%- set parameters = fromjson(entry.parameters) if entry.parameters is string else entry.parameters -%}
+    {%- set parameters = dbt_backfill._log_parameters(entry) -%}
     {%- set retention = parameters.get('specifiedRetentionMillis') or parameters.get('defaultRetentionMillis') or 0 -%}
     {{ return(modules.datetime.datetime.fromisoformat(entry.committed_at)
-        - modules.datetime.timedelta(milliseconds=retention | int)) }}
+        - modules.datetime.timedelta(milliseconds=retention | int) + dbt_backfill._clock_change()) }}
+{% endmacro %}
+
+
+{#-
+    How much more time may lie between two of the log's times than their difference: they are local times, and clocks
+    are set back, by an hour as a rule. What is taken for gone although it is not costs a re-anchor.
+-#}
+{% macro _clock_change() %}
+    {{ return(modules.datetime.timedelta(hours=2)) }}
 {% endmacro %}

@@ -14,3 +14,12 @@
     {%- endset -%}
     {{ return({'events': events, 'one_commit': to_version | int == from_version | int + 1}) }}
 {% endmacro %}
+
+
+{#-
+    Of Delta's conditions handlers know the states only: change data that was not recorded (KD002), other columns in
+    between or a version past its retention (0AKDC), and an entry of the log that is gone (42K03).
+-#}
+{% macro delta_lost_conditions() %}
+    {{ return("FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002', sqlstate '0AKDC', sqlstate '42K03'") }}
+{% endmacro %}

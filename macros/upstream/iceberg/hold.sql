@@ -1,7 +1,8 @@
 {#-
     In the mode `snapshot` one version is read until the backfill has finished. A tag of the upstream keeps Iceberg
     from expiring it: set by the barrier that begins to read a version, or with which the mode begins, and dropped by
-    the first one after the backfill, which has read the changes since then, or with another mode.
+    the first one that leaves that version, or the mode. Whether it stands is read off the upstream's log, so that one
+    which a run that died left behind is dropped by the next run.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and plan.kind in ['advance', 'reanchor']
@@ -13,10 +14,12 @@
 {% endmacro %}
 
 
-{% macro release_upstream(backfill, state, plan) %}
-    {%- set held = state.committed.get('backfill_mode') == 'snapshot' -%}
-    {%- set needed = plan.backfill_mode == 'snapshot' and not (state.finished and state.committed.last_range) -%}
-    {%- if backfill.upstream.kind == 'iceberg' and held and not needed -%}
+{#- `plan` is what was committed last. -#}
+{% macro release_upstream(backfill, plan) %}
+    {%- if backfill.upstream.kind != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+    {%- set held = backfill.observed.get('holds', {}).get(dbt_backfill._hold_name(plan)) -%}
+    {%- set needed = plan.backfill_mode == 'snapshot' and plan.get('upstream_version') == held | string -%}
+    {%- if held is not none and not needed -%}
         {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ plan.upstream
             ~ ' drop tag if exists ' ~ dbt_backfill._hold_name(plan)) -%}
     {%- endif -%}

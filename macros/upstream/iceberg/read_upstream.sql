@@ -7,6 +7,7 @@
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
+      'holds': our tags by their names, see `hold.sql`, each with its snapshot,
       'is_new': whether nothing was read of it yet
     }
 
@@ -24,8 +25,11 @@
             'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(relation) ~ ')'
         )[0] -%}
     {%- endif -%}
-    {%- set snapshots = {} -%}
-    {%- for snapshot in log -%} {%- do snapshots.update({snapshot.version: snapshot}) -%} {%- endfor -%}
+    {%- set snapshots, holds = {}, {} -%}
+    {%- for snapshot in log -%}
+        {%- do snapshots.update({snapshot.version: snapshot}) -%}
+        {%- for name in snapshot.get('holds') or [] -%} {%- do holds.update({name: snapshot.version}) -%} {%- endfor -%}
+    {%- endfor -%}
     {%- set current = log | selectattr('is_main') | first | default(none) -%}
     {%- set walk = namespace(snapshot=current) -%}
     {%- set ancestors = [] -%}
@@ -44,6 +48,7 @@
         'altered': current.altered if current else false,
         'log': ancestors,
         'snapshots': snapshots.keys() | list,
+        'holds': holds,
         'is_new': read is none,
     } -%}
     {%- if not (format is not none and read == version or format == '3' and read in snapshots) -%}
@@ -77,22 +82,24 @@
             cast(snapshots.committed_at as string) as committed_at,
             snapshots.operation,
             cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files,
-            main.snapshot_id is not null as is_main,
-            main.schema,
-            main.altered
+            coalesce(array_contains(refs.names, 'main'), false) as is_main,
+            array_remove(refs.names, 'main') as holds,
+            refs.schema,
+            refs.altered
         )), array())
         from (
             select
                 refs.snapshot_id,
+                collect_set(refs.name) as names,
                 max_by(entries.latest_schema_id, entries.timestamp) as schema,
-                count(*) > 1 as altered
+                count_if(refs.name = 'main') > 1 as altered
             from {{ relation.render() }}.refs as refs
             left join {{ relation.render() }}.metadata_log_entries as entries
                 on entries.latest_snapshot_id = refs.snapshot_id
-            where refs.name = 'main'
+            where refs.name = 'main' or startswith(refs.name, 'dbt_backfill_')
             group by refs.snapshot_id
-        ) as main
-        right join {{ relation.render() }}.snapshots as snapshots on main.snapshot_id = snapshots.snapshot_id
+        ) as refs
+        right join {{ relation.render() }}.snapshots as snapshots on refs.snapshot_id = snapshots.snapshot_id
     )
 {%- endmacro %}
 

@@ -37,10 +37,14 @@
     The change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and
     what was there before and is not among the older rows any more was updated or deleted.
 
+    Rows are found again by their key, not by `_row_id`: that is null in a snapshot of the time before the table was
+    upgraded to format 3, and another one after a rewrite by an engine that does not keep it, which would look as if all
+    rows of a file were gone. A number that is null, also of such a snapshot, tells nothing, so its row counts as written.
+
     Only data files that differ between the versions can hold or have lost a row. What Iceberg knows of them, their
     names and the bounds of their keys, is put into the events as literals, so that Spark skips files beyond the bounds.
     (And so that the events read no metadata table: Spark takes none for the same one twice, and would not find the
-    cached events again.) The key is part of the join only so that it prunes both sides.
+    cached events again.)
 
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
@@ -59,24 +63,28 @@
 
 
 {% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes) -%}
+    {%- set same_key = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(keys or []) -%}
+        {%- do same_key.append('kept.' ~ column ~ ' = before.' ~ column) -%}
+    {%- endfor -%}
+    {%- set is_written = 'coalesce(source._last_updated_sequence_number > __bf_lineage.committed, true)' -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
     from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
-    where source._last_updated_sequence_number > __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
+    where {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
     {%- if deletes and keys is not none %}
     union all
-    select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert
+    select before.*, 0 as __bf_version, false as __bf_is_upsert
     from (
-        select source.*, source._row_id as __bf_row_id
+        select source.*
         from {{ dbt_backfill.iceberg_upstream_read(relation, from_version) }} as source
         where __bf_lineage.bounds and __bf_lineage.files
     ) as before
     left anti join (
-        select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}, source._row_id as __bf_row_id
+        select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}
         from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
-        where source._last_updated_sequence_number <= __bf_lineage.committed and __bf_lineage.bounds and __bf_lineage.files
+        where not {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
     ) as kept
-    on kept.__bf_row_id = before.__bf_row_id
-        {%- for column in dbt_backfill.upstream_columns(keys) %} and kept.{{ column }} = before.{{ column }}{% endfor %}
+    on {{ same_key | join(' and ') }}
     {%- endif %}
 {%- endmacro %}
 

@@ -148,8 +148,8 @@ def test_variables_are_declared_with_their_types_before_anything_else(
     reread = macros.call("reread_summary_type")
 
     assert script().startswith(
-        f"begin declare staged {staged}; declare reread {reread}; declare checked {checked}; "
-        "create or replace temporary "
+        f"begin declare lost boolean default false; declare staged {staged}; "
+        f"declare reread {reread}; declare checked {checked}; begin declare exit handler for "
     )
     assert script(NEW).startswith(
         f"begin declare checked {checked}; declare created_id string; declare standing string; "
@@ -177,8 +177,31 @@ def test_the_result_is_the_plan_that_stands_with_what_was_found(script: Callable
         "select to_json(struct(staged, reread, checked, plan)) "
         "from (select struct(*) as plan from lake.mv__barriers where epoch = 3);"
     )
-    assert sql.endswith(" else select to_json(struct(staged, reread, checked)); end if; end")
+    assert sql.endswith(" else select to_json(struct(lost, staged, reread, checked)); end if; end")
     assert "to_json(struct(checked, plan))" in script(UNCHANGED)
+
+
+def test_what_reads_an_upstream_that_was_read_before_may_find_it_gone(
+    script: Callable[..., str],
+) -> None:
+    """The statement that writes is not among them, nor is what a first run reads."""
+    sql = script()
+    reads = _between(sql, "begin set lost = true; end; ", " end; if ")
+
+    assert sql.count("handler") == 1
+    assert reads.startswith("create or replace temporary view") and "set checked = (" in reads
+    for other in [script(NEW), script({"upstream_version": None}), script(kind="reanchor")]:
+        assert "handler" not in other and "lost" not in other
+
+
+def test_a_handler_is_of_the_format_whose_changes_are_read(
+    script: Callable[..., str], backfill: Any
+) -> None:
+    """Spark fails on Iceberg's own errors in a script with a handler: they have no condition."""
+    assert "handler for FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002'" in script(UNCHANGED)
+
+    backfill["upstream"]["kind"] = "iceberg"
+    assert "handler" not in script(UNCHANGED)
 
 
 def test_a_first_plan_is_created_with_the_tables(script: Callable[..., str]) -> None:
@@ -418,6 +441,28 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
     ):
         plan_barrier({"staged": STAGED, "reread": {"count": 3, "twice": [["1L", "2"]]}})
     assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
+
+
+@pytest.mark.parametrize(
+    ("version", "gone"),
+    [
+        ("16", "the changes since version 16 can no longer be read"),
+        ("17", "the version 17 can no longer be read"),  # of the mode `snapshot`
+    ],
+)
+def test_a_plan_that_reads_what_is_gone_is_a_reanchor(
+    plan_barrier: Callable[..., Any], backfill: Any, version: str, gone: str
+) -> None:
+    stands, scripts = plan_barrier(
+        {"lost": True},
+        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+        upstream_version=version,
+    )
+
+    assert stands["kind"] == "reanchor"
+    assert f"cast('{gone}' as string) as reason" in scripts[1]
+    assert "cast('17' as string) as upstream_version" in scripts[1]
+    assert backfill["staged"] is None and len(backfill["stages"]) == 3
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (2, "2 rows with a null")])

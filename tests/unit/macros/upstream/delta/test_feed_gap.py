@@ -13,6 +13,7 @@ import pytest
 from support.macros import Macros
 
 HOUR = 3_600_000
+CLOCK_CHANGE = 2 * HOUR
 Table = dict[str, Any]
 
 # What `describe detail` returns.
@@ -41,9 +42,11 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
+    """One that kept so much by the clock, and two hours more, by which it may have been set back."""
+    default += CLOCK_CHANGE
     parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
     if retention is not None:
-        parameters["specifiedRetentionMillis"] = str(retention)
+        parameters["specifiedRetentionMillis"] = str(retention + CLOCK_CHANGE)
     return _entry(version, "VACUUM START", parameters)
 
 
@@ -97,6 +100,8 @@ def test_the_feed_tells_what_an_operation_changed(gap: Callable[..., Any], opera
         "CREATE TABLE",
         "CREATE TABLE AS SELECT",
         "CLONE",
+        "CONVERT",
+        "REMOVE COLUMN MAPPING",
     ],
 )
 def test_a_table_that_was_replaced_is_a_gap(
@@ -107,6 +112,37 @@ def test_a_table_that_was_replaced_is_a_gap(
     assert gap(_table(_entry(6, operation), relation=up)) == (
         "the upstream was replaced in version 6"
     )
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameters", "replaced"),
+    [
+        ("WRITE", {"mode": "Overwrite", "partitionBy": "[]"}, True),
+        ("WRITE", {"mode": "Overwrite", "partitionBy": '["predicate"]'}, True),
+        ("WRITE", {"mode": "Overwrite", "isDynamicPartitionOverwrite": "false"}, True),
+        ("WRITE", {"mode": "Overwrite", "isDynamicPartitionOverwrite": "true"}, False),
+        ("WRITE", {"mode": "Overwrite", "predicate": "(day = 1)"}, False),
+        ("WRITE", {"mode": "Overwrite", "replaceUsingCols": "(day)"}, False),
+        ("WRITE", {"mode": "Append", "userMetadata": "Overwrite"}, False),
+        ("STREAMING UPDATE", {"outputMode": "Complete"}, True),
+        ("STREAMING UPDATE", {"outputMode": "Append"}, False),
+    ],
+)
+def test_a_table_that_was_overwritten_whole_is_a_gap(
+    macros: Macros,
+    gap: Callable[..., Any],
+    up: Any,
+    operation: str,
+    parameters: dict[str, str],
+    replaced: bool,
+) -> None:
+    """The log need not say that it has other columns since."""
+    macros.results = [FEED_ON] * 2
+    entry = _entry(6, operation, parameters)
+
+    for shape in (entry["parameters"], parameters):
+        table = _table({**entry, "parameters": shape}, relation=up)
+        assert gap(table) == ("the upstream was replaced in version 6" if replaced else None)
 
 
 def test_a_table_that_was_restored_is_a_gap(
@@ -239,7 +275,7 @@ def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) ->
     [
         ("UPDATE", {}, True),
         ("DELETE", {}, True),
-        ("WRITE", {"mode": "Overwrite"}, True),
+        ("WRITE", {"mode": "Overwrite", "predicate": "(day = 1)"}, True),
         ("WRITE", {"mode": "Append"}, False),
     ],
 )
@@ -254,6 +290,20 @@ def test_change_files_go_before_the_files_of_their_version(
 
 def test_a_vacuum_that_kept_the_changes_is_no_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(_vacuum(7, 2 * HOUR))) is None
+
+
+def test_a_vacuum_takes_no_changes_that_come_after_it(gap: Callable[..., Any]) -> None:
+    assert gap(_table(_vacuum(5, -CLOCK_CHANGE), _entry(6, "UPDATE")), since=5) is None
+
+
+@pytest.mark.parametrize(("retention", "lost"), [(3, True), (5, False)])
+def test_a_clock_that_was_set_back_hides_no_vacuum(
+    gap: Callable[..., Any], retention: int, lost: bool
+) -> None:
+    """The VACUUM at 7 kept three hours, and more of them lie between it and 5 o'clock."""
+    table = _table(_entry(5, "UPDATE"), _vacuum(7, retention * HOUR - CLOCK_CHANGE))
+
+    assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
 
 
 @pytest.mark.parametrize(

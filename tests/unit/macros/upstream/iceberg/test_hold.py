@@ -16,8 +16,9 @@ def sent(macros: Macros) -> list[str]:
     return statements
 
 
-def backfill(kind: str = "iceberg") -> dict[str, Any]:
-    return {"upstream": {"kind": kind}}
+def backfill(kind: str = "iceberg", **holds: int) -> dict[str, Any]:
+    """`holds` are the tags that stand, each with its snapshot."""
+    return {"upstream": {"kind": kind}, "observed": {"holds": holds}}
 
 
 BEFORE = {"committed": {"backfill_mode": "snapshot"}}
@@ -52,9 +53,9 @@ def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: 
 
 
 def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
-    state = {"finished": False, **BEFORE}
+    held = backfill(dbt_backfill_b1=7)
 
-    macros.call("release_upstream", backfill(), state, plan(backfill_mode="arrangement"))
+    macros.call("release_upstream", held, plan(backfill_mode="arrangement"))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
@@ -80,21 +81,31 @@ def test_no_other_does(
     assert sent == []
 
 
-def test_the_first_barrier_after_the_backfill_lets_it_go(macros: Macros, sent: list[str]) -> None:
-    state = {"finished": True, "committed": {"last_range": True, "backfill_mode": "snapshot"}}
+@pytest.mark.parametrize("version", ["9", None])
+def test_the_first_barrier_that_leaves_the_version_lets_it_go(
+    macros: Macros, sent: list[str], version: str | None
+) -> None:
+    """Or any later one, if that run died before it did. A reset leaves it too."""
+    held = backfill(dbt_backfill_b1=7)
 
-    macros.call("release_upstream", backfill(), state, plan(upstream_version="9"))
+    macros.call("release_upstream", held, plan(upstream_version=version))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
 
-@pytest.mark.parametrize(("finished", "last_range"), [(False, False), (True, False)])
+@pytest.mark.parametrize(
+    ("kind", "holds", "version"),
+    [
+        ("iceberg", {"dbt_backfill_b1": 7}, "7"),
+        ("iceberg", {}, "9"),
+        ("iceberg", {"dbt_backfill_b2": 7}, "9"),
+        ("delta", {}, "9"),
+    ],
+    ids=["reads it", "held none", "another's", "delta"],
+)
 def test_no_other_lets_it_go(
-    macros: Macros, sent: list[str], finished: bool, last_range: bool
+    macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
 ) -> None:
-    committed = {"last_range": last_range, "backfill_mode": "snapshot"}
-    state = {"finished": finished, "committed": committed}
-
-    macros.call("release_upstream", backfill(), state, plan())
+    macros.call("release_upstream", backfill(kind, **holds), plan(upstream_version=version))
 
     assert sent == []

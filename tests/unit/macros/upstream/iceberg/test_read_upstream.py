@@ -97,8 +97,8 @@ def test_the_log_has_all_snapshots_and_tells_the_main_one(
     assert sql.startswith(
         "( select coalesce(collect_list(struct( snapshots.snapshot_id as version,"
     )
-    assert "main.snapshot_id is not null as is_main, main.schema, main.altered )), array())" in sql
-    assert "where refs.name = 'main' group by refs.snapshot_id ) as main right join" in sql
+    assert "coalesce(array_contains(refs.names, 'main'), false) as is_main, " in sql
+    assert "group by refs.snapshot_id ) as refs right join" in sql
     assert (
         "cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files"
         in sql
@@ -118,6 +118,24 @@ def test_a_table_that_was_altered_after_its_snapshot_is_told(read: Callable[...,
     assert read(_since(12), log=log)["altered"] is True
     assert read(_since(12), log=[{**log[0], "altered": False}])["altered"] is False
     assert read(log=[])["altered"] is False
+
+
+def test_our_tags_are_told_with_what_they_hold(
+    read: Callable[..., Any], render: Callable[..., str], up: Any
+) -> None:
+    """Also of snapshots that are not the main branch's any more, and two of one snapshot."""
+    holds = {13: ["dbt_backfill_b1"], 14: ["dbt_backfill_b2", "dbt_backfill_b3"]}
+    log = [{**each, "holds": holds.get(each["version"], [])} for each in LOG]
+
+    assert read(log=log)["holds"] == {
+        "dbt_backfill_b1": 13,
+        "dbt_backfill_b2": 14,
+        "dbt_backfill_b3": 14,
+    }
+    sql = render("iceberg_log_sql", up)
+    assert "array_remove(refs.names, 'main') as holds" in sql
+    assert "where refs.name = 'main' or startswith(refs.name, 'dbt_backfill_') group by" in sql
+    assert "count_if(refs.name = 'main') > 1 as altered" in sql
 
 
 # -- the format -----------------------------------------------------------------------------

@@ -45,10 +45,11 @@ def changes(macros: Macros, up: Any, keys: Any) -> Callable[..., Any]:
     return changes
 
 
+IS_WRITTEN = "coalesce(source._last_updated_sequence_number > __bf_lineage.committed, true)"
 WITHIN = "__bf_lineage.bounds and __bf_lineage.files"
 WRITTEN = (
     "select source.*, 1 as __bf_version, true as __bf_is_upsert from lake.up version as of 13 as "
-    f"source where source._last_updated_sequence_number > __bf_lineage.committed and {WITHIN}"
+    f"source where {IS_WRITTEN} and {WITHIN}"
 )
 
 
@@ -79,15 +80,11 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
 
     assert written == WRITTEN
     assert deleted == (
-        "select before.* except (__bf_row_id), 0 as __bf_version, false as __bf_is_upsert from ( "
-        "select source.*, source._row_id as __bf_row_id from lake.up version as of 11 as source "
-        f"where {WITHIN} ) as before left anti join ( "
-        "select source.`id`, source.`shard`, source._row_id as __bf_row_id "
-        "from lake.up version as of 13 as source "
-        "where source._last_updated_sequence_number <= __bf_lineage.committed "
-        f"and {WITHIN} ) as kept "
-        "on kept.__bf_row_id = before.__bf_row_id "
-        "and kept.`id` = before.`id` and kept.`shard` = before.`shard`"
+        "select before.*, 0 as __bf_version, false as __bf_is_upsert from ( "
+        f"select source.* from lake.up version as of 11 as source where {WITHIN} ) as before "
+        "left anti join ( select source.`id`, source.`shard` from lake.up version as of 13 as source "
+        f"where not {IS_WRITTEN} and {WITHIN} ) as kept "
+        "on kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
 
 

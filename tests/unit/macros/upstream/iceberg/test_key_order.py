@@ -1,0 +1,69 @@
+"""Keys that Iceberg orders otherwise than Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+
+from support.macros import Macros
+
+ID = {"name": "k", "upstream": "id", "type": "string"}
+SHARD = {"name": "shard", "upstream": "shard", "type": "int"}
+NAME = {"name": "name", "upstream": "name", "type": "string"}
+TAKEN = (
+    "Filter (id#1 > no uuid 1)\n"
+    "+- BatchScan lake.up[id#1] IcebergScan(table=up, filters=id IS NOT NULL{}, runtimeFilters=)"
+)
+
+
+@pytest.fixture
+def check(macros: Macros, up: Any) -> Callable[..., list[str]]:
+    """Checks the order of a key, where Iceberg takes what `filters` say; returns the statements."""
+
+    def check(*keys: dict[str, str], kind: str = "iceberg", filters: str = "", **more: Any) -> Any:
+        backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, "key": list(keys)}
+        macros.results = [[[TAKEN.format(filters)]]] * 2
+        macros.call("check_key_order", backfill | more)
+        macros.call("check_key_order", backfill | more | {"key_order_checked": True})
+        return [" ".join(statement.sql.split()) for statement in macros.statements]
+
+    return check
+
+
+def test_a_comparison_that_iceberg_takes_is_of_a_string(check: Callable[..., Any]) -> None:
+    statements = check(ID, SHARD, NAME, filters=", id > 'no uuid 1', name > 'no uuid 2'")
+
+    assert len(statements) == 1
+    assert statements[0].endswith(
+        "explain select `id`, `name` from lake.up where `id` > 'no uuid 1' and `name` > 'no uuid 2'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("filters", "column"), [(", name > 'no uuid 2'", "id"), (", id > 'no uuid 1'", "name")]
+)
+def test_a_comparison_that_iceberg_leaves_to_spark_is_of_a_uuid(
+    check: Callable[..., Any], refused: Any, filters: str, column: str
+) -> None:
+    with refused(
+        f"the key {column} of lake.up is a uuid, which Iceberg orders otherwise than Spark orders "
+        "its text. Follow a table that has it as a string, or name columns of another type in "
+        "unique_key."
+    ):
+        check(ID, NAME, filters=filters)
+
+
+def test_a_change_table_is_asked_too(check: Callable[..., Any], refused: Any) -> None:
+    events = SparkRelation.create(schema="lake", identifier="events")
+    feed = {"kind": "iceberg", "relation": events}
+
+    with refused("the key id of lake.events is a uuid, which"):
+        check(ID, kind="delta", feed=feed)
+
+
+@pytest.mark.parametrize(("key", "kind"), [(SHARD, "iceberg"), (ID, "delta")])
+def test_nothing_else_is_asked(check: Callable[..., Any], key: dict[str, str], kind: str) -> None:
+    assert check(key, kind=kind) == []
