@@ -43,6 +43,7 @@
 {% macro observe_existing(backfill, existing) %}
     {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
     {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
+    {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
     {%- do dbt_backfill._check_mv_was_not_replaced(backfill, state) -%}
@@ -53,7 +54,7 @@
 {#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
 {% macro get_missing_state(backfill) %}
     {%- do dbt_backfill.check_catalog_cache(backfill) -%}
-    {%- do dbt_backfill.check_schema_evolution(backfill) -%}
+    {%- do dbt_backfill.check_settings(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}

@@ -19,7 +19,7 @@ Observe = Callable[..., Any]
 def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("check_schema_evolution", lambda backfill: None)
+    macros.stub("check_settings", lambda backfill: None)
 
     def observe(
         exist: str = "mpb",
@@ -333,7 +333,7 @@ def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
 def create(macros: Macros, backfill: Any) -> Any:
     """Creates an MV for the state of one about to be created; returns it and the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("check_schema_evolution", lambda backfill: None)
+    macros.stub("check_settings", lambda backfill: None)
     constrained: list[Any] = []
     macros.context["persist_constraints"] = lambda relation, model: constrained.append(relation)
     macros.stub(

@@ -27,7 +27,7 @@ def test_whether_catalogs_cache_is_read_with_it(macros: Macros, relations: Any) 
     [statement] = macros.statements
     sql = " ".join(statement.sql.split())
     assert " begin declare caches array<string> = array(); " in sql
-    assert "as ansi_mode, caches )) from (" in sql
+    assert " as settings, caches )) from (" in sql
     assert sql.endswith("; end")
 
 
@@ -53,8 +53,9 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     sql = render("get_state_sql", {**relations, **tables})
 
     selected = f" , (log of {log}) as log ))" if log else " ))"
-    session = "current_timezone() as time_zone, typeof(coalesce(1, '1')) <> 'string' as ansi_mode"
-    assert f"{session}{selected} from" in sql.replace("ansi_mode,", "ansi_mode ,")
+    session = "'spark.sql.session.timeZone', cast(current_timezone() as string), "
+    assert session in sql
+    assert f" as settings{selected} from" in sql.replace("settings,", "settings ,")
 
 
 def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(
