@@ -5,8 +5,7 @@
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
-      'key', 'query_columns', 'uses_time_zone', 'uses_ansi_mode': of the query, known once it was explained or read from
-        the last plan,
+      'key', 'query_columns', 'used_settings': of the query, known once it was explained or read from the last plan,
       'drops_rows': whether the query may return none for a row, as far as this run knows,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
@@ -31,8 +30,7 @@
         'query_hash': dbt_backfill.query_hash(query),
         'key': none,
         'query_columns': none,
-        'uses_time_zone': false,
-        'uses_ansi_mode': false,
+        'used_settings': [],
         'drops_rows': true,
         'explained': false,
         'committed': none,
@@ -47,19 +45,20 @@
 
 {#-
     Explain the model's query, refuse what cannot be followed, among it a change table without the upstream's columns,
-    and note the query's key, columns and time zone.
+    and note the query's key, columns and the settings that it uses.
 -#}
 {% macro explain_backfill(backfill) %}
     {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
-    {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key) -%}
-    {%- do dbt_backfill.check_query(explained, backfill.sql, backfill.upstream.relation) -%}
+    {%- set upstream = backfill.upstream.relation -%}
+    {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
+    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
+    {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if backfill.upstream.kind == 'delta' else none -%}
     {%- do backfill.update({
         'explained': true,
-        'key': dbt_backfill.key_lineage(explained, backfill.options.unique_key, backfill.options.upstream_key),
+        'key': dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
-        'uses_time_zone': dbt_backfill.uses_time_zone(explained),
-        'uses_ansi_mode': dbt_backfill.uses_ansi_mode(explained),
+        'used_settings': dbt_backfill.find_used_settings(explained, backfill.sql),
         'drops_rows': dbt_backfill.drops_rows(explained),
     }) -%}
     {%- if backfill.feed -%} {%- do dbt_backfill.get_feed_columns(backfill.feed) -%} {%- endif -%}
@@ -92,9 +91,22 @@
 {#-
     Under `--empty` and `--sample` dbt renders the upstream as a filtered subquery. Its plain name is put back:
     nothing is read in such a run, but the query that it creates the tables for is the real one.
+
+    Only dbt's own forms are taken out, each once and the inner one first; a filter of the user's own may stand around them.
 -#}
-{% macro get_unsampled_sql(sql) %}
-    {%- set filtered = '\\(\\s*select \\* from ([^\\s()]+) where (?:false limit 0|[^()]*)\\)(?:\\s+(?:as )?_dbt_\\w+)?' -%}
-    {#- Twice, because the filter of --sample stands around that of --empty. -#}
-    {{ return(modules.re.sub(filtered, '\\1', modules.re.sub(filtered, '\\1', sql))) }}
+{% macro get_unsampled_sql(sql, empty, sampled) %}
+    {%- set name = '((?:`[^`]+`|[^\\s()`])+)' -%}
+    {%- set plain = namespace(sql=sql) -%}
+    {%- if empty -%}
+        {%- set limited = '\\(select \\* from ' ~ name ~ ' where false limit 0\\)(?: _dbt_limit_subq_\\w+)?' -%}
+        {%- set plain.sql = modules.re.sub(limited, '\\1', plain.sql) -%}
+    {%- endif -%}
+    {%- if sampled -%}
+        {%- set time = "'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?[+-]\\d\\d:\\d\\d'" -%}
+        {%- set column = '((?:`[^`]+`|[^\\s()`])+)' -%}
+        {%- set filter = '(?:' ~ column ~ ' >= ' ~ time ~ '(?: and \\2 < ' ~ time ~ ')?|' ~ column ~ ' < ' ~ time ~ ')' -%}
+        {%- set filtered = '\\(select \\* from ' ~ name ~ ' where ' ~ filter ~ '\\)(?: _dbt_et_filter_subq_\\w+)?' -%}
+        {%- set plain.sql = modules.re.sub(filtered, '\\1', plain.sql) -%}
+    {%- endif -%}
+    {{ return(plain.sql) }}
 {% endmacro %}

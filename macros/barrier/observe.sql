@@ -46,8 +46,8 @@
 {% macro _gives_way(backfill, state) %}
     {%- set left = dbt_backfill.run_json(
         'observe what was begun',
-        "select to_json(named_struct('plan', max_by(struct(*), epoch), 'time_zone', current_timezone(), 'ansi_mode', "
-            ~ dbt_backfill.ansi_mode_expression() ~ ')) from ' ~ backfill.barriers.render() ~ ' where epoch <= 1'
+        "select to_json(named_struct('plan', max_by(struct(*), epoch), 'settings', "
+            ~ dbt_backfill.settings_expression() ~ ')) from ' ~ backfill.barriers.render() ~ ' where epoch <= 1'
     )[0] -%}
     {%- if not left.get('plan') or not dbt_backfill._query_difference(backfill, left, left.plan) -%} {{ return(false) }} {%- endif -%}
     {%- do state.committed.update({'replaces': left.plan.backfill_id}) -%}
@@ -59,6 +59,7 @@
 {% macro observe_existing(backfill, existing) %}
     {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
     {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
+    {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill, state.get('txn_app_id', '')) -%}
     {%- do dbt_backfill._check_state(backfill, state) -%}
@@ -70,7 +71,7 @@
 {#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
 {% macro get_missing_state(backfill) %}
     {%- do dbt_backfill.check_catalog_cache(backfill) -%}
-    {%- do dbt_backfill.check_schema_evolution(backfill) -%}
+    {%- do dbt_backfill.check_settings(backfill) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill) -%}
     {%- do dbt_backfill.check_table_overrides(backfill) -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}

@@ -27,25 +27,21 @@
 
 
 {% macro _query_difference(backfill, state, last) %}
+    {%- set changed = dbt_backfill.find_changed_setting(last, state.settings) -%}
     {%- if last.query_hash != backfill.query_hash or last.upstream != backfill.upstream.relation.render() -%}
         {{ return('its query changed') }}
-    {%- elif last.unique_key != backfill.options.unique_key -%}
+    {%- elif not dbt_backfill.are_same_names(last.unique_key, backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}
     {%- elif last.vnode_count != backfill.options.vnode_count -%}
         {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
-    {%- elif last.get('time_zone') and last.time_zone != state.time_zone -%}
-        {{ return("the session's time zone, on which its query depends, changed from " ~ last.time_zone
-            ~ ' to ' ~ state.time_zone) }}
-    {%- elif last.get('ansi_mode') is not none and last.ansi_mode != state.ansi_mode -%}
-        {{ return('spark.sql.ansi.enabled, on which its query depends, changed from ' ~ last.ansi_mode | lower
-            ~ ' to ' ~ state.ansi_mode | lower) }}
+    {%- elif changed -%}
+        {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
     {%- elif not backfill.explained -%}
         {%- do backfill.update({
             'key': dbt_backfill.get_plan_keys(last),
             'query_columns': last.query_columns,
-            'uses_time_zone': last.get('time_zone') is not none,
-            'uses_ansi_mode': last.get('ansi_mode') is not none,
+            'used_settings': last.settings.keys() | select('in', dbt_backfill.common_settings()) | list,
         }) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -54,9 +50,17 @@
             {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key_types[loop.index0] ~ ' to ' ~ column.type) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if backfill.key | map(attribute='upstream') | list != last.upstream_key -%}
+    {%- if backfill.key | map(attribute='name') | list != last.unique_key -%}
+        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to ' ~ backfill.key | map(attribute='name') | join(', ')) }}
+    {%- elif backfill.key | map(attribute='upstream') | list != last.upstream_key -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}
     {%- elif backfill.query_columns != last.query_columns -%}
         {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ backfill.query_columns ~ ')') }}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Whether two lists of columns name the same: Spark finds a column in any case. -#}
+{% macro are_same_names(names, others) %}
+    {{ return(names | map('lower') | list == others | map('lower') | list) }}
 {% endmacro %}

@@ -125,7 +125,7 @@
 {#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
 {% macro _is_reset_for(backfill, plan) %}
     {{ return(plan.query_hash == backfill.query_hash and plan.upstream == backfill.upstream.relation.render()
-        and plan.unique_key == backfill.options.unique_key
+        and dbt_backfill.are_same_names(plan.unique_key, backfill.options.unique_key)
         and plan.vnode_count == backfill.options.vnode_count) }}
 {% endmacro %}
 

@@ -11,7 +11,7 @@
     {%- set sampled = invocation_args_dict.get('sample') is not none -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
-    {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql) if reads_nothing else sql) -%}
+    {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql, flags.EMPTY, sampled)) -%}
 
     {{ run_hooks(pre_hooks) }}
 

@@ -54,19 +54,11 @@
 {#- Refuse a definition that cannot be evaluated any more: its version is gone, or the session is another one. -#}
 {% macro check_definition_is_readable(verified, state) %}
     {%- set plan = state.committed -%}
-    {%- if plan.get('time_zone') and plan.time_zone != state.time_zone -%}
+    {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
+    {%- if changed -%}
         {%- do dbt_backfill.refuse(
-            "the session's time zone, on which its query depends, is " ~ state.time_zone ~ ', and was ' ~ plan.time_zone
-                ~ ' at its last barrier',
-            'Set spark.sql.session.timeZone to ' ~ plan.time_zone,
-            mv=verified.name
-        ) -%}
-    {%- endif -%}
-    {%- if plan.get('ansi_mode') is not none and plan.ansi_mode != state.ansi_mode -%}
-        {%- do dbt_backfill.refuse(
-            'spark.sql.ansi.enabled, on which its query depends, is ' ~ state.ansi_mode | lower ~ ', and was '
-                ~ plan.ansi_mode | lower ~ ' at its last barrier',
-            'Set spark.sql.ansi.enabled to ' ~ plan.ansi_mode | lower,
+            changed.words ~ ' is ' ~ changed.is ~ ', and was ' ~ changed.was ~ ' at its last barrier',
+            'Set ' ~ changed.setting ~ ' to ' ~ changed.was,
             mv=verified.name
         ) -%}
     {%- endif -%}

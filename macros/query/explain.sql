@@ -1,27 +1,32 @@
 {#-
     What Spark makes of the model's query, read off one EXPLAIN EXTENDED: {
       'columns': the names and types of the query's columns, as Spark prints them,
-      'key_types': the types of unique_key,
+      'unique_key': its columns, spelled as the query spells them,
+      'key_types': their types,
+      'upstream_columns': a list of {'name', 'type', 'id': of the attribute in the plans, '' if it is not read once},
       'analyzed', 'optimized': the lines of the two plans,
     }
 
     The key columns are selected once more in front of the query's own, so that they are the first entries of
-    the optimized plan's topmost projection.
+    the optimized plan's topmost projection. Behind them stands a struct of the upstream's columns: the plans have no
+    types, but what an EXPLAIN returns has.
 
     Raises: the query does not run, or lacks a column of unique_key.
 -#}
-{% macro explain_query(query, unique_key) %}
-    {%- set plan = dbt_backfill._explain(query, unique_key) -%}
+{% macro explain_query(query, unique_key, upstream) %}
+    {%- set plan = dbt_backfill._explain(query, unique_key, upstream) -%}
     {%- if ' more fields' in plan -%}
         {%- do dbt_backfill.show_whole_types() -%}
-        {%- set plan = dbt_backfill._explain(query, unique_key) -%}
+        {%- set plan = dbt_backfill._explain(query, unique_key, upstream) -%}
     {%- endif -%}
     {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
     {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%}
         {%- do dbt_backfill._refuse_broken_query(analyzed[0] if analyzed else plan, unique_key) -%}
     {%- endif -%}
-    {%- set schema = namespace(rest=analyzed[0], key_types=[]) -%}
+    {%- set header, upstream_types = analyzed[0].rsplit(', __bf_upstream: struct<', 1) -%}
+    {%- set lines = dbt_backfill._split_upstream_columns(analyzed[1:]) -%}
+    {%- set schema = namespace(rest=header, key_types=[]) -%}
     {%- for column in unique_key -%}
         {%- set rest = schema.rest[(column | length) + 2:] -%}
         {%- set type = dbt_backfill._leading_type(rest) -%}
@@ -30,10 +35,75 @@
     {%- endfor -%}
     {{ return({
         'columns': schema.rest,
+        'unique_key': dbt_backfill._spell_key(unique_key, lines.query[0]),
         'key_types': schema.key_types,
-        'analyzed': analyzed[1:],
+        'upstream_columns': dbt_backfill._read_upstream_columns(lines, upstream_types[:-1]),
+        'analyzed': lines.query,
         'optimized': optimized,
     }) }}
+{% endmacro %}
+
+
+{#- The lines of the analyzed plan as those of the 'query' and those of the subquery for the 'upstream' in its first line. -#}
+{% macro _split_upstream_columns(lines) %}
+    {%- set split = {
+        'query': [modules.re.sub(', scalar-subquery#\\d+ \\[\\] AS __bf_upstream#\\d+\\]$', ']', lines[0])], 'upstream': [],
+    } -%}
+    {%- for line in lines[1:] -%}
+        {%- do split['upstream' if split.query | length == 1 and line.startswith(':') else 'query'].append(line) -%}
+    {%- endfor -%}
+    {{ return(split) }}
+{% endmacro %}
+
+
+{#- The upstream's columns, their types from the struct of them; 'unknown' where that cannot be taken apart. -#}
+{% macro _read_upstream_columns(lines, types) %}
+    {%- set read = dbt_backfill.plan_attributes(lines.query) -%}
+    {%- set rest = namespace(types=types) -%}
+    {%- set columns = [] -%}
+    {%- for attribute in dbt_backfill.plan_attributes(lines.upstream) -%}
+        {%- set known = rest.types.startswith(attribute.name ~ ':') -%}
+        {%- set rest.types = rest.types[(attribute.name | length) + 1:] if known else '' -%}
+        {%- set type = dbt_backfill._leading_type(rest.types) if known else 'unknown' -%}
+        {%- set rest.types = rest.types[(type | length) + 1:] -%}
+        {%- do columns.append({
+            'name': attribute.name, 'type': type, 'id': read[loop.index0].id if read | length == loop.length else '',
+        }) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- The attributes of the relations that a plan scans, or of another operator, as a list of {'name', 'id'}. -#}
+{% macro plan_attributes(plan, operator=none) %}
+    {%- set operators = [operator] if operator else dbt_backfill._reading_operators() -%}
+    {%- set attributes = [] -%}
+    {%- for line in plan if dbt_backfill._plan_operator(line, line == plan[0]) in operators -%}
+        {%- set list = modules.re.search('\\[(.*)\\]', line.split('Data Cols: ') | last) -%}
+        {%- for match in modules.re.finditer('(.+?)#(\\d+)L?(?:, ?|$)', list.group(1) if list else '') -%}
+            {%- do attributes.append({'name': match.group(1), 'id': match.group(2)}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(attributes) }}
+{% endmacro %}
+
+
+{#- The columns of unique_key as the query spells them; Spark finds them in any case, unless it is told to be strict. -#}
+{% macro _spell_key(unique_key, projection) %}
+    {%- set rest = namespace(columns=projection | replace('Project [', '', 1)) -%}
+    {%- set ids, names = [], [] -%}
+    {%- for column in unique_key -%}
+        {%- set match = modules.re.match('(?i)' ~ modules.re.escape(column) ~ '#(\\d+)L?, ', rest.columns) -%}
+        {%- do ids.append(match.group(1) if match else '') -%}
+        {%- set rest.columns = rest.columns[match.end():] if match else '' -%}
+    {%- endfor -%}
+    {%- for column in unique_key -%}
+        {%- set own = modules.re.search(
+            '(?i)(?:^|, )(' ~ modules.re.escape(column) ~ ')#' ~ ids[loop.index0] ~ 'L?(?:, |\\]$)', rest.columns
+        ) -%}
+        {%- do names.append(own.group(1) if own else column) -%}
+    {%- endfor -%}
+    {{ return(names) }}
 {% endmacro %}
 
 
@@ -51,10 +121,10 @@
 {% endmacro %}
 
 
-{% macro _explain(query, unique_key) %}
+{% macro _explain(query, unique_key, upstream=none) %}
     {%- set sql -%}
         explain extended
-        select {{ dbt_backfill.identifiers(unique_key) }}, __bf_query.*
+        select {{ dbt_backfill.identifiers(unique_key) }}, __bf_query.*{% if upstream %}, (select struct(*) from {{ upstream.render() }} where false) as __bf_upstream{% endif %}
         from (
             {{ query | trim | trim(';') }}
         ) as __bf_query
@@ -94,29 +164,6 @@
         'Spark cannot run its query: ' ~ ((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim),
         'Correct the query'
     ) -%}
-{% endmacro %}
-
-
-{#-
-    Whether a query's values may depend on the session's time zone: Spark prints the zone of most expressions that
-    use it as `Some(UTC)`, and none for casts between times and text or for arithmetic with intervals, so any such counts.
--#}
-{% macro uses_time_zone(explained) %}
-    {%- set uses = 'Some\\(|\\bas [^()]*\\b(string|date|timestamp|timestamp_ntz)\\b[^()]*\\)|\\bINTERVAL\\b|\\binterval \\w' -%}
-    {{ return(modules.re.search(uses, explained.columns ~ '\n' ~ explained.analyzed | join('\n')) is not none) }}
-{% endmacro %}
-
-
-{#-
-    Whether a query's values may depend on spark.sql.ansi.enabled: on casts, arithmetic, elements, and the functions that
-    then fail or return another value. dbt-spark turns it off in a session, and cannot on a Thrift server.
--#}
-{% macro uses_ansi_mode(explained) %}
-    {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|pmod|mod|div|round|bround|ceil|floor|next_day|parse_url'
-        ~ '|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
-    {%- set expressions = [] -%}
-    {%- for line in explained.analyzed if '+- Relation' not in line -%} {%- do expressions.append(line) -%} {%- endfor -%}
-    {{ return(modules.re.search('\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[', expressions | join('\n')) is not none) }}
 {% endmacro %}
 
 

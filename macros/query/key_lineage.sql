@@ -13,10 +13,10 @@
     {%- set projection = namespace(rest=explained.optimized[0] | replace('Project [', '', 1)) -%}
     {%- for column in unique_key -%}
         {%- set match = modules.re.match(
-            '(?P<upstream>.+?)#(?P<id>\\d+)L?(?: AS ' ~ modules.re.escape(column) ~ '#\\d+L?)?(?:, |\\]$)', projection.rest
+            '(?i)(.+?)#(\\d+)L?(?: AS ' ~ modules.re.escape(column) ~ '#\\d+L?)?(?:, |\\]$)', projection.rest
         ) -%}
-        {%- if not match
-                or not dbt_backfill._relation_has(explained.optimized, match.group('upstream'), match.group('id')) -%}
+        {%- set upstream = dbt_backfill._relation_column(explained.optimized, match.group(1), match.group(2)) if match else none -%}
+        {%- if not upstream -%}
             {%- do dbt_backfill._refuse_padded(explained.optimized, column, match) -%}
             {%- do dbt_backfill.refuse(
                 "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
@@ -25,16 +25,16 @@
         {%- endif -%}
         {%- set projection.rest = projection.rest[match.end():] -%}
         {%- set type = explained.key_types[loop.index0] -%}
-        {%- if upstream_key and upstream_key[loop.index0] != match.group('upstream') -%}
+        {%- if upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
                 "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0]
-                    ~ "', and the query takes it from '" ~ match.group('upstream') ~ "'",
+                    ~ "', and the query takes it from '" ~ upstream ~ "'",
                 'Correct upstream_key, or leave it out'
             ) -%}
         {%- endif -%}
-        {%- if match.group('upstream') in keys | map(attribute='upstream') -%}
+        {%- if upstream in keys | map(attribute='upstream') -%}
             {%- do dbt_backfill.refuse(
-                "two columns of unique_key carry '" ~ match.group('upstream') ~ "' of the upstream",
+                "two columns of unique_key carry '" ~ upstream ~ "' of the upstream",
                 'Name each column of the primary key once'
             ) -%}
         {%- endif -%}
@@ -44,7 +44,7 @@
                 'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
             ) -%}
         {%- endif -%}
-        {%- do keys.append({'name': column, 'upstream': match.group('upstream'), 'type': type}) -%}
+        {%- do keys.append({'name': column, 'upstream': upstream, 'type': type}) -%}
     {%- endfor -%}
     {{ return(keys) }}
 {% endmacro %}
@@ -52,7 +52,7 @@
 
 {#- Refuse a key of the type char(n), which Spark pads as it reads it: an expression, of which it pushes nothing to files. -#}
 {% macro _refuse_padded(plan, column, match) %}
-    {%- set below = match.group('upstream') ~ '#' ~ match.group('id') if match else column ~ '#' -%}
+    {%- set below = match.group(1) ~ '#' ~ match.group(2) if match else column ~ '#' -%}
     {%- set names = modules.re.escape(below) ~ '\\b|' ~ modules.re.escape(column ~ '#') -%}
     {%- if modules.re.search('readSidePadding\\([^()]*\\)\\) AS (' ~ names ~ ')', plan | join('\n')) -%}
         {%- do dbt_backfill.refuse(
@@ -63,13 +63,13 @@
 {% endmacro %}
 
 
-{#- Whether the relation that a plan scans has the attribute `name#id`. -#}
-{% macro _relation_has(plan, name, id) %}
-    {%- for line in plan -%}
-        {%- set attribute = '[\\[,]\\s?' ~ modules.re.escape(name ~ '#' ~ id) ~ 'L?[,\\]]' -%}
-        {%- if 'Relation' in dbt_backfill._plan_operator(line, loop.first) and modules.re.search(attribute, line) -%}
-            {{ return(true) }}
-        {%- endif -%}
+{#-
+    The column of the relation that a plan scans behind the attribute `name#id`, as the table spells it; none if there is
+    none. An attribute has the name that the query gave it, in whatever case.
+-#}
+{% macro _relation_column(plan, name, id) %}
+    {%- for attribute in dbt_backfill.plan_attributes(plan) if attribute.id == id and attribute.name | lower == name | lower -%}
+        {{ return(attribute.name) }}
     {%- endfor -%}
-    {{ return(false) }}
+    {{ return(none) }}
 {% endmacro %}

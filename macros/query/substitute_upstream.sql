@@ -4,17 +4,16 @@
     The name is the upstream's identifier, so that `flights.carrier` goes on to mean what it meant, and so do
     import CTEs that are called like the table.
 
-    Raises: the upstream's name does not stand in the text.
+    Raises: the query does not read the upstream by its name.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set pieces = [] -%}
-    {%- set found = namespace(upstream=false) -%}
+    {%- set found = namespace(upstream=false, last=none) -%}
     {%- for token in dbt_backfill.tokens(query | trim | trim(';'), upstream) -%}
-        {%- if token.kind == 'upstream' -%}
-            {%- set found.upstream = true -%}
+        {%- if token.kind in ['upstream', 'qualifier'] -%}
             {%- do pieces.append(dbt_backfill.identifier(upstream.identifier)) -%}
         {%- else -%}
-            {%- if pieces and pieces[-1] == dbt_backfill.identifier(upstream.identifier)
+            {%- if found.last == 'upstream'
                     and modules.re.match('(?i)\\s*(for\\s+)?(system_)?(version|timestamp|time)\\s+as\\s+of', token.text) -%}
                 {%- do dbt_backfill.refuse(
                     'its query reads the upstream at a fixed version, which never changes',
@@ -22,6 +21,10 @@
                 ) -%}
             {%- endif -%}
             {%- do pieces.append(token.text) -%}
+        {%- endif -%}
+        {%- if token.kind != 'comment' and token.text | trim -%}
+            {%- set found.last = token.kind -%}
+            {%- set found.upstream = found.upstream or token.kind == 'upstream' -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if not found.upstream -%}
@@ -31,6 +34,25 @@
         ) -%}
     {%- endif -%}
     {{ return(pieces | join) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a query that has the upstream's name in front of a column's where that may also mean a column, or an alias,
+    that is called like the upstream's schema: which of them Spark takes depends on what else is in scope.
+-#}
+{% macro check_qualifiers(query, upstream, upstream_columns) %}
+    {%- set tokens = dbt_backfill.tokens(query, upstream) -%}
+    {%- set qualifier = tokens | selectattr('kind', 'equalto', 'qualifier') | map(attribute='text') | list | first | default(none) -%}
+    {%- if not qualifier -%} {{ return(none) }} {%- endif -%}
+    {%- set code = tokens | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join(' ') -%}
+    {%- if upstream.schema | lower in upstream_columns | map(attribute='name') | map('lower')
+            or modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(upstream.schema) ~ '(?!\\w)', code) -%}
+        {%- do dbt_backfill.refuse(
+            "its query has '" ~ qualifier ~ ".', and '" ~ upstream.schema ~ "' is both the schema of the upstream and the name of a column or alias",
+            'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -11,7 +11,7 @@
         vnode_row_counts (a SQL map of vnodes to snapshot rows), range_row_count, touched (of a re-anchor that is limited to
         what given-up plans could touch: the ends of their ranges, [] where one is open above), next_bounds (lists of literals' texts
         of the ranges to come), bounds_complete (whether they reach the end), query, query_hash, query_columns,
-        uses_time_zone and uses_ansi_mode (whether to note the session's), key, vnode_count, backfill_mode,
+        used_settings (see find_used_settings: those to note beside the others), key, vnode_count, backfill_mode,
         backfill_rate_limit, reason. What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
@@ -45,8 +45,7 @@
         'query': ['string', text(plan.query)],
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
-        'time_zone': ['string', 'current_timezone()' if plan.get('uses_time_zone') else 'null'],
-        'ansi_mode': ['boolean', dbt_backfill.ansi_mode_expression() if plan.get('uses_ansi_mode') else 'null'],
+        'settings': ['map<string, string>', dbt_backfill.settings_expression(plan.used_settings)],
         'unique_key': ['array<string>', texts(plan.key | map(attribute='name') | list)],
         'upstream_key': ['array<string>', texts(plan.key | map(attribute='upstream') | list)],
         'key_types': ['array<string>', texts(plan.key | map(attribute='type') | list)],
@@ -69,12 +68,6 @@
     {%- set literals = [] -%}
     {%- for bound in bounds -%} {%- do literals.append(dbt_backfill.string_array_literal(bound)) -%} {%- endfor -%}
     {{ return('array(' ~ literals | join(', ') ~ ')') }}
-{% endmacro %}
-
-
-{#- Whether the session is in ANSI mode: no function tells, but the types of this differ. -#}
-{% macro ansi_mode_expression() %}
-    {{ return("typeof(coalesce(1, '1')) <> 'string'") }}
 {% endmacro %}
 
 

@@ -7,7 +7,7 @@
       'planned': the plan of the next epoch, absent if there is none,
       'position': the literals of the one position, absent if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
-      'time_zone', 'ansi_mode': the session's,
+      'settings': the session's, see session_settings,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked
@@ -37,8 +37,7 @@
             when progress.dirty then committed.range_low
             else committed.range_high
         end as position,
-        current_timezone() as time_zone,
-        {{ dbt_backfill.ansi_mode_expression() }} as ansi_mode,
+        {{ dbt_backfill.settings_expression() }} as settings,
         '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log

@@ -12,10 +12,101 @@
 
 
 {#-
-    Refuse to make a Delta MV in a session in which a MERGE adds the source's other columns to the table: among those
-    that the changes come with are some of ours. Asked at the first run only, to spare the others a statement.
+    The settings of a session that give a query other values, each with an expression of its value. No function returns a
+    setting, so most are told by what they do. A setting under which the same rows only fail or do not, such as
+    mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
 -#}
-{% macro check_schema_evolution(backfill) %}
+{% macro session_settings() %}
+    {%- set is_ansi = "typeof(coalesce(1, '1')) <> 'string'" -%}
+    {{ return({
+        'spark.sql.session.timeZone': 'current_timezone()',
+        'spark.sql.ansi.enabled': is_ansi,
+        'spark.sql.timestampType': "if(typeof(timestamp'2000-01-01 00:00:00') = 'timestamp', 'TIMESTAMP_LTZ', 'TIMESTAMP_NTZ')",
+        'spark.sql.parser.escapedStringLiterals': "length('\\n') = 2",
+        'spark.sql.decimalOperations.allowPrecisionLoss':
+            "typeof(cast(1 as decimal(38, 18)) * cast(1 as decimal(38, 18))) = 'decimal(38,6)'",
+        'spark.sql.jsonGenerator.ignoreNullFields': "to_json(named_struct('a', cast(null as int))) = '{}'",
+        'spark.sql.json.enablePartialResults': "from_json('{\"a\":{\"b\":\"x\",\"c\":1}}', 'a struct<b: int, c: int>').a is not null",
+        'spark.sql.chunkBase64String.enabled': "length(base64(cast(repeat('a', 60) as binary))) > 80",
+        'spark.sql.preserveCharVarcharTypeInfo': "length(cast('a' as char(2))) = 2",
+        'spark.sql.function.concatBinaryAsString': "typeof(concat(X'61', X'61')) = 'string'",
+        'spark.sql.function.eltOutputAsString': "typeof(elt(1, X'61', X'61')) = 'string'",
+        'spark.sql.legacy.timeParserPolicy': "if(date_format(timestamp_micros(1000), 'SSSS') = '0001', 'LEGACY', 'CORRECTED')",
+        'spark.sql.legacy.castComplexTypesToString.enabled': "cast(array(null) as string) = '[]'",
+        'spark.sql.legacy.consecutiveStringLiterals.enabled': "length('a''a') = 2",
+        'spark.sql.legacy.createEmptyCollectionUsingStringType': "typeof(array()) = 'array<string>'",
+        'spark.sql.legacy.exponentLiteralAsDecimal.enabled': "typeof(1e0) <> 'double'",
+        'spark.sql.legacy.followThreeValuedLogicInArrayExists': 'exists(array(cast(null as boolean)), x -> x) is null',
+        'spark.sql.legacy.interval.enabled': "cast(interval '1' day as string) = '1 days'",
+        'spark.sql.legacy.literal.pickMinimumPrecision': "typeof(1S * 1.5) = 'decimal(4,1)'",
+        'spark.sql.legacy.lpadRpadAlwaysReturnString': "typeof(lpad(X'61', 2)) = 'string'",
+        'spark.sql.legacy.negativeIndexInArrayInsert': 'element_at(array_insert(array(1), -1, 2), 1) = 2',
+        'spark.sql.legacy.nullValueWrittenAsQuotedEmptyStringCsv': "coalesce(to_csv(named_struct('a', cast(null as string))) <> '', false)",
+        'spark.sql.legacy.sizeOfNull': 'size(cast(null as array<int>)) is not null or ' ~ is_ansi,
+        'spark.sql.legacy.truncateForEmptyRegexSplit': "element_at(split('abc', '', 2), 2) = 'b'",
+        'spark.sql.legacy.typeCoercion.datetimeToString.enabled': "date'2000-01-01' <> '2000-1-1'",
+    }) }}
+{% endmacro %}
+
+
+{#- Those that are compared only where the query depends on them, see find_used_settings: they are often set. -#}
+{% macro common_settings() %}
+    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled']) }}
+{% endmacro %}
+
+
+{#-
+    The session's settings as a SQL map of texts.
+
+    Arguments:
+      used (list): those of common_settings that it shall have; none for all of them.
+-#}
+{% macro settings_expression(used=none) %}
+    {%- set entries = [] -%}
+    {%- for name, expression in dbt_backfill.session_settings().items()
+            if used is none or name in used or name not in dbt_backfill.common_settings() -%}
+        {%- do entries.append("'" ~ name ~ "', cast(" ~ expression ~ ' as string)') -%}
+    {%- endfor -%}
+    {{ return('map(' ~ entries | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#-
+    The first setting that is not what it was when a plan was made: {'name': in words, 'was', 'is'}, none if there is none.
+
+    Arguments:
+      settings (dict): the session's, as read_state returned them.
+-#}
+{% macro find_changed_setting(plan, settings) %}
+    {%- for name, was in (plan.get('settings') or {}).items() if name in settings and settings[name] != was -%}
+        {%- set words = "the session's time zone" if name == 'spark.sql.session.timeZone' else name -%}
+        {%- set depends = 'depends' if name in dbt_backfill.common_settings() else 'may depend' -%}
+        {{ return({'setting': name, 'words': words ~ ', on which its query ' ~ depends ~ ',', 'was': was, 'is': settings[name]}) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Refuse a session in which a backslash is no escape: the literals of all statements here rely on it. -#}
+{% macro check_string_literals(settings, mv=none) %}
+    {%- set name = 'spark.sql.parser.escapedStringLiterals' -%}
+    {%- if settings.get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' on, under which the texts in its statements mean something else',
+            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice',
+            mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's
+    other columns to it: among those that the changes come with are some of ours. Asked at the first run only, to spare
+    the others a statement.
+-#}
+{% macro check_settings(backfill) %}
+    {%- do dbt_backfill.check_string_literals(dbt_backfill.read_settings(backfill), backfill.get('name')) -%}
     {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
     {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings(backfill).get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(

@@ -105,6 +105,8 @@ def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
             "query": "select id as k, shard from `up`",
             "query_hash": "h1",
             "query_columns": "k: bigint, shard: int",
+            "used_settings": [],
+            "settings": {"spark.sql.timestampType": "TIMESTAMP_LTZ"},
             "key": keys,
             "unique_key": [key["name"] for key in keys],
             "upstream_key": [key["upstream"] for key in keys],
@@ -136,8 +138,7 @@ def make_state(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
             "uniform": True,
             "position": ["1", "2"],
             "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
-            "time_zone": "UTC",
-            "ansi_mode": False,
+            "settings": {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"},
         }
         return {name: value for name, value in {**state, **changes}.items() if value is not None}
 
@@ -180,8 +181,7 @@ def backfill(
         "query_hash": "h1",
         "key": keys,
         "query_columns": "k: bigint, shard: int",
-        "uses_time_zone": False,
-        "uses_ansi_mode": False,
+        "used_settings": [],
         "explained": True,
         "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
         "staged": None,

@@ -22,6 +22,7 @@ def _up(**sampled: Any) -> str:
 EVENT_TIME = EventTimeFilter(
     field_name="th", start=datetime(2024, 5, 1, tzinfo=UTC), end=datetime(2024, 5, 2, tzinfo=UTC)
 )
+TIME_ZONE = "spark.sql.session.timeZone"
 SAMPLED = {
     "--empty": {"limit": 0},
     "--sample": {"event_time_filter": EVENT_TIME},
@@ -37,7 +38,8 @@ def test_the_upstream_of_a_sampled_run_gets_its_plain_name_back(
     rendered = _up(**sampled)
     assert rendered.startswith("(select * from lake.up where ")
 
-    sql = macros.call("get_unsampled_sql", f"select up.a from {rendered} where (b > 1)")
+    sql = f"select up.a from {rendered} where (b > 1)"
+    sql = macros.call("get_unsampled_sql", sql, "limit" in sampled, "limit" not in sampled)
 
     assert sql == "select up.a from lake.up where (b > 1)"
 
@@ -45,7 +47,7 @@ def test_the_upstream_of_a_sampled_run_gets_its_plain_name_back(
 def test_an_upstream_that_is_sampled_and_emptied_gets_its_plain_name_back(macros: Macros) -> None:
     sql = f"select up.a from {_up(limit=0, event_time_filter=EVENT_TIME)}"
 
-    assert macros.call("get_unsampled_sql", sql) == "select up.a from lake.up"
+    assert macros.call("get_unsampled_sql", sql, True, True) == "select up.a from lake.up"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +56,32 @@ def test_an_upstream_that_is_sampled_and_emptied_gets_its_plain_name_back(macros
         "select a from lake.up where b in (1, 2)",
         "select a from (select * from lake.up) as s",
         "select a from (select a from lake.up where b) as s",
+        "with u as (select * from lake.up where id > 3) select * from u",
+        "select a from (select * from lake.up where id > 3)",
+        "select a from (select * from lake.up where false)",
+        "select a from (select * from lake.up where th >= '2024-05-01')",
     ],
 )
 def test_a_subquery_of_the_users_own_is_left_as_it_is(macros: Macros, sql: str) -> None:
-    assert macros.call("get_unsampled_sql", sql) == sql
+    assert macros.call("get_unsampled_sql", sql, True, True) == sql
+
+
+def test_a_filter_of_the_users_own_stays_around_what_dbt_renders(macros: Macros) -> None:
+    """Also one of the form that dbt has for --sample."""
+    for condition in ("id > 3", "th >= '2024-05-01 00:00:00+00:00'"):
+        mine = f"select a from (select * from {{}} where {condition})"
+        for sampled in SAMPLED.values():
+            empty = "limit" in sampled
+            sql = macros.call("get_unsampled_sql", mine.format(_up(**sampled)), empty, not empty)
+            assert sql == mine.format("lake.up")
+        sql = mine.format(_up(limit=0, event_time_filter=EVENT_TIME))
+        assert macros.call("get_unsampled_sql", sql, True, True) == mine.format("lake.up")
+
+
+def test_the_query_of_an_ordinary_run_is_left_as_it_is(macros: Macros) -> None:
+    sql = f"select a from {_up(limit=0, event_time_filter=EVENT_TIME)}"
+
+    assert macros.call("get_unsampled_sql", sql, False, False) == sql
 
 
 def test_a_backfill_reads_the_query_with_the_upstream_substituted(
@@ -72,7 +96,7 @@ def test_a_backfill_reads_the_query_with_the_upstream_substituted(
     assert backfill["sql"] == "select a from lake.up;"
     assert backfill["progress"].render() == "lake.mv__progress"
     assert backfill["options"] == options
-    assert (backfill["explained"], backfill["uses_time_zone"]) == (False, False)
+    assert (backfill["explained"], backfill["used_settings"]) == (False, [])
     assert backfill["feed"] is None
     assert backfill["stages"] == []
 
@@ -94,9 +118,11 @@ def test_a_backfill_may_follow_a_change_table_beside_its_upstream(
 def explain(macros: Macros, backfill: Any) -> Any:
     """Explains a backfill; what is asked of the query is recorded."""
     plan = ["Project [x#1]", "+- Project [hour(th#2, Some(UTC)) AS x#1]"]
-    explained = {"columns": "k: bigint", "analyzed": plan}
+    explained = {
+        "columns": "k: bigint", "analyzed": plan, "unique_key": ["k"], "upstream_columns": [],
+    }  # fmt: skip
     asked: list[str] = []
-    macros.stub("explain_query", lambda query, unique_key: asked.append("explain") or explained)
+    macros.stub("explain_query", lambda query, key, upstream: asked.append("explain") or explained)
     macros.stub("check_query", lambda explained, query, upstream: asked.append("check"))
     macros.stub("key_lineage", lambda explained, unique_key, upstream_key: ["lineage"])
     macros.context["get_assert_columns_equivalent"] = lambda sql: asked.append(f"contract {sql}")
@@ -115,7 +141,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(
 ) -> None:
     assert explain() == ["explain", "check"]
     assert (backfill["key"], backfill["query_columns"]) == (["lineage"], "k: bigint")
-    assert (backfill["explained"], backfill["uses_time_zone"]) == (True, True)
+    assert (backfill["explained"], backfill["used_settings"]) == (True, [TIME_ZONE])
 
 
 def test_a_query_is_explained_once_in_a_run(explain: Any) -> None:

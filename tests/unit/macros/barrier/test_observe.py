@@ -17,7 +17,7 @@ Observe = Callable[..., Any]
 
 def no_questions(macros: Macros) -> None:
     """The session and the catalog, which a first run asks about, are as they should be."""
-    for name in ("check_schema_evolution", "check_idempotent_writes", "check_table_overrides"):
+    for name in ("check_settings", "check_idempotent_writes", "check_table_overrides"):
         macros.stub(name, lambda *arguments: None)
 
 
@@ -113,7 +113,7 @@ def test_what_was_begun_for_another_model_gives_way(
     macros: Macros, backfill: Any, make_plan: Any, left: Any, gives_way: bool
 ) -> None:
     plan = None if left is None else make_plan(**left)
-    macros.results = [[[json.dumps({"plan": plan, "time_zone": "UTC", "ansi_mode": False})]]]
+    macros.results = [[[json.dumps({"plan": plan, "settings": {}})]]]
     backfill["options"]["unique_key"] = make_plan()["unique_key"]
     state: dict[str, Any] = {"committed": {}}
 

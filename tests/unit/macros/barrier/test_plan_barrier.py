@@ -462,7 +462,8 @@ def test_a_plan_that_reads_what_is_gone_is_a_reanchor(
     assert stands["kind"] == "reanchor"
     assert f"cast('{gone}' as string) as reason" in scripts[1]
     assert "cast('17' as string) as upstream_version" in scripts[1]
-    assert backfill["staged"] is None and len(backfill["stages"]) == 3
+    assert backfill["staged"] is None
+    assert len(backfill["stages"]) == (3 if version == "16" else 0)
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (2, "2 rows with a null")])

@@ -110,32 +110,54 @@ def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
 def test_another_time_zone_is_a_change_of_a_query_that_depends_on_it(
     find: Any, refused: Any, make_plan: Callable[..., Any]
 ) -> None:
-    committed = make_plan(time_zone="Europe/Berlin")
+    committed = make_plan(settings={"spark.sql.session.timeZone": "Europe/Berlin"})
 
     with refused(
         "the session's time zone, on which its query depends, changed from Europe/Berlin to UTC "
         "since its last barrier"
     ):
         find(committed=committed)
-    assert find(committed=committed, time_zone="Europe/Berlin") is None
+    assert find(committed=committed, settings=dict(committed["settings"])) is None
 
 
 def test_another_time_zone_is_no_change_of_any_other_query(find: Any) -> None:
-    assert find(time_zone="Asia/Tokyo") is None
+    assert find(settings={"spark.sql.session.timeZone": "Asia/Tokyo"}) is None
 
 
 def test_another_ansi_mode_is_a_change_of_a_query_that_depends_on_it(
     find: Any, refused: Any, make_plan: Callable[..., Any]
 ) -> None:
-    committed = make_plan(ansi_mode=True)
+    committed = make_plan(settings={"spark.sql.ansi.enabled": "true"})
 
     with refused(
         "spark.sql.ansi.enabled, on which its query depends, changed from true to false since its "
         "last barrier"
     ):
         find(committed=committed)
-    assert find(committed=committed, ansi_mode=True) is None
-    assert find(ansi_mode=True) is None
+    assert find(committed=committed, settings=dict(committed["settings"])) is None
+    assert find(settings={"spark.sql.ansi.enabled": "true"}) is None
+
+
+def test_another_setting_that_may_give_other_values_is_a_change(find: Any, refused: Any) -> None:
+    with refused(
+        "spark.sql.timestampType, on which its query may depend, changed from TIMESTAMP_LTZ to "
+        "TIMESTAMP_NTZ since its last barrier. Undo the change, or rebuild the MV: "
+    ):
+        find(settings={"spark.sql.timestampType": "TIMESTAMP_NTZ"})
+
+
+def test_a_key_in_another_case_is_no_change(find: Any) -> None:
+    assert find(None, {"unique_key": ["K", "Shard"]}) is None
+
+
+def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
+    find: Any, refused: Any, keys: Any
+) -> None:
+    """With spark.sql.caseSensitive."""
+    key = [{**keys[0], "name": "K"}, keys[1]]
+
+    with refused("unique_key changed from k, shard to K, shard since its last barrier"):
+        find({"key": key}, {"unique_key": ["K", "shard"]})
 
 
 def test_a_planned_reset_is_what_the_model_is_compared_with(
@@ -158,14 +180,15 @@ def test_key_and_columns_are_taken_from_the_last_plan_where_the_query_was_not_ex
     find: Any, backfill: Any, keys: Any, make_plan: Callable[..., Any]
 ) -> None:
     """A run that has nothing to do explains nothing."""
-    unknown = {"explained": False, "key": None, "query_columns": None, "uses_time_zone": None}
-    committed = make_plan(time_zone="UTC", ansi_mode=False)
+    unknown = {"explained": False, "key": None, "query_columns": None, "used_settings": []}
+    committed = make_plan(
+        settings={"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+    )
 
     assert find(unknown, committed=committed) is None
     assert backfill["key"] == keys
     assert backfill["query_columns"] == "k: bigint, shard: int"
-    assert backfill["uses_time_zone"] is True
-    assert backfill["uses_ansi_mode"] is True
+    assert backfill["used_settings"] == ["spark.sql.session.timeZone", "spark.sql.ansi.enabled"]
 
 
 def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:

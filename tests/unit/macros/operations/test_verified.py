@@ -144,14 +144,14 @@ def test_a_session_in_another_time_zone_is_refused_where_the_query_depends_on_it
     observe: Callable[..., Any], make_plan: Callable[..., Any], refused: Any
 ) -> None:
     with refused("the session's time zone, on which its query depends, is UTC, and was Asia/Tokyo"):
-        observe(committed=make_plan(epoch=2, time_zone="Asia/Tokyo"))
+        observe(committed=make_plan(epoch=2, settings={"spark.sql.session.timeZone": "Asia/Tokyo"}))
 
 
 def test_a_session_in_another_ansi_mode_is_refused_where_the_query_depends_on_it(
     observe: Callable[..., Any], make_plan: Callable[..., Any], refused: Any
 ) -> None:
     with refused("spark.sql.ansi.enabled, on which its query depends, is false, and was true at "):
-        observe(committed=make_plan(epoch=2, ansi_mode=True))
+        observe(committed=make_plan(epoch=2, settings={"spark.sql.ansi.enabled": "true"}))
 
 
 def test_an_mv_that_has_read_nothing_needs_no_version(

@@ -8,7 +8,8 @@ import pytest
 
 from support.macros import Macros
 
-# Of `select k1, __bf_query.* from (select th as k1, carrier, v from lake.up where v > 3)`.
+# Of `select k1, __bf_query.*, (select struct(*) from lake.up where false) as __bf_upstream
+# from (select th as k1, carrier, v from lake.up where v > 3) as __bf_query`.
 EXPLAINED = """\
 == Parsed Logical Plan ==
 'Project ['k1, '__bf_query.*]
@@ -18,8 +19,13 @@ EXPLAINED = """\
          +- 'UnresolvedRelation [lake, up], [], false
 
 == Analyzed Logical Plan ==
-k1: timestamp, k1: timestamp, carrier: string, v: bigint
-Project [k1#1134, k1#1134, carrier#1143, v#1145L]
+k1: timestamp, k1: timestamp, carrier: string, v: bigint, __bf_upstream: \
+struct<th:timestamp,carrier:string,v:bigint,d:date>
+Project [k1#1134, k1#1134, carrier#1143, v#1145L, scalar-subquery#1135 [] AS __bf_upstream#1136]
+:  +- Project [struct(th, th#1152, carrier, carrier#1153) AS struct(th, carrier, v, d)#1157]
+:     +- Filter false
+:        +- SubqueryAlias spark_catalog.lake.up
+:           +- Relation spark_catalog.lake.up[th#1152,carrier#1153,v#1155L,d#1156] parquet
 +- SubqueryAlias __bf_query
    +- Project [th#1142 AS k1#1134, carrier#1143, v#1145L]
       +- Filter (v#1145L > cast(3 as bigint))
@@ -27,7 +33,7 @@ Project [k1#1134, k1#1134, carrier#1143, v#1145L]
             +- Relation spark_catalog.lake.up[th#1142,carrier#1143,v#1145L,d#1146] parquet
 
 == Optimized Logical Plan ==
-Project [th#1142 AS k1#1134, th#1142 AS k1#1134, carrier#1143, v#1145L]
+Project [th#1142 AS k1#1134, th#1142 AS k1#1134, carrier#1143, v#1145L, null AS __bf_upstream#1136]
 +- Filter (isnotnull(v#1145L) AND (v#1145L > 3))
    +- Relation spark_catalog.lake.up[th#1142,carrier#1143,v#1145L,d#1146] parquet
 
@@ -70,11 +76,11 @@ def failed_text() -> str:
 
 
 @pytest.fixture
-def explain(macros: Macros) -> Any:
+def explain(macros: Macros, up: Any) -> Any:
     """A function that lets Spark answer with one text and explains a query."""
 
     def explain(text: str, unique_key: list[str], query: str = "select th as k1") -> Any:
         macros.results = [[[text]]]
-        return macros.call("explain_query", query, unique_key)
+        return macros.call("explain_query", query, unique_key, up)
 
     return explain

@@ -67,19 +67,20 @@ def test_the_key_is_selected_in_front_of_the_querys_own_columns(
 
     sql = " ".join(macros.statements[0].sql.split())
     assert sql.endswith(
-        "explain extended select `k1`, `odd``name`, __bf_query.* from ( "
+        "explain extended select `k1`, `odd``name`, __bf_query.*, "
+        "(select struct(*) from lake.up where false) as __bf_upstream from ( "
         "select th as k1 from lake.up -- end ) as __bf_query"
     )
     assert "-- end\n" in macros.statements[0].sql
 
 
 def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
-    macros: Macros, explained_text: str
+    macros: Macros, up: Any, explained_text: str
 ) -> None:
-    short = explained_text.replace("carrier#1143, v#1145L]", "... 27 more fields]")
+    short = explained_text.replace("carrier#1143, v#1145L, scalar", "... 27 more fields]")
     macros.results = [[[short]], [], [[explained_text]]]
 
-    explained = macros.call("explain_query", "select 1", ["k1"])
+    explained = macros.call("explain_query", "select 1", ["k1"], up)
 
     assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
     assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
@@ -132,69 +133,6 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
         explain("java.lang.IllegalStateException: no such thing", ["k1"])
 
 
-def analyzed(expression: str) -> dict[str, Any]:
-    plan = [
-        "Project [th#1]",
-        f"+- Project [th#1, {expression}]",
-        "   +- SubqueryAlias spark_catalog.s.up",
-        "      +- Relation spark_catalog.s.up[th#1,at#2] parquet",
-    ]
-    return {"columns": "th: timestamp, c: int", "analyzed": plan}
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "date_trunc(hour, th#1, Some(Europe/Berlin)) AS c#4",
-        "to_timestamp(v#3, Some(yyyyMMdd), TimestampType, Some(UTC), true) AS c#4",
-        "make_timestamp(y#5, 1, 1, 1, 1, 1.0, Some(CET), Some(UTC), true, TimestampType) AS c#4",
-        "cast(th#1 as string) AS c#4",
-        "cast(th#1 as date) AS c#4",
-        "cast(v#3 as timestamp) AS c#4",
-        "cast(th#1 as timestamp_ntz) AS c#4",
-        "cast(ths#1 as array<date>) AS c#4",
-        "th#1 + INTERVAL '30' DAY AS c#4",
-        "th#1 - INTERVAL '1' MONTH AS c#4",
-    ],
-)
-def test_a_query_that_may_depend_on_the_time_zone_is_told(macros: Macros, expression: str) -> None:
-    assert macros.call("uses_time_zone", analyzed(expression)) is True
-
-
-def test_a_difference_of_times_depends_on_the_time_zone(macros: Macros) -> None:
-    explained = analyzed("(th#1 - at#2) AS c#4")
-    explained["columns"] = "th: timestamp, c: interval day to second"
-
-    assert macros.call("uses_time_zone", explained) is True
-
-
-@pytest.mark.parametrize(
-    "expression", ["th#1", "cast(v#3 as bigint) AS c#4", "upper(carrier#2) AS as_string#4"]
-)
-def test_any_other_query_does_not_depend_on_the_time_zone(macros: Macros, expression: str) -> None:
-    assert macros.call("uses_time_zone", analyzed(expression)) is False
-
-
-@pytest.mark.parametrize(
-    ("expression", "depends"),
-    [
-        ("cast(code#1 as int) AS n#4", True),
-        ("(id#1 + 1) AS n#4", True),
-        ("(id#1 - delay#2) AS n#4", True),
-        ("size(tags#1, true) AS n#4", True),
-        ("tags#1[0] AS n#4", True),
-        ("gettimestamp(v#3, yyyy, TimestampType, Some(UTC), true) AS n#4", True),
-        ("id#1 AS cast_id#4", False),
-        ("upper(carrier#2) AS as_string#4", False),
-        ("CASE WHEN ((id#1 > 5) AND isnotnull(b#2)) THEN a#1 ELSE b#2 END AS n#4", False),
-    ],
-)
-def test_a_query_that_may_depend_on_ansi_mode_is_told(
-    macros: Macros, expression: str, depends: bool
-) -> None:
-    assert macros.call("uses_ansi_mode", analyzed(expression)) is depends
-
-
 @pytest.mark.parametrize(
     ("query", "names"),
     [
@@ -222,3 +160,74 @@ def test_the_columns_that_a_star_inside_of_an_expression_stands_for_are_told(
     }
 
     assert macros.call("columns_of_inner_star", explained, query) == names
+
+
+def test_the_types_of_the_upstreams_columns_are_read(explain: Any, explained_text: str) -> None:
+    columns = explain(explained_text, ["k1"])["upstream_columns"]
+
+    assert [(c["name"], c["type"], c["id"]) for c in columns] == [
+        ("th", "timestamp", "1142"),
+        ("carrier", "string", "1143"),
+        ("v", "bigint", "1145"),
+        ("d", "date", "1146"),
+    ]
+
+
+def test_a_name_with_signs_of_a_type_does_not_shift_the_types(
+    explain: Any, explained_text: str
+) -> None:
+    text = explained_text.replace("carrier#1143,", "a,b:c#1143,").replace(
+        "carrier#1153,v", "a,b:c#1153,v"
+    )
+    text = text.replace("<th:timestamp,carrier:string,", "<th:timestamp,a,b:c:array<string>,")
+    columns = explain(text, ["k1"])["upstream_columns"]
+
+    assert [column["type"] for column in columns] == [
+        "timestamp",
+        "array<string>",
+        "bigint",
+        "date",
+    ]
+
+
+def test_types_that_cannot_be_taken_apart_are_unknown(explain: Any, explained_text: str) -> None:
+    text = explained_text.replace(
+        "<th:timestamp,carrier:string,", "<th:timestamp,`carrier`:string,"
+    )
+    columns = explain(text, ["k1"])["upstream_columns"]
+
+    assert [column["type"] for column in columns] == ["timestamp"] + ["unknown"] * 3
+
+
+def test_the_plan_is_that_of_the_query_alone(explain: Any, explained_text: str) -> None:
+    analyzed = explain(explained_text, ["k1"])["analyzed"]
+
+    assert "subquery#" not in "\n".join(analyzed)
+    assert analyzed[1] == "+- SubqueryAlias __bf_query"
+
+
+def test_a_text_that_looks_like_the_lines_of_a_subquery_hides_nothing(
+    explain: Any, explained_text: str
+) -> None:
+    text = explained_text.replace("(v#1145L > cast(3 as bigint))", "(carrier#1143 = x\n:  rand())")
+
+    assert ":  rand())" in explain(text, ["k1"])["analyzed"]
+
+
+def test_a_key_in_another_case_is_the_column_of_the_query(
+    explain: Any, explained_text: str
+) -> None:
+    text = explained_text.replace("k1: timestamp, k1:", "K1: timestamp, k1:", 1)
+    explained = explain(text.replace("Project [k1#1134, k1", "Project [K1#1134, k1"), ["K1"])
+
+    assert explained["unique_key"] == ["k1"]
+    assert explained["key_types"] == ["timestamp"]
+
+
+def test_of_two_columns_that_differ_in_case_the_key_is_the_one_that_spark_takes(
+    explain: Any, explained_text: str
+) -> None:
+    """With spark.sql.caseSensitive."""
+    text = explained_text.replace("[k1#1134, k1#1134, carrier", "[k1#1134, K1#9, k1#1134, carrier")
+
+    assert explain(text, ["k1"])["unique_key"] == ["k1"]

@@ -17,6 +17,7 @@ from support.macros import Macros
         ("select a from spark_catalog.lake.up as u", "select a from `up` as u"),
         ("select lake.up.a from lake.up", "select `up`.a from `up`"),
         ("select up.a from lake.up", "select up.a from `up`"),
+        ("select lake.up, lake.up.a from lake.up", "select lake.up, `up`.a from `up`"),
         ("select 'lake.up' as t from lake.up", "select 'lake.up' as t from `up`"),
         ("-- reads lake.up\nselect a from lake.up", "-- reads lake.up\nselect a from `up`"),
         (
@@ -53,6 +54,7 @@ def test_a_query_that_does_not_name_its_upstream_is_refused(
         "timestamp as of '2024-05-01'",
         "for system_version as of 7",
         "for system_time as of '2024-05-01'",
+        "/* the first */ -- one\n version as of 7",
     ],
 )
 def test_an_upstream_at_a_fixed_version_is_refused(
@@ -94,3 +96,40 @@ def test_an_import_cte_called_like_the_table_reads_the_scan(
     sql = macros.call("get_query_sql", query, up, "select * from lake.up where a = 2")
 
     assert sqlite.execute(sql).fetchall() == [(2,)]
+
+
+def qualifiers(macros: Macros, up: Any, query: str, *columns: str) -> None:
+    macros.call("check_qualifiers", query, up, [{"name": name} for name in columns])
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("select lake.up.a from lake.up", ["a"]),
+        ("select lake.up from lake.up", ["a", "lake"]),
+        ("select u.lake.up.a from lake.up as u", ["lake"]),
+        ("select 'lake' as a, lake.up.b from lake.up -- lake", ["a", "lake_"]),
+    ],
+)
+def test_a_name_that_can_only_mean_the_upstream_is_let_pass(
+    macros: Macros, up: Any, query: str, columns: list[str]
+) -> None:
+    qualifiers(macros, up, query, *columns)
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("select lake.up.a from lake.up", ["a", "Lake"]),
+        ("select lake.up.a from lake.up as lake", ["a"]),
+        ("with `lake` as (select * from lake.up) select lake.up.a from lake", ["a"]),
+    ],
+)
+def test_a_name_that_may_mean_the_upstream_or_a_struct_is_refused(
+    macros: Macros, up: Any, refused: Any, query: str, columns: list[str]
+) -> None:
+    with refused(
+        "its query has 'lake.up.', and 'lake' is both the schema of the upstream and the name of a "
+        "column or alias. Give the upstream an alias in FROM"
+    ):
+        qualifiers(macros, up, query, *columns)

@@ -54,9 +54,9 @@ def test_the_text_of_a_comment_is_not_code(macros: Macros, up: Any, comment: str
 
 
 def test_a_comment_ends_at_its_first_end(macros: Macros, up: Any) -> None:
-    kinds = _kinds(macros, "/* a */ lake.up /* b */", up)
+    kinds = _kinds(macros, "from /* a */ lake.up /* b */", up)
 
-    assert [kind for kind, _ in kinds] == ["comment", "upstream", "comment"]
+    assert [kind for kind, _ in kinds] == ["code", "comment", "upstream", "comment"]
 
 
 @pytest.mark.parametrize("name", ["`a from lake.up`", "`it``s lake.up`", "`'`", "`--`"])
@@ -118,9 +118,9 @@ def test_another_name_in_backticks_is_not_the_upstream(macros: Macros, up: Any, 
 
 def test_a_comment_may_hold_a_comment(macros: Macros, up: Any) -> None:
     """Spark nests bracketed comments."""
-    kinds = _kinds(macros, "/* a /* b */ isn't */ lake.up", up)
+    kinds = _kinds(macros, "from /* a /* b */ isn't */ lake.up", up)
 
-    assert [kind for kind, _ in kinds] == ["comment", "upstream"]
+    assert [kind for kind, _ in kinds] == ["code", "comment", "upstream"]
 
 
 def test_a_raw_string_may_end_in_a_backslash(macros: Macros, up: Any) -> None:
@@ -132,3 +132,58 @@ def test_a_raw_string_may_end_in_a_backslash(macros: Macros, up: Any) -> None:
 
 def test_a_query_without_an_upstream_to_look_for_has_none(macros: Macros) -> None:
     assert "upstream" not in dict(_kinds(macros, "select * from lake.up"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select a from lake.up",
+        "select a from -- the table\n lake.up as u",
+        "select a from x, lake.up where b",
+        "select a from x as y, /* all */ lake.up",
+        "select a from x join lake.up on x.a = up.a",
+        "select a from x left join (lake.up) using (a)",
+        "select a from (lake.up join x)",
+        "select a from ((select * from lake.up)) as x",
+        "with x as (select * from lake.up) select a from x",
+        "with x(a, b) as (table lake.up) select a from x",
+        "table lake.up",
+        "from lake.up select a",
+        "select extract(year from b) as y from lake.up",
+        "select a is distinct from b as c from lake.up",
+        "select f(a, b), c from f(1, 2) as x, lake.up",
+    ],
+)
+def test_the_upstream_is_where_a_table_is_read(macros: Macros, up: Any, query: str) -> None:
+    assert [text for kind, text in _kinds(macros, query, up) if kind == "upstream"] == ["lake.up"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select lake.up from x",
+        "select a, lake.up from x",
+        "select (lake.up) from x",
+        "select a from x where lake.up = 1",
+        "select a from x where b in (1, lake.up)",
+        "select a from x group by a, lake.up",
+        "select a from x where a is distinct from lake.up",
+        "select a from x where a is not distinct from lake.up",
+        "select extract(year from lake.up) from x",
+        "select trim(both 'x' from lake.up) from x",
+        "select a from x order by a, lake.up",
+        "select a from x join y on x.a = lake.up",
+        "select a from lake.up.files",
+    ],
+)
+def test_a_struct_called_like_the_schema_is_not_the_upstream(
+    macros: Macros, up: Any, query: str
+) -> None:
+    assert {kind for kind, _ in _kinds(macros, query, up)} <= {"code", "string"}
+
+
+@pytest.mark.parametrize("column", ["lake.up.a", "`lake`.`up`.`a`", "lake.up . a", "lake.up.*"])
+def test_the_name_in_front_of_a_column_is_a_qualifier(macros: Macros, up: Any, column: str) -> None:
+    kinds = [kind for kind, _ in _kinds(macros, f"select {column} from lake.up", up)]
+
+    assert kinds.count("qualifier") == 1 and kinds.count("upstream") == 1

@@ -37,8 +37,7 @@ TYPES = {
     "query": "string",
     "query_hash": "string",
     "query_columns": "string",
-    "time_zone": "string",
-    "ansi_mode": "boolean",
+    "settings": "map<string, string>",
     "unique_key": "array<string>",
     "upstream_key": "array<string>",
     "key_types": "array<string>",
@@ -68,7 +67,7 @@ def test_everything_that_executing_a_plan_needs_is_in_its_row(
 ) -> None:
     plan = make_plan(
         reason="why", vnodes=[0, 3], vnode_row_counts="checked.vnode_row_counts", last_range=True,
-        uses_time_zone=True, uses_ansi_mode=True,
+        used_settings=["spark.sql.ansi.enabled"],
         feed="lake.changes", feed_kind="iceberg", feed_id="iceberg/3",
         feed_version="9", feed_committed_at="2024-05-01 09:00:00",
         next_bounds=[["7", "8"], ["9", "'x'"]],
@@ -104,8 +103,7 @@ def test_everything_that_executing_a_plan_needs_is_in_its_row(
         "query": "'select id as k, shard from `up`'",
         "query_hash": "'h1'",
         "query_columns": "'k: bigint, shard: int'",
-        "time_zone": "current_timezone()",
-        "ansi_mode": "typeof(coalesce(1, '1')) <> 'string'",
+        "settings": macros.call("settings_expression", ["spark.sql.ansi.enabled"]),
         "unique_key": "array('k', 'shard')",
         "upstream_key": "array('id', 'shard')",
         "key_types": "array('bigint', 'int')",
@@ -139,8 +137,7 @@ def test_what_a_plan_does_not_have_is_null(render: Callable[..., str], make_plan
     assert {name for name, value in values.items() if value == "null"} == {
         "reason", "upstream_kind", "upstream_id", "upstream_version", "upstream_committed_at",
         "feed", "feed_kind", "feed_id", "feed_version", "feed_committed_at", "upstream_row_count",
-        "range_low", "range_high", "vnodes", "range_row_count", "touched", "time_zone",
-        "ansi_mode", "backfill_mode",
+        "range_low", "range_high", "vnodes", "range_row_count", "touched", "backfill_mode",
         "backfill_rate_limit", "committed_at", "changed_row_count", "deleted_row_count",
         "mv_snapshot_id",
     }  # fmt: skip

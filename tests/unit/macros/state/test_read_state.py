@@ -53,11 +53,10 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     sql = render("get_state_sql", {**relations, **tables})
 
     selected = f" , (log of {log}) as log ))" if log else " ))"
-    session = (
-        "current_timezone() as time_zone, typeof(coalesce(1, '1')) <> 'string' as ansi_mode, "
-        "'${spark.databricks.delta.write.txnAppId}' as txn_app_id"
-    )
-    assert f"{session}{selected} from" in sql.replace("txn_app_id,", "txn_app_id ,")
+    session = "'spark.sql.session.timeZone', cast(current_timezone() as string), "
+    assert session in sql
+    last = " as settings, '${spark.databricks.delta.write.txnAppId}' as txn_app_id"
+    assert f"{last}{selected} from" in sql.replace("txn_app_id,", "txn_app_id ,")
 
 
 def test_the_progress_table_tells_which_plan_is_committed_and_which_is_next(

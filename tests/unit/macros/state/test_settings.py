@@ -146,7 +146,7 @@ def check_evolution(macros: Macros, backfill: Any, options: Any) -> Any:
         backfill.pop("settings", None)
         prefix = "spark.databricks.delta.schema."
         macros.results = [[[prefix + name, value] for name, value in settings.items()]]
-        macros.call("check_schema_evolution", backfill)
+        macros.call("check_settings", backfill)
 
     return check
 
@@ -160,13 +160,26 @@ def test_a_merge_that_would_add_columns_is_refused(check_evolution: Any, refused
         check_evolution(**{"autoMerge.enabled": "True"})
 
 
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_a_session_in_which_a_backslash_is_no_escape_is_refused(
+    macros: Macros, backfill: Any, options: Any, refused: Any, file_format: str
+) -> None:
+    options["file_format"] = file_format
+    macros.results = [[["spark.sql.parser.escapedStringLiterals", "true"]]]
+
+    with refused(
+        "the session has spark.sql.parser.escapedStringLiterals on, under which the texts "
+    ):
+        macros.call("check_settings", backfill)
+
+
 def test_a_session_without_schema_evolution_is_let_pass(
     macros: Macros, check_evolution: Any
 ) -> None:
     check_evolution()
     check_evolution(**{"autoMerge.enabled": "false"})
     check_evolution("iceberg", **{"autoMerge.enabled": "true"})
-    assert len(macros.statements) == 2
+    assert len(macros.statements) == 3
 
 
 def test_a_session_in_which_delta_skips_repetitions_is_refused(
@@ -193,3 +206,31 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
         return
     with refused(f"the session has {name} = true, under which barriers are not exact. Set it to "):
         macros.call("check_table_overrides", backfill)
+
+
+# -- settings that give a query other values ---------------------------------------------------
+
+
+def test_the_settings_that_are_often_changed_are_noted_where_they_are_used(macros: Macros) -> None:
+    every = macros.call("settings_expression")
+    some = macros.call("settings_expression", ["spark.sql.session.timeZone"])
+    none: str = macros.call("settings_expression", [])
+
+    assert every.startswith(
+        "map('spark.sql.session.timeZone', cast(current_timezone() as string), "
+        "'spark.sql.ansi.enabled', cast(typeof("
+    )
+    assert "current_timezone()" in some and "'spark.sql.ansi.enabled'" not in some
+    assert none.startswith("map('spark.sql.timestampType', cast(if(typeof(timestamp'2000")
+
+
+def test_a_setting_that_is_not_what_it_was_is_found(macros: Macros) -> None:
+    def find(was: dict[str, str] | None, **settings: str) -> Any:
+        return macros.call("find_changed_setting", {"settings": was}, settings)
+
+    assert find({"a": "true", "b": "false"}, a="true", b="false", c="true") is None
+    assert find(None, a="true") is None
+    assert find({"gone": "true"}, a="true") is None
+    assert find({"a": "true", "b": "false"}, a="true", b="true") == {
+        "setting": "b", "words": "b, on which its query may depend,", "was": "false", "is": "true",
+    }  # fmt: skip

@@ -1,0 +1,169 @@
+"""On which settings of the session a query's values depend, told by the analyzed plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Uses = Callable[..., bool]
+
+COLUMNS = {
+    "id": "int", "at": "timestamp", "until": "timestamp", "day": "date", "text": "string",
+    "times": "array<timestamp>", "s": "struct<at:timestamp,n:int>", "local": "timestamp_ntz",
+    "v": "variant", "tags": "array<string>",
+}  # fmt: skip
+RELATION = ",".join(f"{name}#{number}" for number, name in enumerate(COLUMNS, start=1))
+
+
+def explained(plan: str) -> dict[str, Any]:
+    """`#` stands for the plan of the upstream, and a line without operator for a projection."""
+    lines = [line if line.startswith(("+", ":", " ", "Pro")) else f"Project [{line}]"
+             for line in plan.strip("\n").split("\n")]  # fmt: skip
+    relation = f"      +- Relation spark_catalog.lake.up[{RELATION}] parquet"
+    return {
+        "columns": "id: int, c: int",
+        "analyzed": [*lines, "   +- SubqueryAlias spark_catalog.lake.up", relation],
+        "upstream_columns": [
+            {"name": name, "type": type_, "id": str(number)}
+            for number, (name, type_) in enumerate(COLUMNS.items(), start=1)
+        ],
+    }
+
+
+@pytest.fixture
+def uses_zone(macros: Macros) -> Uses:
+    return lambda plan, query="select 1": macros.call("uses_time_zone", explained(plan), query)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "date_trunc(hour, at#2, Some(Europe/Berlin)) AS c#14",
+        "to_timestamp(text#5, Some(yyyyMMdd), TimestampType, Some(UTC), true) AS c#14",
+        "make_timestamp(id#1, 1, 1, 1, 1, 1.0, Some(CET), Some(UTC), true, TimestampType) AS c#14",
+        "from_csv(StructField(a,TimestampType,true), text#5) AS c#14",
+        "cast(at#2 as string) AS c#14",
+        "cast(at#2 as date) AS c#14",
+        "cast(text#5 as timestamp) AS c#14",
+        "cast(tags#10 as array<timestamp>) AS c#14",
+        "cast(s#7 as struct<a:decimal(3,1),at:timestamp>) AS c#14",
+        "cast(day#4 as timestamp) AS c#14",
+        "cast(at#2 as timestamp_ntz) AS c#14",
+        "cast(times#6 as array<date>) AS c#14",
+        "(text#5 = 2024-06-01 12:00:00) AS c#14",
+        "extract(HOUR FROM at#2) AS c#14",
+        "extract(DAY FROM (at#2 - until#3)) AS c#14",
+        "at#2 + INTERVAL '30' DAY AS c#14",
+        "at#2 + make_ym_interval(0, id#1) AS c#14",
+        "try_subtract(at#2, INTERVAL '1' DAY) AS c#14",
+        "timestamp_seconds(id#1) + INTERVAL '1' MONTH AS c#14",
+        "(at#2 - until#3) AS c#14",
+        "times#6[0] AS c#14",
+        "s#7.at + INTERVAL '30' DAY AS c#14",
+        "AT#2 + INTERVAL '30' DAY AS c#14",
+        "cast(v#9 as string) AS c#14",
+        "coalesce(at#2, until#3) AS c#14",
+    ],
+)
+def test_a_query_that_may_depend_on_the_time_zone_is_told(uses_zone: Uses, expression: str) -> None:
+    assert uses_zone(f"id#1, {expression}") is True
+    assert uses_zone(f"id#1\n+- Filter NOT ({expression.split(' AS ')[0]} = id#1)") is True
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "at#2",
+        "At#2",
+        "at#2 AS seen#14",
+        "times#6 AS c#14",
+        "s#7.at AS c#14",
+        "s#7.n AS c#14",
+        "v#9",
+        "cast(day#4 as string) AS c#14",
+        "cast(id#1 as bigint) AS c#14",
+        "upper(text#5) AS as_timestamp#14",
+        "day#4 + INTERVAL '30' DAY AS c#14",
+        "local#8 + INTERVAL '30' DAY AS c#14",
+        "transform(tags#10, lambdafunction(upper(lambda at#18), lambda at#18, false)) AS c#14",
+    ],
+)
+def test_any_other_query_does_not_depend_on_the_time_zone(uses_zone: Uses, item: str) -> None:
+    assert uses_zone(f"id#1, {item}, text#5") is False
+
+
+def test_a_column_with_a_zone_is_followed_through_its_names(uses_zone: Uses) -> None:
+    plan = "id#1, b#15\n+- Project [id#1, a#14 AS b#15]\n   +- Project [id#1, at#2 AS a#14]"
+
+    assert uses_zone(plan) is False
+    assert uses_zone(plan.replace("b#15\n", "(b#15 > until#20) AS c#16\n")) is True
+
+
+CTE = """
+WithCTE
+:- CTERelationDef 3, false
+:  +- SubqueryAlias b
+:     +- Project [id#1, at#2 AS seen#14]
+:        +- SubqueryAlias spark_catalog.lake.up
++- {}
+   +- SubqueryAlias b
+      +- CTERelationRef 3, true, [id#17, seen#18], false, false
+"""
+
+
+def test_a_column_with_a_zone_is_followed_through_a_common_table_expression(
+    uses_zone: Uses,
+) -> None:
+    passed = (
+        CTE.format("Project [id#17, seen#18]").strip("\n").replace("WithCTE", "Project [id#17]")
+    )
+    used = passed.replace("seen#18]\n", "hour(seen#18) AS h#19]\n", 1)
+
+    assert uses_zone(passed) is False
+    assert uses_zone(used) is True
+
+
+def test_a_text_with_a_bracket_lets_every_column_with_a_zone_count(uses_zone: Uses) -> None:
+    """Texts are printed without quotes: `, at#2, ` could stand within a function's brackets."""
+    item = "coalesce(text#5, ), at#2, text#5) AS c#14"
+
+    assert uses_zone(item, "select coalesce(text, ')', at, text) as c from lake.up") is True
+    assert uses_zone("id#1, text#5", "select id, ')' from lake.up") is False
+
+
+@pytest.mark.parametrize(
+    ("expression", "depends"),
+    [
+        ("cast(code#1 as int) AS n#4", True),
+        ("(id#1 + 1) AS n#4", True),
+        ("(id#1 - delay#2) AS n#4", True),
+        ("-id#1 AS n#4", True),
+        ("size(tags#1, true) AS n#4", True),
+        ("tags#1[0] AS n#4", True),
+        ("gettimestamp(v#3, yyyy, TimestampType, Some(UTC), true) AS n#4", True),
+        ("id#1 AS cast_id#4", False),
+        ("upper(carrier#2) AS as_string#4", False),
+        ("CASE WHEN ((id#1 > 5) AND isnotnull(b#2)) THEN a#1 ELSE b#2 END AS n#4", False),
+    ],
+)
+def test_a_query_that_may_depend_on_ansi_mode_is_told(
+    macros: Macros, expression: str, depends: bool
+) -> None:
+    plan = ["Project [th#1]", f"+- Project [th#1, {expression}]", f"   +- Relation x[{RELATION}]"]
+
+    assert macros.call("uses_ansi_mode", {"analyzed": plan}) is depends
+
+
+def test_the_settings_that_are_used_are_named(macros: Macros) -> None:
+    def used(expression: str) -> Any:
+        return macros.call("find_used_settings", explained(f"id#1, {expression}"), "select 1")
+
+    assert used("text#5") == []
+    assert used("at#2 + INTERVAL '1' DAY AS c#14") == [
+        "spark.sql.session.timeZone",
+        "spark.sql.ansi.enabled",
+    ]
