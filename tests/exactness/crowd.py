@@ -154,7 +154,7 @@ class TwinHistory:
         # What is pinned is read until the end of the backfill, so it must be without twins.
         may_catch = not is_last and not (self.mode == "snapshot" and number == 0)
         catches = may_catch and self.rng.random() < 0.4
-        commits = self.rng.randint(1, 2) if number == 0 else self.rng.randint(3, 5)
+        commits = 1 if number == 0 else self.rng.randint(2, 3)
         told = self.tale.until_the_barrier(commits, catches)
         for statement in told:
             self._commit(statement.sql)
