@@ -17,7 +17,7 @@ functional = $(1:%=tests/functional/test_%.py)
 exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,mixed_formats plans refusals_of_state) $(call exactness,fault_matrix)
+	$(call functional,mixed_formats plans refusals_of_state) $(call exactness,fault_matrix twin_histories)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
 ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs) \
 	$(call exactness,real_kills)
@@ -87,10 +87,11 @@ $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 # Too long for CI.
 .PHONY: test-faults
 KILL_SUITES := $(addprefix tests/exactness/test_,real_kills.py lost_connections.py)
-FAULT_SUITES := $(addprefix tests/exactness/test_,fault_matrix.py protections.py interleavings.py)
+FAULT_SUITES := $(addprefix tests/exactness/test_,fault_matrix.py protections.py interleavings.py twin_histories.py)
 test-faults: export DBT_BACKFILL_FAULTS = all
 test-faults: export DBT_BACKFILL_INTERLEAVINGS = 20
 test-faults: export DBT_BACKFILL_KILLS = 20
+test-faults: export DBT_BACKFILL_TWIN_HISTORIES = 100
 test-faults: $(INSTALLED) java
 	$(BIN)/python -m pytest $(FAULT_SUITES)
 	$(BIN)/python -m pytest $(FAULT_SUITES) --profile session-iceberg --all

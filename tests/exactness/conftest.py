@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from exactness.crowd import Told
 from exactness.faults import Tally
 from exactness.play import Played
 
@@ -20,6 +23,8 @@ class Summary:
 
 summary = Summary()
 faults = Tally()
+told: list[Told] = []
+"""The histories in which keys stand twice."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -27,6 +32,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         _report_faults(terminalreporter)
     if summary.played:
         _report_histories(terminalreporter)
+    if told:
+        _report_twins(terminalreporter)
 
 
 def _report_faults(terminalreporter: pytest.TerminalReporter) -> None:
@@ -47,4 +54,23 @@ def _report_histories(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
         f"{len(summary.played)} histories, {sum(p.barriers for p in summary.played)} barriers, "
         f"{sum(p.mv_versions for p in summary.played)} MV versions, all exact"
+    )
+
+
+def _report_twins(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("histories in which keys stand twice")
+    begun: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for each in told:
+        begun += each.kinds
+        if each.wrong is not None:
+            wrong.update(each.wrong.kinds or ["refusals and errors"])
+            terminalreporter.write_line(f"WRONG {str(each.wrong)[:600].splitlines()[0]}")
+    for kind in begun | wrong:
+        terminalreporter.write_line(f"{kind}: {begun[kind]} times, {wrong[kind]} wrong")
+    terminalreporter.write_line(
+        f"{len(told)} histories, {sum(e.barriers for e in told)} barriers,"
+        f" {sum(e.commits for e in told)} commits, {sum(e.refused for e in told)} runs refused,"
+        f" {sum(e.mv_versions for e in told)} MV versions;"
+        f" {sum(e.wrong is not None for e in told)} histories wrong"
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -74,11 +74,13 @@ class Upstream:
         *,
         layout: str = "plain",
         merge_on_read: bool = False,
+        properties: Mapping[str, str] = {},
         file_format: str | None = None,
     ) -> Upstream:
         """A new table; `rows` are its first commit after the creation.
 
         :param layout: see `support/formats.py`
+        :param properties: of the table, further ones
         :param file_format: the profile's, if not given
         """
         upstream = cls(project, name, schema, file_format or project.file_format)
@@ -86,7 +88,7 @@ class Upstream:
         project.create_table(
             name,
             ", ".join(f"{column} {sql}" for column, sql in schema.columns.items()),
-            FORMATS[upstream.file_format].merge_on_read(merge_on_read),
+            {**FORMATS[upstream.file_format].merge_on_read(merge_on_read), **properties},
             layout=layout,
             file_format=file_format,
         )

@@ -16,6 +16,13 @@ class KeyType:
     values: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class Written:
+    """A value that Python has no equal of, as the SQL that makes it."""
+
+    sql: str
+
+
 _LONG = "the same forty characters, which statistics cut off: "
 _SECOND = timedelta(seconds=1)
 
@@ -133,6 +140,8 @@ def literal(value: Any, sql_type: str) -> str:
     """The value as a SQL literal of exactly this type."""
     if value is None:
         return f"cast(null as {sql_type})"
+    if isinstance(value, Written):
+        return f"cast({value.sql} as {sql_type})"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 Key = tuple[Any, ...]
 Row = Mapping[str, Any]
@@ -110,6 +110,12 @@ class Query:
     evaluate: Callable[[Row], MvRow | None]
 
 
+class Prefixes(Protocol):
+    """What the MV must hold for an upstream version and positions."""
+
+    def prefix(self, version: int | None, positions: Positions) -> MvRows: ...
+
+
 @dataclass(frozen=True)
 class Definition:
     """`Q(upstream @ S where pk <= current_pos)`, per vnode."""
@@ -157,7 +163,7 @@ def describe_difference(found: MvRows, wanted: MvRows, limit: int = 5) -> str:
 
 
 def check_every_version(
-    definition: Definition,
+    definition: Prefixes,
     mv: Sequence[MvVersion],
     progress: Sequence[ProgressVersion],
 ) -> Checked:
@@ -180,7 +186,7 @@ def check_every_version(
 
 
 def _check_one_epoch(
-    definition: Definition,
+    definition: Prefixes,
     mv: Sequence[MvVersion],
     current: ProgressVersion,
     following: ProgressVersion | None,

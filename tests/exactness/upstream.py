@@ -26,7 +26,10 @@ class Schema:
         return tuple(row[name] for name in self.key)
 
     def literals(self, row: Row) -> str:
-        return ", ".join(literal(row[name], sql) for name, sql in self.columns.items())
+        return ", ".join(self.literals_of(row, list(self.columns)))
+
+    def literals_of(self, row: Row, names: Sequence[str]) -> list[str]:
+        return [literal(row[name], self.columns[name]) for name in names]
 
     def values(self, rows: Iterable[Row]) -> str:
         """The rows as a `values` clause with the schema's types."""

@@ -51,7 +51,7 @@ class VersionedTable(ABC):
         """The same, asked of Spark in one statement."""
         # As a timestamp without zone: no time zone of Spark's or Python's touches it.
         selected = ", ".join(
-            f"cast({name} as timestamp_ntz) as {name}" if sql_type == "timestamp" else name
+            f"{in_utc(name)} as {name}" if sql_type == "timestamp" else name
             for name, sql_type in columns.items()
         )
         selects = [
@@ -63,6 +63,12 @@ class VersionedTable(ABC):
         for version, *row in self.project.sql(" union all ".join(selects)) if selects else ():
             found[version][tuple(map(plain, row))] += 1
         return found
+
+
+def in_utc(column: str) -> str:
+    """A timestamp as one without zone, the same in every session time zone."""
+    seconds = f"cast(cast(unix_micros({column}) as decimal(20, 0)) / 1000000 as decimal(18, 6))"
+    return f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {seconds})"
 
 
 def plain(value: Any) -> Any:

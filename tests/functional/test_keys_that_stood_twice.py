@@ -1,0 +1,134 @@
+"""A key that stands twice in the upstream between two barriers, or when one comes.
+
+An upstream of each kind has the same rows and commits, and its MV has read all of it before the
+first of them. `run` meets a key that stands twice; `again` comes when every key is unique again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from support.checks import assert_refused, model, source, state_versions
+from support.project import MakeProject, Project, RunResult
+
+pytestmark = pytest.mark.profiles(
+    "session-delta", "session-iceberg", reason="a Thrift server's catalogs are the same ones"
+)
+
+COPY_ON_WRITE = {
+    f"write.{statement}.mode": "copy-on-write" for statement in ("delete", "update", "merge")
+}
+UPSTREAMS: dict[str, tuple[str, dict[str, str]]] = {
+    "delta": ("delta", {}),
+    "iceberg_2": ("iceberg", {"format-version": "2", **COPY_ON_WRITE}),
+    "iceberg_3": ("iceberg", {"format-version": "3"}),
+}
+
+# What becomes of the key of row n, whose `at` is 10 n, in commits on the table {up}.
+CASES: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "inserted anew before the old row was deleted": (
+        (2,),
+        ("insert into {up} values (2, 21, 'new')", "delete from {up} where id = 2 and at = 20"),
+    ),
+    "swapped by two updates": (
+        (3, 4),
+        (
+            "update {up} set id = 4 where id = 3",
+            "update {up} set id = 3 where id = 4 and at = 40",
+        ),
+    ),
+    "taken by another row before its own was deleted": (
+        (5, 6),
+        ("update {up} set id = 6 where id = 5", "delete from {up} where id = 6 and at = 60"),
+    ),
+}
+REFUSED = 7
+TWIN = f"insert into {{up}} values ({REFUSED}, 71, 'twin')"
+END_OF_IT = f"delete from {{up}} where id = {REFUSED} and at = {REFUSED * 10}"
+
+
+@dataclass(frozen=True)
+class Stood:
+    project: Project
+    run: RunResult
+    wrote: dict[str, bool]
+    """Whether `run` has written to the MV of an upstream."""
+    again: RunResult
+
+    def rows(self, relation: str, ids: tuple[int, ...]) -> list[tuple[object, ...]]:
+        listed = ", ".join(map(str, ids))
+        query = f"select id, at, name from {relation} where id in ({listed})"
+        return self.project.rows(query)
+
+
+@pytest.fixture(scope="module")
+def stood(shared_project: MakeProject) -> Stood:
+    project = shared_project("stood_twice")
+    models = {}
+    schemas = {}
+    for name, (kind, properties) in UPSTREAMS.items():
+        schemas[kind], _, _ = table_of(project, name).rpartition(".")
+        project.create_table(name, "id int, at int, name string", properties, file_format=kind)
+        fill = "select id, id * 10, concat('n', id) from range(1, 9)"
+        project.sql(f"insert into {table_of(project, name)} {fill}")
+        relation = source(name).replace("lake", kind)
+        models[f"mv_{name}"] = model(f"select id, at, name from {relation}")
+    sources = [
+        f"{{name: {kind}, schema: {schema}, tables: [{', '.join(map(named, UPSTREAMS))}]}}"
+        for kind, schema in schemas.items()
+    ]
+    project.write(models, files={"models/_up.yml": f"sources: [{', '.join(sources)}]"})
+    project.run()
+
+    commit(project, TWIN)
+    before = {mv: state_versions(project, mv) for mv in models}
+    run = project.dbt("run", expect=False)
+    wrote = {mv: state_versions(project, mv) != before[mv] for mv in models}
+
+    commit(project, END_OF_IT, *(sql for _, commits in CASES.values() for sql in commits))
+    return Stood(project, run, wrote, project.dbt("run", expect=False))
+
+
+def table_of(project: Project, name: str) -> str:
+    return project.table(name, UPSTREAMS[name][0])
+
+
+def named(table: str) -> str:
+    return f"{{name: {table}}}"
+
+
+def commit(project: Project, *statements: str) -> None:
+    for name in UPSTREAMS:
+        for sql in statements:
+            project.sql(sql.format(up=table_of(project, name)))
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_second_row_of_a_key_that_was_read_is_refused(stood: Stood, name: str) -> None:
+    assert_refused(stood.run, f"mv_{name}", "the key id is not unique", f"twice with ({REFUSED})")
+    assert not stood.wrote[f"mv_{name}"]
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_refused_key_is_followed_once_it_is_unique_again(stood: Stood, name: str) -> None:
+    assert stood.again[f"mv_{name}"].status == "success"
+    assert stood.rows(f"{{schema}}.mv_{name}", (REFUSED,)) == [(REFUSED, 71, "twin")]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_key_that_stood_twice_between_two_barriers_has_its_row(
+    stood: Stood, name: str, case: str
+) -> None:
+    ids, _ = CASES[case]
+    upstream = stood.rows(table_of(stood.project, name), ids)
+
+    assert stood.rows(f"{{schema}}.mv_{name}", ids) == upstream
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_no_re_anchor_is_needed_for_a_key_that_stood_twice(stood: Stood, name: str) -> None:
+    assert stood.again.message(f"mv_{name}").startswith("BARRIER 2 (")
+    assert "re-anchored" not in stood.again.output
