@@ -22,7 +22,7 @@ def test_a_plan_of_this_run_is_executed_without_a_script(macros: Macros, backfil
     macros.results = [[["counts"]]]
 
     assert macros.call("run_merge", backfill, "merge", "merge into mv") == [["counts"]]
-    assert macros.statements[0].sql.split() == "/* lake.mv: merge */ merge into mv".split()
+    assert " ".join(macros.statements[0].sql.split()) == "/* lake.mv: merge */ merge into mv"
 
 
 def test_a_guarded_statement_catches_what_it_raises(macros: Macros, backfill: Any) -> None:
