@@ -42,7 +42,7 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
-    """One that kept so much by the clock, and two hours more, by which it may have been set back."""
+    """One that kept so much, and two hours more, by which clocks may have been set back."""
     default += CLOCK_CHANGE
     parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
     if retention is not None:
