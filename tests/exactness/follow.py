@@ -108,8 +108,9 @@ class Upstream:
     @cached_property
     def commits(self) -> Commits:
         catalog = self.project.lake.catalogs[self.file_format]
-        compact = FORMATS[self.file_format].compact(catalog, self.table)
-        return Commits(self.table, self.schema, compact)
+        kind = FORMATS[self.file_format]
+        compact = kind.compact(catalog, self.table)
+        return Commits(self.table, self.schema, compact, kind.replace_rows(self.table))
 
     @property
     def version(self) -> int:

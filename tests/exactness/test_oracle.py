@@ -58,7 +58,7 @@ class Simulation:
         space = KeySpace(tuple(self.rng.sample(list(KEY_TYPES), self.rng.randint(1, 3))))
         self.schema = space.schema()
         self.query = QUERIES[self.rng.choice(list(QUERIES))](self.schema)
-        self.space, self.commits = space, Commits("t", self.schema, "optimize t")
+        self.space, self.commits = space, Commits("t", self.schema, "optimize t", "overwrite t")
         self.versions: list[Rows] = [draw_rows(self.rng, space, self.schema, 30)]
         self.changes: list[tuple[Change, ...]] = [()]
         self.definition = Definition(self.query, self.versions.__getitem__, vnode_of)

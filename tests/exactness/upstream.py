@@ -111,6 +111,9 @@ class Commits:
     compact: str
     """The statement that rewrites the table's files."""
 
+    replace_rows: str
+    """How a statement begins that replaces all rows by those of a query."""
+
     def insert(self, new: Sequence[Row]) -> Commit:
         return Commit(
             "insert",
@@ -187,7 +190,7 @@ class Commits:
         """Replaces all rows: deletes and inserts, of the same keys too, in one version."""
         return Commit(
             "overwrite",
-            f"insert overwrite {self.table} {self.schema.values(new)}",
+            f"{self.replace_rows} {self.schema.values(new)}",
             (
                 *(Change(row, None) for row in rows.values()),
                 *(Change(None, row) for row in new),

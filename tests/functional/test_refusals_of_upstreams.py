@@ -161,7 +161,8 @@ def test_views_and_tables_without_versions_are_refused(new_project: Any) -> None
 def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any) -> None:
     project: Project = new_project()
     project.create_table("no_feed", "id int, name string", project.format.unfollowable)
-    project.sql("insert into {schema}.no_feed values (1, 'a')")
+    one_file = "select /*+ coalesce(1) */ * from values (1, 'a'), (3, 'c') as t(id, name)"
+    project.sql(f"insert into {{schema}}.no_feed {one_file}")
     project.sql("insert into {schema}.no_feed values (2, 'b')")
     project.write({"mv": model(f"select * from {source('no_feed')}")}, sources=["no_feed"])
     version = project.current_version("no_feed")
@@ -176,9 +177,14 @@ def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any
     statement, _, _ = message[message.index("ALTER TABLE") :].partition("; ")
     project.sql(statement)
     project.run()
-    assert project.rows("select * from {schema}.mv") == [(1, "a"), (2, "b")]
+    assert project.rows("select * from {schema}.mv") == [(1, "a"), (2, "b"), (3, "c")]
     read = project.value("select max(upstream_version) from {schema}.mv__progress")
     assert read == project.current_version("no_feed")
+
+    # What it read was written before the table told anything.
+    project.sql("update {schema}.no_feed set name = 'new' where id = 1")
+    assert "1 changed, 0 deleted" in project.run().output
+    assert project.rows("select * from {schema}.mv") == [(1, "new"), (2, "b"), (3, "c")]
 
 
 def test_a_corrected_key_needs_no_full_refresh(project: Project, run: RunResult) -> None:

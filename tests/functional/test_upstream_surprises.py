@@ -23,6 +23,7 @@ from support.checks import (
     state_versions,
 )
 from support.formats import properties_clause
+from support.lake import SessionLake
 from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
 COLUMNS = "id int, name string, spare_1 int, spare_2 int"
@@ -76,6 +77,18 @@ def recreate(project: Project, table: str, turn: int) -> None:
 
 def truncate(project: Project, table: str, turn: int) -> None:
     project.sql(f"truncate table {{schema}}.{table}")
+
+
+def overwrite(project: Project, table: str, turn: int) -> None:
+    """In a session also by a column of another type, which the log does not tell."""
+    name = project.table(table)
+    if not isinstance(project.lake, SessionLake):
+        project.sql(f"insert overwrite {name} select * from {name} where id <> 3")
+        return
+    changed = f"cast(spare_{turn} as string) as spare_{turn}"
+    rows = f"select * except (spare_{turn}), {changed} from {name} where id <> 3"
+    writer = project.lake.spark.sql(rows).write.format("delta").mode("overwrite")
+    writer.option("overwriteSchema", "true").saveAsTable(name)
 
 
 def restore(project: Project, table: str, turn: int) -> None:
@@ -137,6 +150,14 @@ def clean_up(project: Project, table: str, turn: int = 0) -> None:
     project.sql(f"vacuum {{schema}}.{table} retain 0 hours")
 
 
+def clean_up_untold(project: Project, table: str, turn: int) -> None:
+    """A VACUUM that is not in the log, as on S3."""
+    logged = "set spark.databricks.delta.vacuum.logging.enabled = "
+    project.sql(f"{logged}false")
+    clean_up(project, table)
+    project.sql(f"{logged}true")
+
+
 def clean_up_log(project: Project, table: str, turn: int) -> None:
     """What Delta does once a checkpoint holds it and `delta.logRetentionDuration` is over."""
     current = int(project.current_version(table) or 0)
@@ -192,6 +213,7 @@ SURPRISES = {
     "replaced": Surprise(replace, REPLACED, REPLACED),
     "rebuilt": Surprise(let_dbt_rebuild, REPLACED, REPLACED),
     "recreated": Surprise(recreate, ANOTHER, ANOTHER),
+    "overwritten": Surprise(overwrite, REPLACED, REPLACED, formats=("delta",)),
     "truncated": Surprise(truncate),
     # The second time, an Iceberg table goes back to the snapshot of the last barrier.
     "restored": Surprise(restore, RESTORED, {"delta": RESTORED["delta"]}),
@@ -213,6 +235,11 @@ SURPRISES = {
             "delta": r"the changes since version \d+ were vacuumed",
             "iceberg": ANOTHER["iceberg"],
         },
+    ),
+    "untold": Surprise(
+        clean_up_untold,
+        amid=r"the changes since version \d+ can no longer be read",
+        formats=("delta",),
     ),
     "unlogged": Surprise(
         clean_up_log,

@@ -54,6 +54,10 @@ class TableFormat(ABC):
         """A statement that rewrites files and changes no row."""
 
     @abstractmethod
+    def replace_rows(self, table: str) -> str:
+        """How a statement begins that replaces all rows, and whose changes are told."""
+
+    @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
         """A statement that makes a table what it was at a version."""
 
@@ -76,6 +80,10 @@ class Delta(TableFormat):
 
     def compact(self, catalog: str, table: str) -> str:
         return f"optimize {table}"
+
+    def replace_rows(self, table: str) -> str:
+        # An overwrite without a condition may bring other columns.
+        return f"insert into {table} replace where true"
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"restore table {table} to version as of {version}"
@@ -103,6 +111,9 @@ class Iceberg(TableFormat):
             f"call {catalog}.system.rewrite_data_files("
             f"table => '{table}', options => map('rewrite-all', 'true'))"
         )
+
+    def replace_rows(self, table: str) -> str:
+        return f"insert overwrite {table}"
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"call {catalog}.system.set_current_snapshot('{table}', {version})"

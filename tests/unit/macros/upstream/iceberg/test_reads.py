@@ -82,8 +82,8 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
     assert deleted == (
         "select before.*, 0 as __bf_version, false as __bf_is_upsert from ( "
         f"select source.* from lake.up version as of 11 as source where {WITHIN} ) as before "
-        "left anti join ( select source.`id`, source.`shard` from lake.up version as of 13 as source "
-        f"where not {IS_WRITTEN} and {WITHIN} ) as kept "
+        "left anti join ( select source.`id`, source.`shard` "
+        f"from lake.up version as of 13 as source where not {IS_WRITTEN} and {WITHIN} ) as kept "
         "on kept.`id` = before.`id` and kept.`shard` = before.`shard`"
     )
 
