@@ -164,7 +164,7 @@
 {% macro _find_special_day(analyzed, query) %}
     {%- set days = '(?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d' -%}
     {%- set is_cast = modules.re.search(
-        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*(?:' ~ days ~ ')(?!#)[^()]*(?: as (?:date|timestamp)|\\))', analyzed
+        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*(?:' ~ days ~ ')(?!#)[^()]*(?: as (?:date|timestamp)|\\)|, None\\b)', analyzed
     ) -%}
     {%- set last = namespace(code='') -%}
     {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' and token.text | trim -%}

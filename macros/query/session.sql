@@ -15,10 +15,11 @@
 -#}
 {% macro uses_time_zone(explained, query) %}
     {#- A timestamp literal is printed bare, and so is one without a zone. -#}
-    {%- set makes = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|\\btimestamp\\w*\\(|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
+    {%- set makes = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
+        ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
     {%- set plan = dbt_backfill._mask_names(explained, query) -%}
     {%- set items = dbt_backfill._plan_expressions(plan, query) -%}
-    {%- for item in items if modules.re.search(makes, item) -%} {{ return(true) }} {%- endfor -%}
+    {%- if modules.re.search(makes, items | join('\n') ~ dbt_backfill._optimized_expressions(explained)) -%} {{ return(true) }} {%- endif -%}
     {%- set attributes = dbt_backfill.plan_attributes(plan) -%}
     {%- set zoned = {} -%}
     {%- for column in explained.upstream_columns if modules.re.search('\\b(timestamp|variant|unknown)\\b', column.type) -%}
@@ -39,6 +40,17 @@
         {%- for id in modules.re.findall('#(\\d+)', item) if id in zoned -%} {{ return(true) }} {%- endfor -%}
     {%- endfor -%}
     {{ return(false) }}
+{% endmacro %}
+
+
+{#- Functions that stand for others hide in the analyzed plan what these cast; where nothing is constant, this one shows it. -#}
+{% macro _optimized_expressions(explained) %}
+    {%- set lines = [] -%}
+    {%- for line in explained.optimized
+            if dbt_backfill._plan_operator(line, line == explained.optimized[0]) not in dbt_backfill._reading_operators() -%}
+        {%- do lines.append(line) -%}
+    {%- endfor -%}
+    {{ return('\n' ~ lines | join('\n')) }}
 {% endmacro %}
 
 
@@ -136,5 +148,6 @@
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {%- set expressions = [] -%}
     {%- for line in explained.analyzed if '+- Relation' not in line -%} {%- do expressions.append(line) -%} {%- endfor -%}
+    {%- do expressions.append(dbt_backfill._optimized_expressions(explained)) -%}
     {{ return(modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', expressions | join('\n')) is not none) }}
 {% endmacro %}

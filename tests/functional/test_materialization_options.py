@@ -230,7 +230,8 @@ def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -
     """Both make dbt render the upstream as a filtered subquery."""
     project.create_table("events", "id int, at timestamp")
     project.sql("insert into {schema}.events select id, timestamp'2020-01-01' from range(1, 11)")
-    query = "select id, `at` from {{ source('timed', 'events') }} as events where id > 0"
+    read = "(select * from {{ source('timed', 'events') }} as events where id > 0)"
+    query = f"select id, `at` from {read} where id < 100"
     names = ("after_empty", "after_sample")
     project.write(
         {name: model(query, backfill_rate_limit=4) for name in names},

@@ -52,6 +52,11 @@ NOT_ROW_WISE = {
         " select id from r",
         "not a row-wise query",
     ),
+    "recursive_name": (
+        f"with recursive events as (select id from {EVENTS}) select id from events",
+        "WITH RECURSIVE",
+        "not a row-wise query",
+    ),
     "explode": (f"select id, explode(tags) as tag from {EVENTS}", "a generator"),
     "lateral_view": (
         f"select id, tag from {EVENTS} lateral view explode(tags) t as tag",
@@ -105,7 +110,27 @@ UNREPEATABLE = {
     "today": (f"select id from {EVENTS} where at < date 'today'", "'today' as a date or time"),
     "cast_now": (f"select id, cast('now' as timestamp) as r from {EVENTS}", "'now' as a date"),
     "compared_to_now": (f"select id from {EVENTS} where at < 'Yesterday'", "'Yesterday' as a date"),
+    "random": (f"select id, random() as r from {EVENTS}", "random()"),
+    "time_of_today": (
+        f"select id from {EVENTS} where at > timestamp'12:30'",
+        "'12:30' as a date or time",
+    ),
     "now_beside_text": (f"select id, 'now()' as text, now() as r from {EVENTS}", "now()"),
+}
+
+ODD = source("odd")
+
+AMBIGUOUS = {
+    "setting_in_braces": (
+        f"select id, '${{spark.app.name}}' as app from {EVENTS}",
+        "${spark.app.name}",
+        "replaces by a setting",
+    ),
+    "schema_or_struct": (
+        f"select id, refused_queries.odd.list as l from {source('odd')}",
+        "'refused_queries.odd.'",
+        "schema of the upstream and the name of a column",
+    ),
 }
 
 BROKEN = {
@@ -141,6 +166,22 @@ from renamed
 """
 
 
+# Columns called like functions, like a subquery in Spark's plans, and like the schema.
+ODD_COLUMNS = (
+    "id int, wish_list string, file_exists boolean, list int, `exists` array<int>, rand int,"
+    " now int, user string, uuid string, version int, at timestamp,"
+    " refused_queries struct<odd: int, list: int>"
+)
+ODD_NAMES = f"""
+select
+    Id, list, `exists`, rand, now, user, uuid, version, at, refused_queries.odd as number,
+    refused_queries.list + list as s_list, exists(`exists`, list -> list = 1) as has_one
+from {ODD}
+where list in (7, 8) and refused_queries.odd is distinct from refused_queries.list
+"""
+ZONED = f"select id, name from {EVENTS} where at > timestamp'2024-01-01 03:00:00'"
+
+
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("refused_queries")
@@ -153,13 +194,24 @@ def project(shared_project: MakeProject) -> Project:
         " values (1, 'a', 1.5, timestamp'2024-01-01 00:00:00', array('x', 'y'), 'c')"
     )
     project.create_table("others", "id int")
-    cases = NOT_ROW_WISE | UNREPEATABLE | BROKEN | UNKEPT
+    project.create_table("odd", ODD_COLUMNS)
+    insert_odd(project, 1)
+    cases = NOT_ROW_WISE | UNREPEATABLE | AMBIGUOUS | BROKEN | UNKEPT
     models = {name: model(query) for name, (query, *_) in cases.items()}
     models["order_by"] = model(cases["order_by"][0], unique_key="event_id")
     models["char_key"] = model(cases["char_key"][0], unique_key="code")
     models["syntax_error"] = model(f"select id,, from {EVENTS}")
     models["accepted"] = model(ACCEPTED, unique_key="event_id")
-    return project.write(models, sources=["events", "others"])
+    models["odd_names"] = model(ODD_NAMES, unique_key="ID", partition_by="LIST")
+    models["zoned"] = model(ZONED)
+    return project.write(models, sources=["events", "others", "odd"])
+
+
+def insert_odd(project: Project, id_: int) -> None:
+    project.sql(
+        f"insert into {{schema}}.odd values ({id_}, 'w', true, 7, array(1), 2, 3, 'u', 'v', 4,"
+        " timestamp'2024-01-01 00:00:00', struct(5, 6))"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +236,16 @@ def test_a_function_that_gives_another_value_next_time_is_refused(
     _, *facts = UNREPEATABLE[name]
 
     assert_refused(run, name, "another value", *facts)
+    assert_made_nothing(project, name)
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_a_text_that_means_something_else_to_the_barriers_is_refused(
+    project: Project, run: RunResult, name: str
+) -> None:
+    _, *facts = AMBIGUOUS[name]
+
+    assert_refused(run, name, *facts)
     assert_made_nothing(project, name)
 
 
@@ -221,3 +283,50 @@ def test_words_in_texts_comments_and_names_do_not_count(project: Project, run: R
     assert project.rows("select * from {schema}.accepted") == [
         (1, "rand() explode( /* a */ now()", ["X", "Y"], "new")
     ]
+
+
+def test_names_mean_what_they_mean_to_spark(project: Project, run: RunResult) -> None:
+    """A key in another case, and columns with names of functions, subqueries and the schema."""
+    assert run["odd_names"].status == "success", run.message("odd_names")
+    [row] = project.sql("select * from {schema}.odd_names")
+    assert row.asDict() | {"at": None} == {
+        "Id": 1, "list": 7, "exists": [1], "rand": 2, "now": 3, "user": "u", "uuid": "v",
+        "version": 4, "at": None, "number": 5, "s_list": 13, "has_one": True,
+    }  # fmt: skip
+
+
+@pytest.mark.profiles("session-delta", reason="a server's sessions have settings of their own")
+def test_a_query_that_uses_times_is_refused_in_another_zone_and_one_that_passes_them_on_is_not(
+    project: Project, run: RunResult
+) -> None:
+    assert run["zoned"].status == "success", run.message("zoned")
+    insert_odd(project, 2)
+    project.write({"odd_names": model(ODD_NAMES, unique_key="iD", partition_by="list")})
+    project.configure({"spark.sql.session.timeZone": "America/New_York"})
+    try:
+        elsewhere = project.fail("--select", "zoned", "odd_names")
+    finally:
+        project.configure({"spark.sql.session.timeZone": "UTC"})
+
+    assert_refused(
+        elsewhere, "zoned", "time zone", "changed from UTC to America/New_York", "Undo the change"
+    )
+    assert elsewhere["odd_names"].status == "success", elsewhere.message("odd_names")
+    assert project.rows("select id from {schema}.odd_names") == [(1,), (2,)]
+
+
+@pytest.mark.profiles("session-delta", reason="a server's sessions have settings of their own")
+def test_a_session_in_which_a_backslash_is_no_escape_is_refused_by_the_setting(
+    project: Project, run: RunResult
+) -> None:
+    setting = "spark.sql.parser.escapedStringLiterals"
+    project.write({"escaped": model(ZONED)})
+    project.configure({setting: "true"})
+    try:
+        escaped = project.fail("--select", "zoned", "escaped")
+    finally:
+        project.configure({setting: "false"})
+
+    assert_refused(escaped, "zoned", setting, "Set it to false")
+    assert_refused(escaped, "escaped", setting, "Set it to false")
+    assert_made_nothing(project, "escaped")

@@ -119,7 +119,8 @@ def explain(macros: Macros, backfill: Any) -> Any:
     """Explains a backfill; what is asked of the query is recorded."""
     plan = ["Project [x#1]", "+- Project [hour(th#2, Some(UTC)) AS x#1]"]
     explained = {
-        "columns": "k: bigint", "analyzed": plan, "unique_key": ["k"], "upstream_columns": [],
+        "columns": "k: bigint", "unique_key": ["k"], "upstream_columns": [],
+        "analyzed": plan, "optimized": [],
     }  # fmt: skip
     asked: list[str] = []
     macros.stub("explain_query", lambda query, key, upstream: asked.append("explain") or explained)

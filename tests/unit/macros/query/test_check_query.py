@@ -180,6 +180,37 @@ Project [th#1, th#1]
         check(plan)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "Project [wish_list#12, file_exists#13, list#14, exists#15, scalar-subquery#16]",
+        "Project [exists#15[0] AS first#16, s#17.list AS list#18, s#17.exists AS exists#19]",
+        "Filter ((list#14 IN (1,2) AND (exists#15 = x)) AND exists(exists#15, lambda list#20))",
+    ],
+)
+def test_a_column_called_like_a_subquery_is_let_pass(check: Check, expression: str) -> None:
+    check(f"Project [th#1, th#1]\n+- {expression}\n   +- #")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["with recursive up as (select th from lake.up)", "WITH /* on */\n Recursive a as (select 1)"],
+)
+def test_a_common_table_expression_that_may_read_itself_is_refused(
+    check: Check, refused: Any, query: str
+) -> None:
+    """One of the upstream's name would, once that stands in place of the table."""
+    with refused("its query has WITH RECURSIVE, so it is not a row-wise query. Remove the word "):
+        check("Project [th#1, th#1]\n+- #", query)
+    check("Project [th#1, th#1]\n+- #", "select 'with recursive' from lake.up -- with recursive")
+
+
+def test_a_setting_that_spark_puts_into_the_text_is_refused(check: Check, refused: Any) -> None:
+    with refused("its query has ${spark.app.name}, which Spark replaces by a setting of the "):
+        check("Project [th#1, th#1]\n+- #", "select '${spark.app.name}' from lake.up")
+    check("Project [th#1, th#1]\n+- #", "select '$1 {x} $ {y}' from lake.up -- ${x}")
+
+
 def test_a_second_read_of_the_upstream_is_refused(check: Check, refused: Any) -> None:
     """An unused common table expression, say."""
     with refused("its query reads 2 tables. Read the upstream lake.up once, and no other table."):
@@ -196,6 +227,9 @@ def test_a_query_that_reads_no_table_is_refused(check: Check, refused: Any) -> N
 # Functions, as the query writes them and as the analyzed plan prints them.
 FUNCTIONS = {
     "rand()": "rand(-5413274354) AS c#4",
+    "random()": "random(-5413274354) AS c#4",
+    "uniform(1, 2)": "uniform(1, 2, -2920669906402380581, true) AS c#4",
+    "kll_sketch_merge_bigint(a, b)": "kll_sketch_merge_bigint(carrier#2, carrier#2) AS c#4",
     "randn(7)": "randn(7) AS c#4",
     "randstr(5)": "randstr(5, 4711) AS c#4",
     "uniform(1, 9)": "uniform(1, 9, 4711) AS c#4",
@@ -290,6 +324,7 @@ def test_a_function_is_refused_also_where_a_string_has_its_name(check: Check, re
         "known(th#1) AS c#4",
         "user#7 AS c#4",
         "version#7 AS c#4",
+        "now()#7 AS c#4",
         "s#7.user AS c#4",
         "hash(th#1, 42) AS now#4",
         "date_trunc(hour, th#1, Some(UTC)) AS c#4",
@@ -321,3 +356,25 @@ def test_a_filter_that_is_always_false_is_refused(check: Check, refused: Any) ->
             "Project [th#1, th#1]\n+- Filter (1 = 0)\n   +- #",
             optimized=["LocalRelation <empty>, [th#1, th#1]"],
         )
+
+
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("timestamp'12:30'", "2026-11-23 12:30:00"),
+        ("timestamp '1:2:3 '", "2026-11-23 01:02:03"),
+        ("cast('T12:30' as timestamp)", "cast(T12:30 as timestamp)"),
+        ("hour('12:30')", "hour(cast(12:30 as timestamp), Some(UTC))"),
+        ("to_timestamp('12:30')", "to_timestamp(12:30, None, TimestampType, Some(UTC), false)"),
+    ],
+)
+def test_a_time_without_a_day_is_refused_where_it_is_one_of_today(
+    check: Check, refused: Any, call: str, printed: str
+) -> None:
+    time = call.split("'")[1].strip()
+    with refused(f"its query uses '{time}' as a date or time, which gives another value when the "):
+        check(_with(f"{printed} AS c#4"), f"select th, {call} as c from lake.up")
+
+
+def test_a_time_without_a_day_is_let_pass_as_a_text(check: Check) -> None:
+    check(_with("(carrier#2 = 12:30) AS c#4"), "select th, carrier = '12:30' as c from lake.up")

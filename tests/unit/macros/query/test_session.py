@@ -27,6 +27,7 @@ def explained(plan: str) -> dict[str, Any]:
     return {
         "columns": "id: int, c: int",
         "analyzed": [*lines, "   +- SubqueryAlias spark_catalog.lake.up", relation],
+        "optimized": ["Project [id#1]", f"+- {relation.strip(' +-')}"],
         "upstream_columns": [
             {"name": name, "type": type_, "id": str(number)}
             for number, (name, type_) in enumerate(COLUMNS.items(), start=1)
@@ -155,7 +156,19 @@ def test_a_query_that_may_depend_on_ansi_mode_is_told(
 ) -> None:
     plan = ["Project [th#1]", f"+- Project [th#1, {expression}]", f"   +- Relation x[{RELATION}]"]
 
-    assert macros.call("uses_ansi_mode", {"analyzed": plan}) is depends
+    assert macros.call("uses_ansi_mode", {"analyzed": plan, "optimized": plan[2:]}) is depends
+
+
+def test_a_cast_that_only_the_optimized_plan_shows_counts(macros: Macros) -> None:
+    """`nvl(id, text)` is printed as it is written, and stands for a coalesce with a cast."""
+    hidden = explained("id#1, nvl(id#1, text#5) AS c#14")
+    assert macros.call("uses_ansi_mode", hidden) is False
+
+    hidden["optimized"][0] = "Project [id#1, coalesce(cast(id#1 as string), text#5) AS c#14]"
+    assert macros.call("uses_ansi_mode", hidden) is True
+
+    hidden["optimized"][0] = "Project [id#1, coalesce(cast(text#5 as timestamp), day#4) AS c#14]"
+    assert macros.call("uses_time_zone", hidden, "select 1") is True
 
 
 def test_the_settings_that_are_used_are_named(macros: Macros) -> None:

@@ -1,0 +1,398 @@
+"""What gives a row another value elsewhere is refused or noted, asked of Spark's own functions.
+
+Every function of Spark that can be called in a query that is row-wise is called as its own examples
+do, in sessions that differ in what a query must not depend on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros
+
+pytestmark = pytest.mark.profiles("session-delta", reason="the functions are the same on all")
+
+SCHEMA = "functions_of_spark"
+
+BASE = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timeType.enabled": "true",
+}
+OTHER_ZONE = {"spark.sql.session.timeZone": "America/New_York"}
+ANSI = {"spark.sql.ansi.enabled": "true"}
+
+# These are refused by their operators.
+NOT_ROW_WISE = {"agg_funcs", "window_funcs", "generator_funcs"}
+
+# Calls of functions without an example that can be called as it stands; None cannot be called.
+KINDS = ("bigint", "double", "float")
+CALLS: dict[str, str | None] = {
+    **{f"kll_sketch_merge_{t}": f"kll_sketch_merge_{t}(kll_{t}, kll_{t}_2)" for t in KINDS},
+    **{f"kll_sketch_get_n_{t}": f"kll_sketch_get_n_{t}(kll_{t})" for t in KINDS},
+    **{f"kll_sketch_to_string_{t}": f"kll_sketch_to_string_{t}(kll_{t})" for t in KINDS},
+    **{
+        f"kll_sketch_get_rank_{t}": f"kll_sketch_get_rank_{t}(kll_{t}, cast(5 as {t}))"
+        for t in KINDS
+    },
+    **{
+        f"kll_sketch_get_quantile_{t}": f"kll_sketch_get_quantile_{t}(kll_{t}, 0.5d)" for t in KINDS
+    },
+    **{f"theta_{f}": f"theta_{f}(theta, theta_2)" for f in ("union", "difference", "intersection")},
+    "theta_sketch_estimate": "theta_sketch_estimate(theta)",
+    "hll_union": "hll_union(hll, hll_2)",
+    "hll_sketch_estimate": "hll_sketch_estimate(hll)",
+    "uniform": "uniform(1, 1000000)",
+    "window": "window(at, '5 minutes').start",
+    "regexp": "regexp('ab', 'a.*')",
+    "regexp_like": "regexp_like('ab', 'a.*')",
+    "rlike": "rlike('ab', 'a.*')",
+    "like": "like('ab', 'a%')",
+    "ilike": "ilike('ab', 'A%')",
+    "make_time": "cast(make_time(6, 30, 45) as string)",
+    "to_time": "cast(to_time('00:12:00') as string)",
+    "try_to_time": "cast(try_to_time('00:12:00') as string)",
+    "time_trunc": "cast(time_trunc('HOUR', time'09:32:05.359') as string)",
+    "current_time": "cast(current_time() as string)",
+    "date": "date(text)",
+    "timestamp": "timestamp(text)",
+    **{
+        t: f"{t}('1')"
+        for t in (
+            *("bigint", "binary", "boolean", "decimal", "double", "float", "int", "smallint"),
+            *("string", "tinyint"),
+        )
+    },
+    # Of what only an aggregate makes, or an aggregate after all.
+    **dict.fromkeys(("approx_top_k_estimate", "window_time", "session_window")),
+    "schema_of_variant_agg": None,
+    # Of packages that are not loaded, or of types that are switched off.
+    **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf")),
+    **{f"st_{f}": None for f in ("asbinary", "geogfromwkb", "geomfromwkb", "setsrid", "srid")},
+    "time": None,
+    # Always an error, or a generator.
+    **dict.fromkeys(("raise_error", "json_tuple")),
+}
+
+# What is the same in all sessions of this process, or on this day.
+NOT_TRIED = {
+    "current_catalog()", "current_date", "current_date()", "curdate()", "current_user()", "user()",
+    "session_user()", "input_file_name()", "input_file_block_start()", "input_file_block_length()",
+    "version()", "current_time()", "timestamp'12:30'", "cast('12:30' as timestamp)",
+    "date 'today'", "at < 'tomorrow'",
+}  # fmt: skip
+
+SKETCHES = """
+    kll_sketch_agg_bigint(id) as kll_bigint, kll_sketch_agg_bigint(id * 7) as kll_bigint_2,
+    kll_sketch_agg_double(cast(id as double)) as kll_double,
+    kll_sketch_agg_double(cast(id * 7 as double)) as kll_double_2,
+    kll_sketch_agg_float(cast(id as float)) as kll_float,
+    kll_sketch_agg_float(cast(id * 7 as float)) as kll_float_2,
+    theta_sketch_agg(id) as theta, theta_sketch_agg(id * 3) as theta_2,
+    hll_sketch_agg(id) as hll, hll_sketch_agg(id * 3) as hll_2
+"""
+
+# Times around a change of the clock in New York, around midnight and the end of a month.
+ROWS = """
+    (1, timestamp'2024-03-10 07:30:00', timestamp'2024-03-09 12:00:00', date'2024-03-10',
+        timestamp_ntz'2024-03-10 02:30:00', '2024-03-10 02:30:00', 2147483647),
+    (2, timestamp'2023-12-31 23:30:00', timestamp'2024-03-31 02:00:00', date'2023-12-31',
+        timestamp_ntz'2023-12-31 23:30:00', '2023-12-31', -2147483648),
+    (3, timestamp'2024-01-31 03:00:00', timestamp'2024-06-01 12:00:00', date'2024-01-31',
+        timestamp_ntz'2024-01-31 03:00:00', 'no time', 0)
+"""
+
+USES_ZONE = """
+    at > timestamp'2024-03-10 03:00:00' | at between '2024-01-01' and '2024-03-10' | at = day
+    at in (timestamp'2024-03-10 03:30:00', timestamp'2024-01-31 03:00:00') | at < local | at = text
+    extract(hour from at) | extract(day from at - until) | date_part('hour', at) | hour(at)
+    at + interval 1 month | at - interval 1 day | at + make_ym_interval(0, 1) | at - until
+    at + make_dt_interval(30) | at + make_interval(0, 1) | try_add(at, interval 1 month)
+    try_subtract(at, interval 1 month) | timestampadd(month, 1, at) | dateadd(day, 1, at)
+    timestampdiff(day, at, until) | datediff(at, until) | months_between(at, until)
+    cast(at as string) | cast(at as date) | cast(at as timestamp_ntz) | cast(text as timestamp)
+    cast(day as timestamp) | cast(local as timestamp) | day > at | coalesce(at, day)
+    concat('at ', at) | case when at > '2024-03-10 03:00:00' then 1 else 2 end | if(at > day, 1, 2)
+    times[0] + interval 1 month | transform(times, t -> hour(t)) | array_contains(times, day)
+    exists(times, t -> t > timestamp'2024-03-10 03:00:00') | filter(times, t -> t > day)
+    s.at + interval 1 month | cast(s as string) | to_json(s) | to_csv(s) | to_xml(s)
+    to_json(times) | date_part('hour', text) | extract(hour from text)
+    to_json(to_variant_object(s)) | cast(m as string)
+    variant_get(to_variant_object(s), '$.at', 'string') | map_values(m)[0] + interval 1 month
+    sequence(at, at + interval 2 days) | from_json('{"a":"2024-03-10 02:30:00"}', 'a timestamp')
+    make_timestamp(2024, 3, 10, 3, 30, 0) | try_make_timestamp(2024, 3, 10, 3, 30, 0)
+    make_timestamp_ltz(2024, 3, 10, 3, 30, 0) | timestamp_seconds(n) + interval 1 month
+    from_unixtime(n) | unix_timestamp(text) | to_unix_timestamp(text) | to_timestamp(text)
+    try_to_timestamp(text) | to_date(at) | date_format(day, 'yyyy-MM-dd z') | date_trunc('day', at)
+    trunc(at, 'month') | last_day(at) | next_day(at, 'monday') | weekday(at) | dayofyear(at)
+    to_utc_timestamp(text, 'Asia/Tokyo') | from_utc_timestamp(text, 'Asia/Tokyo') | date(at)
+    convert_timezone('Asia/Tokyo', local) | unix_date(cast(at as date)) | string(at) | day - at
+    window(at, '1 day').start | hash(cast(at as string)) | at || '' | nullif(at, day)
+    greatest(at, day) | nvl(at, day)
+    decode(at, timestamp'2024-03-10 03:30:00', 1) | timestamp(text) | struct(at).at = day
+    from_csv('2024-03-10 02:30:00', 'a timestamp') | format_string('%s', at) | date_diff(at, day)
+    cast(array(text) as array<timestamp>) | add_months(at, 1) | position('0', at) | array(at, day)
+"""
+
+USES_NO_ZONE = """
+    at | at as other | s | s.at as s_at | times as all_times | m as map | day + interval 1 month
+    local + interval 1 month | cast(day as string) | cast(n as string) | year(day) | day - 1
+    concat(text, n) | date_add(day, 1) | day > date'2024-01-01' | cast(n as bigint) + 1
+    transform(array(n), at -> at + 1) | named_struct('at', n).at
+"""
+
+USES_ANSI = """
+    n + 1 | n * 2 | n - 1 | -n | abs(n) | negative(n) | cast(text as int) | cast(n as tinyint)
+    1 / (n - n) | n % (n - n) | div(n, 0) | pmod(n, 0) | mod(n, 0) | element_at(array(n), 2)
+    array(n)[1] | elt(3, text, text) | to_date(text) | cast(text as date) | make_date(n, 13, 1)
+    next_day(day, 'no day') | size(cast(null as array<int>)) | cardinality(cast(null as map<int, int>))
+    coalesce(n, text) | if(n > 0, n, text) | array(n, text) | nvl(n, text) | n = text
+    case when n > 0 then n else text end | to_timestamp(text, 'yyyy') | unix_timestamp(text)
+    round(n, -9) | cast(cast(n as double) * 1e300 as int) | cast(n as decimal(3, 1)) | n + '2'
+    conv('9223372036854775808999', 10, 16) | bround(n, -9) | make_timestamp(n, 1, 1, 1, 1, 1)
+    cast('x' as boolean) | int(text) | date(text) | timestamp(text) | n in (1, text) | positive(text)
+    substring(text, 'a', 1)
+"""  # noqa: E501
+
+
+def split(expressions: str) -> list[str]:
+    return [expression for line in expressions.strip().split("\n")
+            for expression in map(str.strip, line.split(" | ")) if expression]  # fmt: skip
+
+
+class Session:
+    """A session with settings of its own that evaluates expressions over a table."""
+
+    def __init__(self, spark: Any, settings: Mapping[str, str], schema: str = SCHEMA) -> None:
+        self.spark = spark.newSession()
+        for name, value in {**BASE, **settings}.items():
+            self.spark.sql(f"set {name}={value}")
+        self.spark.sql(f"use {schema}")
+        self.zone = {**BASE, **settings}["spark.sql.session.timeZone"]
+
+    def evaluate(self, expressions: Sequence[str], table: str, at_once: int = 60) -> dict[str, Any]:
+        """The rows' values of each expression, in an order of their own, or its error."""
+        found: dict[str, Any] = {}
+        for at in range(0, len(expressions), at_once):
+            self._evaluate(expressions[at : at + at_once], table, found)
+        return found
+
+    def _evaluate(self, expressions: Sequence[str], table: str, found: dict[str, Any]) -> None:
+        items = ", ".join(
+            f"({_bare(expression)}) as c{i}" for i, expression in enumerate(expressions)
+        )
+        options = "map('timeZone', 'UTC', 'ignoreNullFields', 'false')"
+        sql = f"select to_json(struct(*), {options}) from (select {items} from {table})"
+        try:
+            rows = [json.loads(row[0]) for row in self.spark.sql(sql).collect()]
+        except Exception as error:
+            if len(expressions) > 1:
+                size = max(1, len(expressions) // 8)
+                for at in range(0, len(expressions), size):
+                    self._evaluate(expressions[at : at + size], table, found)
+            else:
+                found[expressions[0]] = f"error {str(error)[:60]}"
+            return
+        for i, expression in enumerate(expressions):
+            found[expression] = sorted(json.dumps(row[f"c{i}"]) for row in rows)
+
+
+def _bare(expression: str) -> str:
+    return re.sub(r"(?i)\s+as\s+\w+$", "", expression)
+
+
+class Check:
+    """What the package finds in a query, with Spark answering."""
+
+    def __init__(self, session: Session, table: str) -> None:
+        self.table = table
+        self.upstream = SparkRelation.create(schema=SCHEMA, identifier=table)
+        self.macros = Macros()
+        self.macros.stub("run_table", lambda step, sql: session.spark.sql(sql).collect())
+
+    def find(self, *expressions: str) -> str | list[str]:
+        """Why a query of these expressions is refused, or the settings that are noted with it."""
+        query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
+        try:
+            explained = self.macros.call("explain_query", query, ["id"], self.upstream)
+            self.macros.call("check_query", explained, query, self.upstream)
+        except CompilationError as error:
+            return str(error)
+        used: list[str] = self.macros.call("find_used_settings", explained, query)
+        return used
+
+    def is_refused(self, expression: str) -> bool:
+        found = self.find(expression)
+        return isinstance(found, str) and "another value when the same row is read again" in found
+
+    def notes(self, expression: str, setting: str) -> bool:
+        return setting in self.find(expression) or self.is_refused(expression)
+
+
+@pytest.fixture(scope="module")
+def spark(lake: Any) -> Iterator[Any]:
+    lake.sql(f"create schema if not exists {SCHEMA}")
+    lake.sql(f"create schema if not exists {SCHEMA}_2")
+    names = "id, at, until, day, local, text, n"
+    lake.sql(
+        f"create table {SCHEMA}.times using parquet as select *, array(at, until) as times,"
+        " named_struct('at', at, 'n', n) as s, map('a', at) as m"
+        f" from values {ROWS} as t({names})"
+    )
+    # In three files, so that they may be read in one partition or in several.
+    for number in (1, 2, 3):
+        verb = f"create table {SCHEMA}.things using parquet as" if number == 1 else (
+            f"insert into {SCHEMA}.things"
+        )  # fmt: skip
+        lake.sql(
+            f"{verb} select {number} as id, 'a' as text, timestamp'2024-03-10 07:30:00' as at,"
+            f" {SKETCHES} from range(2000)"
+        )
+    lake.sql("set spark.sql.debug.maxToStringFields = 100000")
+    yield lake.spark
+
+
+@pytest.fixture(scope="module")
+def base(spark: Any) -> Session:
+    return Session(spark, {"spark.sql.debug.maxToStringFields": "100000"})
+
+
+@pytest.fixture(scope="module")
+def calls(spark: Any) -> dict[str, list[str]]:
+    """Calls of every function that a row-wise query may have, by the function's name."""
+    registry = spark._jsparkSession.sessionState().functionRegistry()
+    names, identifiers = registry.listFunction().iterator(), []
+    while names.hasNext():
+        identifiers.append(names.next())
+    calls: dict[str, list[str]] = {}
+    for identifier in identifiers:
+        info = registry.lookupFunction(identifier).get()
+        name = identifier.funcName()
+        if info.getGroup() in NOT_ROW_WISE or (name in CALLS and CALLS[name] is None):
+            continue
+        examples = re.findall(r"> SELECT (.*?);\s*\n", info.getExamples(), re.S | re.I)
+        if name in CALLS:
+            calls[name] = [CALLS[name] or ""]
+            continue
+        alone = [
+            re.sub(r"\s*\n\s*", " ", example)
+            for example in examples
+            if not re.search(r"\bfrom\s+(values|\(|range)|\bAS S\b", example, re.I)
+        ]
+        calls[name] = alone if info.getGroup() == "datetime_funcs" else alone[:2]
+    return calls
+
+
+@pytest.fixture(scope="module")
+def values(base: Session, calls: dict[str, list[str]]) -> dict[str, Any]:
+    return base.evaluate(sorted({call for some in calls.values() for call in some}), "things")
+
+
+def test_every_function_is_called(calls: dict[str, list[str]], values: dict[str, Any]) -> None:
+    untried = {name for name, some in calls.items() if not some}
+    errors = {call for call, value in values.items() if isinstance(value, str)}
+
+    assert len(calls) > 380
+    assert untried == set()
+    assert {name for name, some in calls.items() if set(some) <= errors} == set()
+
+
+def test_what_gives_another_value_at_another_time_or_place_is_refused(
+    spark: Any, base: Session, values: dict[str, Any]
+) -> None:
+    """By chance, the time, the session's schema, and the partition of a row."""
+    tried = [call for call, value in values.items() if isinstance(value, list)]
+    again = Session(spark, {"spark.sql.files.openCostInBytes": "1000000000"}, f"{SCHEMA}_2")
+    other = again.evaluate(tried, f"{SCHEMA}.things")
+    differ = {call for call in tried if other[call] != values[call]}
+    check = Check(base, "things")
+
+    assert {"now()", "rand()", "random()", "kll_sketch_merge_bigint(kll_bigint, kll_bigint_2)"} <= (
+        differ
+    )
+    assert [call for call in sorted(differ | NOT_TRIED) if not check.is_refused(call)] == []
+
+    names = "|".join(check.macros.call("_unrepeatable_functions"))
+    same = [call for call in tried if call not in differ
+            and not re.search(rf"\b({names}|curdate|convert_timezone)\b", call, re.I)]  # fmt: skip
+    assert len(same) > 400
+    for at in range(0, len(same), 60):
+        items = [f"({_bare(call)}) as c{i}" for i, call in enumerate(same[at : at + 60])]
+        assert isinstance(check.find(*items), list), check.find(*items)
+
+
+def test_what_gives_another_value_in_another_time_zone_is_noted(
+    spark: Any, base: Session, values: dict[str, Any]
+) -> None:
+    tried = [call for call, value in values.items() if isinstance(value, list)]
+    other = Session(spark, OTHER_ZONE).evaluate(tried, "things")
+    differ = [call for call in tried if other[call] != values[call]]
+    check = Check(base, "things")
+
+    assert len(differ) > 50
+    assert [c for c in differ if not check.notes(c, "spark.sql.session.timeZone")] == []
+
+
+def test_an_expression_over_times_that_depends_on_the_zone_is_noted(
+    spark: Any, base: Session
+) -> None:
+    expressions = split(USES_ZONE)
+    here = base.evaluate(expressions, "times")
+    there = Session(spark, OTHER_ZONE).evaluate(expressions, "times")
+    differ = [call for call in expressions if here[call] != there[call]]
+    check = Check(base, "times")
+
+    assert [call for call in expressions if isinstance(here[call], str)] == []
+    assert len(differ) > 0.7 * len(expressions), set(expressions) - set(differ)
+    assert [c for c in differ if not check.notes(c, "spark.sql.session.timeZone")] == []
+
+
+def test_an_expression_that_does_not_is_not_noted(base: Session) -> None:
+    check = Check(base, "times")
+
+    zone = "spark.sql.session.timeZone"
+    assert [call for call in split(USES_NO_ZONE) if zone in check.find(call)] == []
+
+
+def test_what_gives_another_value_in_ansi_mode_is_noted(
+    spark: Any, base: Session, values: dict[str, Any]
+) -> None:
+    tried = [call for call, value in values.items() if isinstance(value, list)]
+    session = Session(spark, ANSI)
+    for table, expressions in (("things", tried), ("times", split(USES_ANSI))):
+        here = values if table == "things" else base.evaluate(expressions, table)
+        there = session.evaluate(expressions, table, 60 if table == "things" else 1)
+        differ = [call for call in expressions if here[call] != there[call]]
+        check = Check(base, table)
+
+        assert [call for call in expressions if isinstance(here[call], str)] == []
+        assert table == "things" or len(differ) > 0.7 * len(expressions), set(expressions) - set(
+            differ
+        )
+        assert [call for call in differ if not check.notes(call, "spark.sql.ansi.enabled")] == []
+
+
+def test_each_setting_that_gives_other_values_is_told_and_no_other(spark: Any) -> None:
+    macros = Macros()
+    expression = macros.call("settings_expression")
+    others = {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    }
+
+    def read(**settings: str) -> dict[str, str]:
+        told: dict[str, str] = Session(spark, settings).spark.sql(f"select {expression}").head()[0]
+        return told
+
+    base = read()
+    for name, value in base.items():
+        other = others.get(name) or ("false" if value == "true" else "true")
+        assert read(**{name: other}) == {**base, name: other}
