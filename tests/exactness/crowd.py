@@ -124,8 +124,13 @@ class TwinHistory:
         if types == ["boolean"]:
             types.append("int")
         keys = KeySpace(tuple(types))
-        has_variant = self.properties.get("format-version") != "2"
-        kinds = [kind for kind in PAYLOAD_TYPES if has_variant or kind != "variant"]
+        # Iceberg's format 2 has no variants, and maps in it are refused: its changes need an order.
+        is_old = self.properties.get("format-version") == "2"
+        kinds = [
+            kind
+            for kind, payload in PAYLOAD_TYPES.items()
+            if not (is_old and ("map<" in payload.sql or payload.sql == "variant"))
+        ]
         payloads = Payloads({f"p{n}": kind for n, kind in enumerate(rng.sample(kinds, 4))})
         schema = payloads.schema(keys, rng.sample(range(len(types)), len(types)))
         layout = rng.choice(LAYOUTS)

@@ -98,7 +98,7 @@ TIMESTAMPS = _written(
     "timestamp'2024-06-01 22:59:59Z'",
     "timestamp'1970-01-01 00:00:00Z'",
     "timestamp'1880-05-05 05:05:05Z'",
-    "timestamp'1582-10-10 10:10:10Z'",
+    "timestamp'1582-10-04 10:10:10Z'",
     "timestamp'0001-01-03 00:00:00Z'",
     "timestamp'9999-12-30 00:00:00Z'",
 )
