@@ -201,7 +201,7 @@ def make_foreign(project: Project, table: str, **types: str) -> None:
         project.lake.spark._jsc.hadoopConfiguration(), str(project.lake.directory / "iceberg")
     )
     catalog.createTable(
-        iceberg.catalog.TableIdentifier.of([project.schema, table]),
+        iceberg.catalog.TableIdentifier.parse(f"{project.schema}.{table}"),
         iceberg.Schema(fields),
         iceberg.PartitionSpec.unpartitioned(),
         {"format-version": "3"},

@@ -182,9 +182,9 @@ def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any
     assert read == project.current_version("no_feed")
 
     # What it read was written before the table told anything.
-    project.sql("update {schema}.no_feed set name = 'new' where id = 1")
-    assert "1 changed, 0 deleted" in project.run().output
-    assert project.rows("select * from {schema}.mv") == [(1, "new"), (2, "b"), (3, "c")]
+    project.sql("delete from {schema}.no_feed where id = 1")
+    assert "0 changed, 1 deleted" in project.run().output
+    assert project.rows("select * from {schema}.mv") == [(2, "b"), (3, "c")]
 
 
 def test_a_corrected_key_needs_no_full_refresh(project: Project, run: RunResult) -> None:
