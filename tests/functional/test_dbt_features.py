@@ -265,8 +265,9 @@ def test_constraints_of_a_contract_are_those_of_the_table(
     refused = project.fail("--select", "constrained")
     assert_refused(refused, "constrained", "new constraint (id <> 1)", "1 of its rows")
 
-    changed["models"][-2]["constraints"][0]["expression"] = "id > 0"
-    changed["models"][-2]["columns"][1]["constraints"] = []
+    [ours] = [listed for listed in changed["models"] if listed["name"] == "constrained"]
+    ours["constraints"][0]["expression"] = "id > 0"
+    ours["columns"][1]["constraints"] = []
     project.write({}, properties=changed)
     project.run("--select", "constrained")
     assert constraints(project, "constrained") == {
