@@ -2,7 +2,7 @@
 
 Histories over a wide list of types, with queries that use the session's time zone.
 
-DBT_BACKFILL_TWIN_HISTORIES=100    how many histories (4)
+DBT_BACKFILL_TWIN_HISTORIES=100    how many histories (3)
 DBT_BACKFILL_TWIN_HISTORY=17       this one only
 DBT_BACKFILL_SEED=7                other ones than the default's, which are always the same
 """
@@ -17,7 +17,7 @@ from exactness.conftest import told
 from exactness.crowd import Crowd, zone_of
 from support.project import MakeProject
 
-HISTORIES = int(os.environ.get("DBT_BACKFILL_TWIN_HISTORIES", "4"))
+HISTORIES = int(os.environ.get("DBT_BACKFILL_TWIN_HISTORIES", "3"))
 ONLY = os.environ.get("DBT_BACKFILL_TWIN_HISTORY")
 SEED = os.environ.get("DBT_BACKFILL_SEED", "")
 SIDE_BY_SIDE = 13
