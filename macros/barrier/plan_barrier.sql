@@ -68,7 +68,7 @@
     {%- if stage -%}
         {%- do known.extend(['staged', 'reread']) -%}
         {%- do reads.extend(stage.statements) -%}
-        {%- do conditions.append('staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
     {%- if scan -%}
         {%- do known.append('checked') -%}

@@ -75,7 +75,7 @@
         'statements': changes.get('setup', []) + [
             view,
             'cache table ' ~ name,
-            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions) ~ ')',
+            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
             dbt_backfill.get_reread_statements(backfill, plan, keys, suspicions),
         ],
     }) }}
@@ -112,7 +112,8 @@
     a key stood twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
     `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So upserts less deletes have to come to
     what the first and the last event say, and so have the images: each one that came and went is there an even
-    number of times, and their hashes cancel out. In one commit a row comes or goes at most once.
+    number of times, and their hashes cancel out. In one commit a row comes or goes at most once. Nor do events tell the
+    last state where they may have altered it, see altered_predicate.
 
     Arguments:
       changes (dict): as get_upstream_changes returned it.
@@ -130,6 +131,9 @@
         earliest.__bf_is_upsert as __bf_inserted,
         events = 1 and not latest.__bf_is_upsert as __bf_gone,
         balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
+            {%- if changes.alters_values %}
+            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
+            {%- endif %}
             or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
             as __bf_unclear
         {%- endif %}
@@ -149,6 +153,16 @@
 {%- endmacro %}
 
 
+{#-
+    Whether a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+    hand rows on as Java's: a day of October 1582 that the Gregorian calendar leaves out becomes the 15th, bytes that are
+    no UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11), and the entries of a map get another order.
+-#}
+{% macro altered_predicate(row) %}
+    {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
+{% endmacro %}
+
+
 {#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. -#}
 {% macro _image_hash() %}
     {{ return('xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), ' ~ dbt_backfill.whole_json_options() ~ '))') }}
@@ -159,12 +173,13 @@
     What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
     which have one of the `suspicions` (names of columns).
 -#}
-{% macro get_stage_summary_sql(stage, keys, suspicions) -%}
+{% macro get_stage_summary_sql(stage, keys, suspicions, alters_values=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
     select named_struct(
         'count', count,
         'null_keys', null_keys,
+        'altered_keys', altered_keys,
         'suspects', suspects,
         'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
         'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
@@ -173,6 +188,7 @@
         select
             count_if(not {{ null_key }}) as count,
             count_if({{ null_key }} and not __bf_deleted) as null_keys,
+            count_if({{ dbt_backfill.altered_predicate('struct(' ~ columns | join(', ') ~ ')') if alters_values else 'false' }}) as altered_keys,
             count_if(not {{ null_key }} and ({{ suspicions | join(' or ') }})) as suspects,
             min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
             max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
@@ -183,7 +199,7 @@
 
 {#- The type of that struct. -#}
 {% macro stage_summary_type() %}
-    {{ return('struct<count: bigint, null_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>') }}
+    {{ return('struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>') }}
 {% endmacro %}
 
 
@@ -191,6 +207,8 @@
 {% macro find_unclear_changes(staged) %}
     {%- if staged.null_keys -%}
         {{ return('the feed has ' ~ staged.null_keys ~ ' rows with a null in the key') }}
+    {%- elif staged.get('altered_keys') -%}
+        {{ return('the feed has ' ~ staged.altered_keys ~ ' keys that it may tell otherwise than they are') }}
     {%- endif -%}
 {% endmacro %}
 

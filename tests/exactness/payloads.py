@@ -22,6 +22,7 @@ PAYLOAD_TYPES: dict[str, KeyType] = {
         "string",
         "X'00'",
         "X'610062'",
+        "X'61ff62'",  # no UTF-8
         "X'f09f9982e2808d'",
         "X'c3a9'",
         "X'65cc81'",
@@ -51,7 +52,12 @@ PAYLOAD_TYPES: dict[str, KeyType] = {
         "array(timestamp'9999-12-31 11:59:59.999999Z')",
     ),
     "map<string,int>": _written(
-        "map<string,int>", "map()", "map('a', 1, '', null)", "map('a', 1)", "map('b', 2, 'a', 1)"
+        "map<string,int>",
+        "map()",
+        "map('a', 1, '', null)",
+        "map('a', 1)",
+        "map('b', 2, 'a', 1)",
+        "map('f', 6, 'e', 5, 'd', 4, 'c', 3, 'b', 2, 'a', 1)",
     ),
     "map<int,array<date>>": _written(
         "map<int,array<date>>",
@@ -99,6 +105,7 @@ TIMESTAMPS = _written(
     "timestamp'1970-01-01 00:00:00Z'",
     "timestamp'1880-05-05 05:05:05Z'",
     "timestamp'1582-10-04 10:10:10Z'",
+    "timestamp'1582-10-10 10:10:10Z'",
     "timestamp'0001-01-03 00:00:00Z'",
     "timestamp'9999-12-30 00:00:00Z'",
 )

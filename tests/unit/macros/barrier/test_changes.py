@@ -85,6 +85,19 @@ def test_rows_are_hashed_only_where_several_commits_may_have_touched_one(
     assert "xxhash64" not in render("get_last_states_sql", "x", keys, {what: True})
 
 
+def test_a_row_that_the_feed_may_have_altered_is_unclear(
+    render: Callable[..., str], keys: Any
+) -> None:
+    """Bytes that are no UTF-8, days that the calendar leaves out, and the order of a map."""
+    altered = "rlike '\\uFFFD|1582-10-1[456]'"
+    sql = render("get_last_states_sql", "x", keys, {"alters_values": True})
+    summary = render("get_stage_summary_sql", "`stage`", keys, ["__bf_unclear"], True)
+
+    assert "(contains(typeof(latest), 'map<') or to_json(latest, " in sql and altered in sql
+    assert f"{altered}) as altered_keys" in summary
+    assert altered not in render("get_last_states_sql", "x", keys, {})
+
+
 def test_a_stage_is_counted_and_bounded_in_one_pass(render: Callable[..., str], keys: Any) -> None:
     sql = render("get_stage_summary_sql", "`stage`", keys, ["__bf_unclear", "__bf_gone"])
     null_key = "(`id` is null or `shard` is null)"
@@ -99,12 +112,18 @@ def test_a_stage_is_counted_and_bounded_in_one_pass(render: Callable[..., str], 
 
 
 @pytest.mark.parametrize(
-    ("null_keys", "reason"), [(0, None), (2, "the feed has 2 rows with a null in the key")]
+    ("null_keys", "altered_keys", "reason"),
+    [
+        (0, 0, None),
+        (2, 0, "the feed has 2 rows with a null in the key"),
+        (0, 3, "the feed has 3 keys that it may tell otherwise than they are"),
+    ],
 )
-def test_changes_without_a_key_are_not_merged(
-    macros: Macros, null_keys: int, reason: str | None
+def test_changes_of_which_the_key_is_not_known_are_not_merged(
+    macros: Macros, null_keys: int, altered_keys: int, reason: str | None
 ) -> None:
-    found = macros.call("find_unclear_changes", {"null_keys": null_keys})
+    staged = {"null_keys": null_keys, "altered_keys": altered_keys}
+    found = macros.call("find_unclear_changes", staged)
 
     assert (found.strip() or None) == reason
 
@@ -115,8 +134,8 @@ def test_what_a_stage_holds_can_be_declared_as_a_variable(macros: Macros, keys: 
 
     assert re.findall(r"(\w+): ", type_) == re.findall(r"^ +'(\w+)', ", summary, re.MULTILINE)
     assert type_ == (
-        "struct<count: bigint, null_keys: bigint, suspects: bigint, low: array<string>, "
-        "high: array<string>>"
+        "struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, "
+        "low: array<string>, high: array<string>>"
     )
 
 
