@@ -15,7 +15,7 @@
             'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan)
         )[0] -%}
         {%- set checked = result.get('checked') or {} -%}
-        {%- set unclear = dbt_backfill.find_lost_version(state, attempt.plan, result)
+        {%- set unclear = dbt_backfill.find_lost_changes(state, result)
             or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- if result.get('plan') -%}
@@ -51,7 +51,7 @@
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'lost': whether what it reads is gone, see get_reading_statements; then the others are null, and no plan is made,
+      'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
@@ -62,12 +62,10 @@
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none) -%}
-    {%- set known, conditions, reads = [], ['true'], [] -%}
-    {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream)
-        if plan.kind == 'advance' and state.get('upstream_version') is not none else none -%}
+    {%- set known, conditions = [], ['true'] -%}
+    {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
     {%- if stage -%}
         {%- do known.extend(['staged', 'reread']) -%}
-        {%- do reads.extend(stage.statements) -%}
         {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
     {%- if scan -%}
@@ -76,8 +74,6 @@
         {%- if plan.get('most_rows') -%} {%- do conditions.append('checked.row_count <= ' ~ plan.most_rows) -%} {%- endif -%}
         {%- set check_key = backfill.options.check_key and not plan.get('keys_are_unique') -%}
         {%- set total = '(select count(*) from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) ~ ')' -%}
-        {%- do reads.append('set checked = ('
-            ~ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) ~ ')') -%}
     {%- endif -%}
     begin
         {%- if handler %}
@@ -94,7 +90,12 @@
         {%- if state.get('missing') %}
         {{ dbt_backfill.declare_creation() }}
         {%- endif %}
-        {{ dbt_backfill.get_reading_statements(reads, handler) }}
+        {%- if stage %}
+        {{ dbt_backfill.get_staging_statements(stage, handler) }}
+        {%- endif %}
+        {%- if scan %}
+        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
+        {%- endif %}
         if {{ conditions | join(' and ') }} then
             {%- if state.get('missing') %}
             {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns, counted) }}
@@ -112,33 +113,31 @@
 
 
 {#-
-    The part of the script that reads the upstream. What is gone shows only now: a VACUUM need not stand in the log, nor
-    every change of the columns. The handler is around these statements only, because Spark fails on an error that has no
-    condition wherever one is declared.
+    The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
+    every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a
+    variable has no condition any more, and no handler takes it.
 
     Arguments:
       handler (string or none): the conditions by which that shows, see get_lost_conditions.
 -#}
-{% macro get_reading_statements(statements, handler) -%}
-    {%- if not statements -%} {{ return('') }} {%- endif -%}
-    {%- if handler %}
+{% macro get_staging_statements(stage, handler) -%}
+    {%- if handler -%}
         begin
             declare exit handler for {{ handler }} begin set lost = true; end;
-    {%- endif %}
-        {{ statements | join(';\n        ') }};
+        {% endif -%}
+        {{ stage.statements | join(';\n        ') }};
     {%- if handler %}
         end;
-    {%- endif %}
+    {%- endif -%}
 {%- endmacro %}
 
 
-{#- Why a plan cannot be executed whose script says that what it reads is gone; none if it does not say so. -#}
-{% macro find_lost_version(state, plan, result) %}
-    {%- if not result.get('lost') -%} {{ return(none) }} {%- endif -%}
-    {%- if dbt_backfill.has_changes(state, plan) -%}
+{#- Why the changes of a plan cannot be merged whose script could not stage them; none if it could. -#}
+{% macro find_lost_changes(state, result) %}
+    {%- if result.get('lost') -%}
         {{ return('the changes since version ' ~ state.upstream_version ~ ' can no longer be read') }}
     {%- endif -%}
-    {{ return('the version ' ~ plan.upstream_version ~ ' can no longer be read') }}
+    {{ return(none) }}
 {% endmacro %}
 
 

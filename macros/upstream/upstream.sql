@@ -10,7 +10,7 @@
       find_upstream_gap      why the feed does not reach from one version to another, or none
       continues_upstream     whether it is the same table as then, and has gone on from there
       is_upstream_readable   whether a version can still be read
-      get_lost_conditions    how Spark says that one cannot, where neither of these could know
+      get_lost_conditions    how Spark says that changes cannot, where find_upstream_gap could not know
 -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set nodes = [] -%}
@@ -131,8 +131,8 @@
 
 
 {#-
-    The conditions of a script's handler by which Spark says that an old version or its changes cannot be read any more;
-    none of a kind whose errors have no condition.
+    The conditions of a script's handler by which Spark says that changes cannot be read any more; none of a kind whose
+    errors have none.
 -#}
 {% macro get_lost_conditions(upstream) %}
     {{ return(dbt_backfill.delta_lost_conditions() if upstream.kind == 'delta' else none) }}

@@ -110,7 +110,9 @@ class Upstream:
         catalog = self.project.lake.catalogs[self.file_format]
         kind = FORMATS[self.file_format]
         compact = kind.compact(catalog, self.table)
-        return Commits(self.table, self.schema, compact, kind.replace_rows(self.table))
+        return Commits(
+            self.table, self.schema, compact, kind.replace_rows(self.table, self.schema.key[0])
+        )
 
     @property
     def version(self) -> int:

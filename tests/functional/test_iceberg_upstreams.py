@@ -220,8 +220,8 @@ def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
         values = f"select /*+ coalesce(1) */ * from values {', '.join(rows)}"
         project.sql(f"insert into {{schema}}.foreign {values}")
     query = f"select * from {source('foreign')}"
-    keys = {"by_uuid": "id", "by_code": "code", "by_text": "text", "by_both": ["text", "id"]}
-    config = {"backfill_rate_limit": 6, "barriers_per_run": "all"}
+    keys = {"by_uuid": "id", "by_code": "code", "by_both": ["text", "id"]}
+    config = {"backfill_rate_limit": 8, "barriers_per_run": "all"}
     project.write(
         {name: model(query, unique_key=key, **config) for name, key in keys.items()},
         sources=["foreign"],
@@ -234,6 +234,4 @@ def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
         assert_made_nothing(project, name)
     rows_of_all = project.rows("select * from {schema}.foreign")
     assert len(rows_of_all) == 16
-    for name in ("by_code", "by_text"):
-        assert "100.0 %" in result.message(name) or result.message(name) == "CAUGHT UP"
-        assert project.rows(f"select * from {{schema}}.{name}") == rows_of_all
+    assert project.rows("select * from {schema}.by_code") == rows_of_all

@@ -54,8 +54,11 @@ class TableFormat(ABC):
         """A statement that rewrites files and changes no row."""
 
     @abstractmethod
-    def replace_rows(self, table: str) -> str:
-        """How a statement begins that replaces all rows, and whose changes are told."""
+    def replace_rows(self, table: str, key: str) -> str:
+        """How a statement begins that replaces all rows, and whose changes are followed.
+
+        :param key: a column without nulls
+        """
 
     @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
@@ -81,9 +84,9 @@ class Delta(TableFormat):
     def compact(self, catalog: str, table: str) -> str:
         return f"optimize {table}"
 
-    def replace_rows(self, table: str) -> str:
-        # An overwrite without a condition may bring other columns.
-        return f"insert into {table} replace where true"
+    def replace_rows(self, table: str, key: str) -> str:
+        # One without a condition may bring other columns, and is compared anew.
+        return f"insert into {table} replace where {key} is not null"
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"restore table {table} to version as of {version}"
@@ -112,7 +115,7 @@ class Iceberg(TableFormat):
             f"table => '{table}', options => map('rewrite-all', 'true'))"
         )
 
-    def replace_rows(self, table: str) -> str:
+    def replace_rows(self, table: str, key: str) -> str:
         return f"insert overwrite {table}"
 
     def restore(self, catalog: str, table: str, version: str) -> str:
