@@ -262,7 +262,7 @@ def test_the_files_of_fifty_barriers_are_made_one(project: Project, first: RunRe
     epoch = project.value("select max(epoch) from {schema}.limited__progress")
     project.sql("update {schema}.limited__progress set epoch = 49")
     project.sql(f"update {{schema}}.limited__barriers set epoch = 49 where epoch = {epoch}")
-    project.sql("insert into {schema}.people values (0, 'a change')")
+    project.sql("insert into {schema}.people values (-1, 'a change')")
 
     assert "BARRIER 50 " in project.run("--select", "limited").message("limited")
 
