@@ -103,8 +103,7 @@
     {%- endif -%}
     {%- if sampled -%}
         {%- set time = "'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?[+-]\\d\\d:\\d\\d'" -%}
-        {%- set column = '((?:`[^`]+`|[^\\s()`])+)' -%}
-        {%- set filter = '(?:' ~ column ~ ' >= ' ~ time ~ '(?: and \\2 < ' ~ time ~ ')?|' ~ column ~ ' < ' ~ time ~ ')' -%}
+        {%- set filter = '(?:' ~ name ~ ' >= ' ~ time ~ '(?: and \\2 < ' ~ time ~ ')?|' ~ name ~ ' < ' ~ time ~ ')' -%}
         {%- set filtered = '\\(select \\* from ' ~ name ~ ' where ' ~ filter ~ '\\)(?: _dbt_et_filter_subq_\\w+)?' -%}
         {%- set plain.sql = modules.re.sub(filtered, '\\1', plain.sql) -%}
     {%- endif -%}

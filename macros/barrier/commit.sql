@@ -45,10 +45,7 @@
     {%- set overtaken = plan.kind == 'reset' and state.epoch > plan.epoch -%}
     {%- if state.epoch < plan.epoch or overtaken
             or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
-        {%- do dbt_backfill.refuse(
-            'another run went on while this one executed the barrier ' ~ plan.epoch,
-            'Nothing is lost; run again to continue'
-        ) -%}
+        {%- do dbt_backfill.refuse_overtaken(plan) -%}
     {%- endif -%}
     {{ return(state) }}
 {% endmacro %}

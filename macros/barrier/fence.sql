@@ -55,3 +55,12 @@
 {% macro get_matched_clause(action) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' %}when matched then {{ action }}{% endif -%}
 {%- endmacro %}
+
+
+{#- End a run that finds without a fence what a fence would have told it. -#}
+{% macro refuse_overtaken(plan) %}
+    {%- do dbt_backfill.refuse(
+        'another run went on while this one executed the barrier ' ~ plan.epoch,
+        'Nothing is lost; run again to continue'
+    ) -%}
+{% endmacro %}

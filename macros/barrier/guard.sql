@@ -51,9 +51,7 @@
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- if now.epoch != state.epoch or (now.get('planned') or {}).get('plan_id') != plan.plan_id
             or now.planned.kind != plan.kind -%}
-        {%- do dbt_backfill.refuse(
-            'another run went on while this one executed the barrier ' ~ plan.epoch, 'Nothing is lost; run again to continue'
-        ) -%}
+        {%- do dbt_backfill.refuse_overtaken(plan) -%}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
         backfill, plan, 'it could not ' ~ backfill.failed ~ ', and the upstream has gone on from its version ' ~ plan.upstream_version

@@ -1,8 +1,9 @@
 {#-
     How many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
 
-    Delta returns them, but not from inside of a script, where they are null. Iceberg returns nothing and notes them in the summary of the snapshot that the MERGE made:
-    the newest, or, where the barrier's range was merged after it, the one before.
+    Delta returns them, but not from inside of a script, where they are null. Iceberg returns nothing and notes them in
+    the summary of the snapshot that the MERGE made: the newest, or, where the barrier's range was merged after it, the
+    one before.
 -#}
 {% macro get_merge_counts(backfill, plan, result) %}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}

@@ -153,6 +153,12 @@
 {% endmacro %}
 
 
+{#- Spark's reason of an error that stands in place of a plan, without its condition and its place. -#}
+{% macro get_plan_error(error) %}
+    {{ return((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim) }}
+{% endmacro %}
+
+
 {% macro _refuse_broken_query(error, unique_key) %}
     {%- for column in unique_key if 'name `' ~ column | replace('`', '``') ~ '` cannot be resolved' in error -%}
         {%- do dbt_backfill.refuse(
@@ -161,7 +167,7 @@
         ) -%}
     {%- endfor -%}
     {%- do dbt_backfill.refuse(
-        'Spark cannot run its query: ' ~ ((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim),
+        'Spark cannot run its query: ' ~ dbt_backfill.get_plan_error(error),
         'Correct the query'
     ) -%}
 {% endmacro %}

@@ -67,8 +67,7 @@
     {%- if not dbt_backfill._plan_section(plan, 'Optimized') -%}
         {%- set error = (dbt_backfill._plan_section(plan, 'Analyzed') or [plan])[0] -%}
         {%- do dbt_backfill.refuse(
-            'Spark cannot evaluate the constraints of its contract: '
-                ~ ((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim),
+            'Spark cannot evaluate the constraints of its contract: ' ~ dbt_backfill.get_plan_error(error),
             'Correct the constraints'
         ) -%}
     {%- endif -%}

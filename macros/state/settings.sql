@@ -72,7 +72,7 @@
 
 
 {#-
-    The first setting that is not what it was when a plan was made: {'name': in words, 'was', 'is'}, none if there is none.
+    The first setting that is not what it was when a plan was made: {'setting', 'words': to name it in a message, 'was', 'is'}, none if there is none.
 
     Arguments:
       settings (dict): the session's, as read_state returned them.
