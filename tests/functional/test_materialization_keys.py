@@ -155,7 +155,7 @@ def test_hostile_keys_are_backfilled_and_followed(project: Project, order: str) 
 
     project.sql("update {schema}.items set word = concat(word, '\\'') where flag")
     project.write({"mv": written(order, barriers_per_run="all")})
-    assert project.run().message("mv") == "CAUGHT UP"
+    assert project.run().message("mv").endswith("CAUGHT UP")
     assert project.rows("select * from {schema}.mv") == project.rows(fresh)
 
 
@@ -194,7 +194,7 @@ def test_key_columns_may_have_the_names_that_our_statements_use(
     project.run()
     project.write({"mv": model(query, **settings, barriers_per_run="all")})
 
-    assert project.run().message("mv") == "CAUGHT UP"
+    assert project.run().message("mv").endswith("CAUGHT UP")
     assert project.rows("select * from {schema}.mv") == project.rows("select * from {schema}.items")
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
