@@ -1,4 +1,4 @@
-"""What a newcomer copies from the README is whole, and the same as what is run elsewhere."""
+"""What a newcomer copies from the README and docs/profiles.md is whole, and run elsewhere too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The adapter type `spark_backfill`: dbt-spark, plus structured results and shorter errors.
 
 Everything that a backfill needs to be exact is in the macros, which also work without this
-adapter; see `docs/` for the two ways to install them.
+adapter; see the README for the two ways to install them.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin
