@@ -1,0 +1,80 @@
+"""Readers can follow every link, and find every page and section in the list of contents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.project import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+CONTENTS = DOCS / "README.md"
+PAGES = [
+    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    REPOSITORY / "example_project" / "README.md",
+    *sorted(DOCS.rglob("*.md")),
+]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code, whose lines may look like headings and links."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def links(page: Path) -> list[str]:
+    """The targets of its links, in the order of the page; those in code are none."""
+    text = re.sub(r"`[^`\n]*`", "`", prose(page))
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def broken(page: Path) -> list[str]:
+    found = []
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        anchors = [anchor(heading) for heading in headings(target)] if fragment else [""]
+        if not target.exists() or fragment not in anchors:
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_the_readme_names_every_page() -> None:
+    pages = {name_of(page) for page in DOCS.glob("*.md")} | {"docs/decisions"}
+
+    assert pages <= set(links(REPOSITORY / "README.md"))
+
+
+def test_the_contents_list_every_page_and_section_in_order() -> None:
+    listed = [link for link in links(CONTENTS) if not link.startswith("../")]
+    assert len(listed) == len(set(listed))
+
+    pages = [link for link in listed if "#" not in link]
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert set(pages) == written
+
+    for page in DOCS.glob("*.md"):
+        if page != CONTENTS:
+            sections = [f"{page.name}#{anchor(heading)}" for heading in headings(page)[1:]]
+            assert [link for link in listed if link.startswith(f"{page.name}#")] == sections
