@@ -1,26 +1,24 @@
 {#-
     Give up a plan that cannot be executed. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
-    has committed it. Returns the plan as it now stands.
+    has committed it. Returns the plan as it now stands, none if another run has gone on.
 -#}
 {% macro mark_abandoned(backfill, plan, reason) %}
+    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason)) -%}
     {%- set sql -%}
         begin
-            merge into {{ backfill.barriers.render() }} as barriers
-            using (
-                select {{ plan.epoch }} as epoch
-                from (select min(epoch) as committed from {{ backfill.progress.render() }})
-                where committed = {{ plan.epoch - 1 }}
-            ) as abandoned
-            on barriers.epoch = abandoned.epoch and barriers.epoch = {{ plan.epoch }}
-                and barriers.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
-            when matched and barriers.kind != 'abandon' then update set
-                kind = 'abandon',
-                reason = {{ dbt_backfill.string_literal(reason) }};
-            select to_json(struct(*)) from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }};
+            {{ dbt_backfill.get_guarded_update_sql(
+                backfill,
+                'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
+                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where ' ~ dbt_backfill.plan_stands_predicate(plan)
+                    ~ " and plan_kind <> 'abandon'"
+            ) }}
+            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch) }};
         end
     {%- endset -%}
-    {{ return(dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0]) }}
+    {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
+    {%- set plan_now = standing.get('plan') or {} -%}
+    {{ return(plan_now if [plan_now.get('plan_id'), plan_now.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
 {% endmacro %}
 
 
@@ -40,21 +38,24 @@
 
 
 {#-
-    What was given up since the last barrier that was executed, none if nothing was: {'since': the plan of that barrier,
-    'plans': those that were given up after it}. None also where a reset was among them, which another one follows, or
-    where `since` is too long ago to be looked for.
+    What was given up since the last barrier that was executed, as the commit of an abandoned plan notes it: {'since': that
+    barrier, 'plans': those that were given up after it, with `plan` the last}. None where a reset is among them, which
+    another one follows, or where they are too many to be looked at.
+
+    Arguments:
+      committed (dict): the plan of the epoch before it.
 -#}
-{% macro read_given_up(backfill, state) %}
-    {%- if not state.dirty -%} {{ return(none) }} {%- endif -%}
-    {%- set sql = 'select to_json(struct(*)) from ' ~ backfill.barriers.render() ~ ' where epoch <= ' ~ state.epoch
-        ~ ' order by epoch desc limit 20' -%}
-    {%- set given_up = [] -%}
-    {%- for plan in dbt_backfill.run_json('read what was given up', sql) -%}
-        {%- if plan.kind != 'abandon' -%} {{ return({'since': plan, 'plans': given_up}) }} {%- endif -%}
-        {%- if plan.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-        {%- do given_up.append(plan) -%}
+{% macro add_given_up(committed, plan) %}
+    {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
+        else {'since': {'epoch': committed.epoch, 'sources': committed.sources}, 'plans': []} -%}
+    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(dict(plan, kind='abandon')) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set noted = {} -%}
+    {%- for name in ['epoch', 'sources', 'range_low', 'range_high', 'last_range', 'touched'] -%}
+        {%- do noted.update({name: plan.get(name)}) -%}
     {%- endfor -%}
-    {{ return(none) }}
+    {{ return({'since': earlier.since, 'plans': [noted] + earlier.plans}) }}
 {% endmacro %}
 
 
@@ -64,15 +65,15 @@
     executed barrier, which the feed still has to tell, up to a version that goes on from theirs.
 -#}
 {% macro find_touched(backfill, state, observed) %}
-    {%- set given_up = backfill.given_up -%}
+    {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
     {%- if not given_up or backfill.feed or not state.uniform
-            or given_up.since.get('upstream_version') != state.get('upstream_version')
+            or dbt_backfill.get_source(given_up.since).get('version') != state.get('upstream_version')
             or dbt_backfill.find_feed_gap(backfill, observed, given_up.since) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set touched = [] -%}
     {%- for plan in given_up.plans -%}
-        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, plan) -%} {{ return(none) }} {%- endif -%}
+        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(plan)) -%} {{ return(none) }} {%- endif -%}
         {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
         {%- if plan.last_range -%}
             {%- do touched.append([]) -%}

@@ -11,7 +11,8 @@
       'committed': the plan of the committed epoch,
       'stages': the temporary views of staged changes that the barrier has cached, until its commit,
       'guarded', 'failed': whether a statement that fails gives the plan up, and the one that did, see run_merge,
-      'given_up': see read_given_up
+      'written': the last epoch that the history is known to have, none if there is no history,
+      'begun_anew': why the MV is to be reset although nobody asked for it, none as a rule
     }
     Outside of a run, `name` is that of the model, for what refuses it.
 -#}
@@ -37,7 +38,8 @@
         'stages': [],
         'guarded': false,
         'failed': none,
-        'given_up': none,
+        'written': none,
+        'begun_anew': none,
     }) -%}
     {{ return(backfill) }}
 {% endmacro %}
@@ -56,7 +58,9 @@
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if backfill.upstream.kind == 'delta' else none -%}
     {%- do backfill.update({
         'explained': true,
-        'key': dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
+        'key': dbt_backfill.keep_positions(
+            dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key), backfill.committed
+        ),
         'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
         'used_settings': dbt_backfill.find_used_settings(explained, backfill.sql),
         'drops_rows': dbt_backfill.drops_rows(explained),

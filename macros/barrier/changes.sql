@@ -6,56 +6,62 @@
       staged (dict): as stage_changes returned it.
 -#}
 {% macro run_changes(backfill, plan, staged) %}
-    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
-    {%- set columns = dbt_backfill.mv_columns(keys, 'mv.') -%}
-    {%- set upstream_columns = dbt_backfill.upstream_columns(keys, 'stage.') -%}
-    {%- set staged_keys, matched = [], [] -%}
-    {%- for column in upstream_columns -%}
-        {%- do staged_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
-        {%- do matched.append(columns[loop.index0] ~ ' = changes.__bf_key_' ~ loop.index) -%}
-    {%- endfor -%}
-    {%- set present = 'changes.' ~ dbt_backfill.mv_columns(keys)[0] ~ ' is not null' -%}
-    {%- set sql -%}
-        merge into {{ backfill.mv.render() }} as mv
-        using (
-            select query.*, {{ staged_keys | join(', ') }}
-            from {{ staged.name }} as stage
-            left join (
-                {{ dbt_backfill.get_last_rows_sql(backfill, plan, staged, keys) }}
-            ) as query
-            on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
-            where not {{ dbt_backfill.null_key_predicate(upstream_columns) }}
-                and {{ dbt_backfill.get_fence(backfill, plan) }}
-        ) as changes
-        on {{ matched | join(' and ') }}
-            and {{ dbt_backfill.tuple_predicate(columns, '>=', staged.low) }}
-            and {{ dbt_backfill.tuple_predicate(columns, '<=', staged.high) }}
-        when matched and {{ present }} then update set *
-        when matched then delete
-        when not matched and {{ present }} then insert *
-    {%- endset -%}
+    {%- set bounds = dbt_backfill.staged_predicate(plan, staged) -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, 'select * from ' ~ staged.name, bounds) -%}
     {%- set result = dbt_backfill.run_merge(backfill, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return(dbt_backfill.get_merge_counts(backfill, plan, result)) }}
+    {{ return(dbt_backfill.get_merge_counts(backfill, plan, staged, result)) }}
 {% endmacro %}
 
 
-{#- What Q makes of the last rows of the staged keys: those of the feed, but of keys in doubt those that were read again. -#}
-{% macro get_last_rows_sql(backfill, plan, staged, keys) -%}
-    {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
+{#-
+    Steps 3 and 4 by one MERGE, where both are small: the keys of the changes are those up to the old position, and those
+    of the range lie above it.
+-#}
+{% macro run_changes_and_range(backfill, state, plan, staged) %}
+    {%- set range_keys = [] -%}
+    {%- for column in dbt_backfill.mv_columns(plan.key) -%}
+        {%- do range_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
     {%- set rows -%}
-        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
-        from {{ staged.name }} as stage
-        {%- if staged.reread.count %}
-        left anti join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
-        {%- endif %}
-        where not __bf_deleted
+        select * from {{ staged.name }}
+        union all
+        select *, {{ range_keys | join(', ') }}, false as __bf_dropped
+        from (
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        )
     {%- endset -%}
-    {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
-    {%- if staged.reread.count %}
-    union all
-    select * from (
-        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
-    )
-    {%- endif %}
+    {%- set window = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), plan) -%}
+    {%- set bounds = '(' ~ dbt_backfill.staged_predicate(plan, staged) ~ ' or ' ~ window ~ ')' -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set result = dbt_backfill.run_merge(backfill, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.get_merge_counts(backfill, plan, staged, result)) }}
+{% endmacro %}
+
+
+{#- `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files. -#}
+{% macro get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set matched = [] -%}
+    {%- for column in dbt_backfill.mv_columns(plan.key, 'mv.') -%}
+        {%- do matched.append(column ~ ' = changes.__bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select *
+        from (
+            {{ rows }}
+        )
+        where {{ dbt_backfill.get_fence(backfill, plan) }}
+    ) as changes
+    on {{ matched | join(' and ') }} and {{ bounds }}
+    when matched and not changes.__bf_dropped then update set *
+    when matched then delete
+    when not matched and not changes.__bf_dropped then insert *
 {%- endmacro %}
+
+
+{#- Over the MV as `mv`: the keys between the least and the greatest staged one. -#}
+{% macro staged_predicate(plan, staged) %}
+    {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.') -%}
+    {{ return('(' ~ dbt_backfill.tuple_predicate(columns, '>=', staged.low) ~ ' and '
+        ~ dbt_backfill.tuple_predicate(columns, '<=', staged.high) ~ ')') }}
+{% endmacro %}

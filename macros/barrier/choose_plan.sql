@@ -47,7 +47,7 @@
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill._stays_at_snapshot(backfill, state)
-            and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, state.upstream_version, state.committed.upstream_id) -%}
+            and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, dbt_backfill.get_source(state.committed)) -%}
         {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_feed_gap(backfill, observed, state.committed)) }}
@@ -66,7 +66,7 @@
 {#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
 {% macro _has_moved(backfill, state, observed, version) %}
     {%- if backfill.feed and not dbt_backfill._stays_at_snapshot(backfill, state) -%}
-        {{ return(observed.feed.version | string != state.committed.get('feed_version')) }}
+        {{ return(observed.feed.version | string != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
     {%- endif -%}
     {{ return(version | string != state.upstream_version) }}
 {% endmacro %}

@@ -6,24 +6,10 @@
     a write that passes the fence either sees no later commit or conflicts with it.
 -#}
 {% macro get_fence(backfill, plan) -%}
-    (
-        select case
-            when progress.epoch = {{ plan.epoch - 1 }} and planned.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}
-                and planned.kind = {{ dbt_backfill.string_literal(plan.kind) }}
-            then true
-            else raise_error(concat(
-                'backfilled_mv {{ backfill.mv.identifier }}: another run went on while this one executed the barrier ',
-                '{{ plan.epoch }} (', planned.kind, ' of invocation ', planned.invocation_id, ', planned at ', planned.planned_at,
-                '; committed epoch ', progress.epoch, '). Nothing was written by this run; run again to continue.'
-            ))
-        end
-        from (select min(epoch) as epoch from {{ backfill.progress.render() }}) as progress
-        cross join (
-            select max(plan_id) as plan_id, max(kind) as kind, max(invocation_id) as invocation_id, max(planned_at) as planned_at
-            from {{ backfill.barriers.render() }}
-            where epoch = {{ plan.epoch }}
-        ) as planned
-    )
+    {{ dbt_backfill._fence(
+        backfill, dbt_backfill.plan_stands_predicate(plan) ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),
+        ' while this one executed the barrier ' ~ plan.epoch
+    ) }}
 {%- endmacro %}
 
 
@@ -32,19 +18,68 @@
     long as no later barrier has begun.
 -#}
 {% macro get_fence_of_epoch(relations, epoch) -%}
-    (
-        select case
-            when progress.epoch = {{ epoch }} and planned.epoch is null then true
-            else raise_error(concat(
-                'backfilled_mv {{ relations.mv.identifier }}: another run went on while its epoch {{ epoch }} was repaired ',
-                '(committed epoch ', progress.epoch, '). Nothing was written; verify it again.'
-            ))
-        end
-        from (select min(epoch) as epoch from {{ relations.progress.render() }}) as progress
-        cross join (
-            select max(epoch) as epoch from {{ relations.barriers.render() }} where epoch > {{ epoch }}
-        ) as planned
+    {{ dbt_backfill._fence(relations, 'epoch = ' ~ epoch ~ ' and plan_id is null', ' while its epoch ' ~ epoch ~ ' was repaired') }}
+{%- endmacro %}
+
+
+{#- One row of the progress table is read. Without it there is no state, and nothing passes. -#}
+{% macro _fence(relations, condition, during) -%}
+    coalesce(
+        (
+            select case
+                when {{ condition }} then true
+                else raise_error(concat(
+                    'backfilled_mv {{ relations.mv.identifier }}: another run went on{{ during }} (committed epoch ', epoch,
+                    coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
+                    ', planned at ', get_json_object(plan, '$.planned_at')), ''),
+                    '). Nothing was written by this run; run again to continue.'
+                ))
+            end
+            from {{ relations.progress.render() }}
+            where vnode = 0
+        ),
+        cast(raise_error('backfilled_mv {{ relations.mv.identifier }}: its state is gone. Nothing was written.') as boolean)
     )
+{%- endmacro %}
+
+
+{#- Over the progress table: whether a plan is the one of the next epoch, given up or not. -#}
+{% macro plan_stands_predicate(plan) %}
+    {{ return('epoch = ' ~ (plan.epoch - 1) ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
+{% endmacro %}
+
+
+{#-
+    A statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at
+    once the second fails with a conflict, which on Delta is no error here: what stands is read after it anyway.
+
+    Arguments:
+      literals (dict): text in `sql` -> SQL expression of the literal that stands there instead, see
+        get_execute_with_literals_sql. Iceberg's UPDATE takes no variables.
+-#}
+{% macro get_guarded_update_sql(backfill, sql, literals={}) -%}
+    {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
+    {%- if backfill.options.file_format == 'delta' -%}
+    begin
+        declare exit handler for sqlstate '2D521' begin end;
+        {{ update }};
+    end;
+    {%- else -%}
+    {{ update }};
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- A select of the plan of an epoch that now stands: {'plan'}, without it if there is none. -#}
+{% macro get_standing_plan_sql(relations, epoch, known=[]) -%}
+    select concat('{',
+        {%- for name in known %}
+        coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
+        {%- endfor %}
+        '"plan":', coalesce(max(plan), 'null'), '}'
+    )
+    from {{ relations.progress.render() }}
+    where vnode = 0 and epoch = {{ epoch - 1 }}
 {%- endmacro %}
 
 

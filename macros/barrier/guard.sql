@@ -40,9 +40,9 @@
 
 {#- Whether the upstream has gone on since a plan was made, so that the next plan would read another version. -#}
 {% macro has_gone_on(backfill, plan, observed) %}
-    {%- if plan.get('upstream_version') is none -%} {{ return(false) }} {%- endif -%}
-    {%- if backfill.feed -%} {{ return(plan.get('feed_version') != observed.feed.version | string) }} {%- endif -%}
-    {{ return(plan.upstream_version != observed.version | string) }}
+    {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
+    {%- set followed = observed.feed if backfill.feed else observed -%}
+    {{ return(dbt_backfill.get_source(plan).get('version') is not none and (source or {}).get('version') != followed.version | string) }}
 {% endmacro %}
 
 
@@ -54,8 +54,9 @@
         {%- do dbt_backfill.refuse_overtaken(plan) -%}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
-        backfill, plan, 'it could not ' ~ backfill.failed ~ ', and the upstream has gone on from its version ' ~ plan.upstream_version
+        backfill, plan, 'it could not ' ~ backfill.failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
     ) -%}
+    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
     {{ return(given_up) }}
 {% endmacro %}

@@ -1,38 +1,47 @@
 {#-
-    How many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
+    How many rows of the MV a MERGE of changes wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
+    Each staged row that the query returns is updated or inserted. How many of the others there were to be deleted only
+    the MERGE knows.
 
-    Delta returns them, but not from inside of a script, where they are null. Iceberg returns nothing and notes them in
+    Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and notes it in
     the summary of the snapshot that the MERGE made: the newest, or, where the barrier's range was merged after it, the
     one before.
 -#}
-{% macro get_merge_counts(backfill, plan, result) %}
-    {%- if dbt_backfill.get_file_format() == 'delta' -%}
-        {%- if backfill.guarded -%} {{ return({'changed': 'cast(null as bigint)', 'deleted': 'cast(null as bigint)'}) }} {%- endif -%}
-        {%- if not result or 'num_deleted_rows' not in result.column_names -%} {{ return({'changed': 0, 'deleted': 0}) }} {%- endif -%}
-        {{ return({
-            'changed': (result[0]['num_updated_rows'] + result[0]['num_inserted_rows']) | int,
-            'deleted': result[0]['num_deleted_rows'] | int,
-        }) }}
-    {%- endif -%}
-    {%- set count = "cast(summary['spark.merge-into.num-target-rows-" -%}
-    {%- set bigint = "'] as bigint)" -%}
+{% macro get_merge_counts(backfill, plan, staged, result) %}
+    {{ return({'changed': staged.upserts, 'deleted': dbt_backfill._count_of_merge(backfill, plan, result, 'deleted') if staged.drops else 0}) }}
+{% endmacro %}
+
+
+{#- The same of a re-anchor, of which nothing is known before. -#}
+{% macro get_reanchor_counts(backfill, plan, result) %}
+    {%- set count = dbt_backfill._count_of_merge -%}
     {{ return({
-        'changed': dbt_backfill._count_of_merge(backfill.mv, plan, count ~ 'updated' ~ bigint ~ ' + ' ~ count ~ 'inserted' ~ bigint),
-        'deleted': dbt_backfill._count_of_merge(backfill.mv, plan, count ~ 'deleted' ~ bigint),
+        'changed': count(backfill, plan, result, 'updated') ~ ' + ' ~ count(backfill, plan, result, 'inserted'),
+        'deleted': count(backfill, plan, result, 'deleted'),
     }) }}
 {% endmacro %}
 
 
-{% macro _count_of_merge(mv, plan, count) -%}
-    (
-        select max({{ count }})
-        from (
-            select summary, row_number() over (order by committed_at desc) as number
-            from {{ mv.render() }}.snapshots
-            where summary['spark.merge-into.num-target-rows-inserted'] is not null
+{#- `action`: `updated`, `inserted` or `deleted`. -#}
+{% macro _count_of_merge(backfill, plan, result, action) -%}
+    {%- if backfill.options.file_format == 'delta' -%}
+        {%- set name = 'num_' ~ action ~ '_rows' -%}
+        {%- if backfill.guarded -%} {{ return('cast(null as bigint)') }} {%- endif -%}
+        {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
+    {%- endif -%}
+    {%- set name = 'spark.merge-into.num-target-rows-' -%}
+    {%- set sql -%}
+        (
+            select max(cast(summary['{{ name ~ action }}'] as bigint))
+            from (
+                select summary, row_number() over (order by committed_at desc) as number
+                from {{ backfill.mv.render() }}.snapshots
+                where summary['{{ name }}inserted'] is not null
+            )
+            where number = {{ 2 if plan.kind == 'advance' and plan.get('range_row_count') and not plan.at_once or plan.get('touched') else 1 }}
         )
-        where number = {{ 2 if plan.get('range_row_count') or plan.get('touched') else 1 }}
-    )
+    {%- endset -%}
+    {{ return(sql) }}
 {%- endmacro %}
 
 

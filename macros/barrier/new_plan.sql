@@ -3,16 +3,17 @@
     {{ return({
         'epoch': state.epoch + 1,
         'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
-        'backfill_id': state.backfill_id,
+        'backfill_id': state.committed.backfill_id,
         'kind': kind,
         'reason': reason,
-        'upstream': backfill.upstream.relation.render(),
-        'upstream_kind': backfill.upstream.kind,
+        'sources': [{
+            'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
+        }],
         'query': backfill.query,
         'query_hash': backfill.query_hash,
         'query_columns': backfill.query_columns,
         'used_settings': backfill.used_settings,
-        'key': backfill.key,
+        'key': dbt_backfill.place_positions(backfill, state) if kind == 'reset' else backfill.key,
         'vnode_count': backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
         'backfill_rate_limit': backfill.options.backfill_rate_limit,
@@ -24,10 +25,14 @@
 {% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
     {%- set at = upstream.log | selectattr('version', 'equalto', version) | list | first | default(none) -%}
+    {%- do plan.sources[0].update({
+        'id': upstream.id, 'version': version | string, 'committed_at': at.committed_at if at else none,
+    }) -%}
+    {%- if upstream.get('feed') -%}
+        {%- set pinned = kind == 'advance' and dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {%- do plan.sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
+    {%- endif -%}
     {%- do plan.update({
-        'upstream_id': upstream.id,
-        'upstream_version': version | string,
-        'upstream_committed_at': at.committed_at if at else none,
         'upstream_row_count': state.committed.get('upstream_row_count'),
         'range_low': state.get('position'),
         'range_high': state.get('position'),
@@ -35,10 +40,6 @@
         'next_bounds': dbt_backfill._bounds_ahead(state),
         'bounds_complete': state.committed.bounds_complete,
     }) -%}
-    {%- if upstream.get('feed') -%}
-        {%- set pinned = kind == 'advance' and dbt_backfill._stays_at_snapshot(backfill, state) -%}
-        {%- do plan.update(dbt_backfill._feed_columns_of_plan(backfill, state, upstream.feed, pinned)) -%}
-    {%- endif -%}
     {{ return(plan) }}
 {% endmacro %}
 
@@ -51,17 +52,49 @@
 {% endmacro %}
 
 
-{#- The position in a change table of the user's own: its newest, or, while the snapshot is pinned, the committed one. -#}
-{% macro _feed_columns_of_plan(backfill, state, feed, pinned) %}
-    {%- set columns = {'feed': dbt_backfill.describe_change_table(backfill.feed), 'feed_kind': backfill.feed.kind} -%}
-    {%- if pinned -%}
-        {%- for name in ['feed_id', 'feed_version', 'feed_committed_at'] -%}
-            {%- do columns.update({name: state.committed.get(name)}) -%}
-        {%- endfor -%}
-    {%- else -%}
-        {%- do columns.update({
-            'feed_id': feed.id, 'feed_version': feed.version | string, 'feed_committed_at': feed.committed_at,
-        }) -%}
+{#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
+{% macro _feed_source(backfill, state, feed, pinned) %}
+    {%- set committed = dbt_backfill.get_source(state.committed, 'feed') or {} -%}
+    {{ return({
+        'role': 'feed',
+        'relation': backfill.feed.relation.render(),
+        'kind': backfill.feed.kind,
+        'id': committed.get('id') if pinned else feed.id,
+        'version': committed.get('version') if pinned else feed.version | string,
+        'committed_at': committed.get('committed_at') if pinned else feed.committed_at,
+        'definition': dbt_backfill.describe_change_table(backfill.feed),
+    }) }}
+{% endmacro %}
+
+
+{#- The key with the progress table's columns for its position. Only a full refresh may give it others. -#}
+{% macro place_positions(backfill, state) %}
+    {%- set columns = none -%}
+    {%- if not dbt_backfill.has_shape_of(state.committed, backfill.key, backfill.options.vnode_count)
+            or dbt_backfill.is_abandoned_reset(state.committed) -%}
+        {%- set columns = dbt_backfill.read_progress_columns(backfill) -%}
     {%- endif -%}
-    {{ return(columns) }}
+    {%- set placed = [] -%}
+    {%- for column in backfill.key -%}
+        {%- do placed.append(dict(column, position=state.committed.key[loop.index0].position if columns is none
+            else dbt_backfill.get_position_column(column.upstream, column.type, columns))) -%}
+    {%- endfor -%}
+    {{ return(placed) }}
+{% endmacro %}
+
+
+{#- The key of a query with the columns of the committed plan for its position; where it is not that plan's, with new ones. -#}
+{% macro keep_positions(key, committed) %}
+    {%- set placed = [] -%}
+    {%- for column in key -%}
+        {%- set same = ((committed or {}).get('key') or []) | selectattr('upstream', 'equalto', column.upstream) | list | first -%}
+        {%- do placed.append(dict(column, position=same.position if same else dbt_backfill.get_position_column(column.upstream, column.type))) -%}
+    {%- endfor -%}
+    {{ return(placed) }}
+{% endmacro %}
+
+
+{#- The upstream as a plan reads it. -#}
+{% macro get_planned_read(backfill, plan) %}
+    {{ return(dbt_backfill.get_upstream_read(backfill.upstream, dbt_backfill.get_source(plan).version)) }}
 {% endmacro %}

@@ -1,41 +1,23 @@
 {#-
     Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
     the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
-    tables, the rest of them is created first. Every other combination is refused by its name.
+    tables, the MV is created first. Every other combination is refused by its name.
 -#}
 {% macro observe_state(backfill) %}
-    {%- set existing = dbt_backfill.get_existing_relations({
-        'mv': backfill.mv, 'progress': backfill.progress, 'barriers': backfill.barriers,
-    }) -%}
-    {%- if existing.mv is none and existing.progress is none and existing.barriers is not none
-            and dbt_backfill._has_only_barriers(backfill) -%}
-        {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
-    {%- elif existing.mv is none and (existing.progress is none or existing.barriers is not none) -%}
-        {%- if existing.progress is not none and dbt_backfill.read_state(backfill).epoch > 0 -%}
-            {%- do dbt_backfill._refuse_missing_mv(backfill) -%}
-        {%- endif -%}
+    {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
+    {%- if existing.progress is none and existing.mv is none -%}
+        {{ return(dbt_backfill.get_missing_state(backfill)) }}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(backfill) -%}
+    {%- elif existing.mv is none -%}
+        {%- do dbt_backfill.check_state_format(backfill, dbt_backfill.read_table_properties(backfill.progress)) -%}
+        {%- set left = dbt_backfill.read_state(backfill) -%}
+        {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set state = dbt_backfill.get_missing_state(backfill) -%}
-        {%- if existing.barriers is none or dbt_backfill._gives_way(backfill, state) -%} {{ return(state) }} {%- endif -%}
+        {%- if dbt_backfill._gives_way(backfill, state, left) -%} {{ return(state) }} {%- endif -%}
         {%- do dbt_backfill.create_backfill(backfill, state) -%}
-        {{ return(dbt_backfill.observe_existing(backfill, backfill.mv)) }}
-    {%- elif existing.mv is none or existing.progress is none or existing.barriers is none -%}
-        {%- do dbt_backfill._refuse_missing_state(backfill, existing) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.observe_existing(backfill, existing.mv)) }}
-{% endmacro %}
-
-
-{#-
-    Whether more stands in the table of barriers than what a first run that died leaves there, its plan. dbt's cache may
-    be older than the progress table of another first run, so Spark is asked.
--#}
-{% macro _has_only_barriers(backfill) %}
-    {%- set had = dbt_backfill.run_json(
-        'observe the state',
-        "select to_json(named_struct('had', coalesce(max(epoch) > 1 or count(committed_at) > 0, false))) from "
-            ~ backfill.barriers.render()
-    )[0].had -%}
-    {{ return(had and dbt_backfill.find_table(backfill.progress) is none) }}
+    {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
 {% endmacro %}
 
 
@@ -43,22 +25,22 @@
     Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
     it gives way to this one, because nothing was ever merged. Its id is noted in the plan that creates the tables.
 -#}
-{% macro _gives_way(backfill, state) %}
-    {%- set left = dbt_backfill.run_json(
-        'observe what was begun',
-        "select to_json(named_struct('plan', max_by(struct(*), epoch), 'settings', "
-            ~ dbt_backfill.settings_expression() ~ ')) from ' ~ backfill.barriers.render() ~ ' where epoch <= 1'
-    )[0] -%}
-    {%- if not left.get('plan') or not dbt_backfill._query_difference(backfill, left, left.plan) -%} {{ return(false) }} {%- endif -%}
-    {%- do state.committed.update({'replaces': left.plan.backfill_id}) -%}
+{% macro _gives_way(backfill, state, left) %}
+    {%- if not left.committed or not dbt_backfill._query_difference(backfill, left, left.planned or left.committed) -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- do state.committed.update({'replaces': left.committed.backfill_id}) -%}
     {{ return(true) }}
 {% endmacro %}
 
 
-{#- The state of three tables that exist. -#}
+{#- The state of tables that exist; `existing` is what get_existing_relations returned. -#}
 {% macro observe_existing(backfill, existing) %}
-    {%- do dbt_backfill._check_mv_is_ours(backfill, existing) -%}
-    {%- set state = dbt_backfill.read_state(backfill, dbt_backfill.get_uncached_relations(backfill)) -%}
+    {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv or backfill.mv) -%}
+    {%- set state = dbt_backfill.read_state(
+        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=backfill.mv_id if existing.barriers else none
+    ) -%}
+    {%- do backfill.update({'written': state.get('written') or -1 if existing.barriers else none}) -%}
     {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill, state.get('txn_app_id', '')) -%}
@@ -77,16 +59,16 @@
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- do dbt_backfill.check_key_order(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'backfill_id': id}, 'create') -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, 'create') -%}
     {%- do plan.update({'next_bounds': [], 'bounds_complete': false}) -%}
     {{ return({
-        'missing': true, 'epoch': 0, 'backfill_id': id, 'committed': plan, 'uniform': true,
+        'missing': true, 'epoch': 0, 'committed': plan, 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0,
     }) }}
 {% endmacro %}
 
 
-{#- Create the three tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
+{#- Create the tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
 {% macro create_backfill(backfill, state) %}
     {%- do dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
@@ -135,31 +117,44 @@
 {% endmacro %}
 
 
-{% macro _refuse_missing_mv(backfill) %}
+{% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(
-        backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ', '
-            ~ backfill.barriers.render() ~ ')',
-        'Restore the MV, or drop the two state tables to build it anew',
+        backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
+        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it anew',
         mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{% macro _refuse_missing_state(backfill, existing) %}
-    {%- if existing.progress is none and existing.barriers is none
-            and 'dbt_backfill.id' not in dbt_backfill.read_table_properties(backfill.mv) -%}
+{% macro refuse_missing_state(backfill) %}
+    {%- if 'dbt_backfill.id' not in dbt_backfill.read_table_properties(backfill.mv) -%}
         {%- do dbt_backfill._refuse_foreign_mv(backfill) -%}
     {%- endif -%}
-    {%- set missing = [] -%}
-    {%- for name in ['progress', 'barriers'] if existing[name] is none -%}
-        {%- do missing.append(backfill[name].render()) -%}
-    {%- endfor -%}
     {%- do dbt_backfill.refuse(
-        'its state is missing: ' ~ missing | join(' and ') ~ (' do' if missing | length > 1 else ' does') ~ ' not exist',
-        'Restore what is missing, or drop what is left of ' ~ backfill.mv.render() ~ ', '
-            ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' to build it anew',
+        'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
+        'Restore it, or drop ' ~ backfill.mv.render() ~ ' to build it anew',
         mv=backfill.get('name')
     ) -%}
+{% endmacro %}
+
+
+{#-
+    Refuse tables whose state this version does not read.
+
+    Arguments:
+      properties (dict): of the MV, or of the progress table.
+-#}
+{% macro check_state_format(backfill, properties) %}
+    {%- set format = properties.get('dbt_backfill.format', '1') -%}
+    {%- if format != dbt_backfill.state_format() -%}
+        {%- do dbt_backfill.refuse(
+            'its state ' ~ backfill.progress.render() ~ ' has the format ' ~ format ~ ', and this version of the package reads '
+                ~ dbt_backfill.state_format(),
+            'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ backfill.progress.render() ~ ' and '
+                ~ backfill.barriers.render() ~ ' to build it anew',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 
@@ -175,11 +170,12 @@
 {% macro _check_mv_is_ours(backfill, existing) %}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- do dbt_backfill.check_state_format(backfill, properties) -%}
     {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
     {%- if format != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',
-            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and its two state tables to build it anew',
+            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and ' ~ backfill.progress.render() ~ ' to build it anew',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
@@ -211,9 +207,15 @@
     Refuse an Iceberg MV that has left the snapshot of the last barrier: CREATE OR REPLACE, dbt's `table`
     materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
     committed or given up. A snapshot that has expired tells nothing, unless the table began anew since that barrier.
+
+    One that began anew and is empty has nothing to lose, and may be a reset that came late, which Iceberg lets replace
+    a table whatever was committed since: `backfill.begun_anew` then says why it is reset once more. So it does where the
+    last commit has found that.
 -#}
 {% macro _check_mv_was_not_replaced(backfill, state) %}
+    {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
+    {%- if state.committed.get('begun_anew') -%} {%- do backfill.update({'begun_anew': begun_anew}) -%} {%- endif -%}
     {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') in ['reset', 'abandon'] -%}
         {{ return(none) }}
     {%- endif -%}
@@ -221,15 +223,19 @@
         'read the history of ' ~ backfill.mv.identifier,
         "select to_json(named_struct('entries', count_if(snapshot_id = " ~ known ~ '), '
             ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
-            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > "
-            ~ '(select max(committed_at) from ' ~ backfill.barriers.render() ~ ')))) '
-            ~ 'from ' ~ backfill.mv.render() ~ '.history'
+            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > timestamp"
+            ~ dbt_backfill.string_literal(state.committed.committed_at) ~ '), '
+            ~ "'rows', (select count(*) from " ~ backfill.mv.render() ~ '))) from ' ~ backfill.mv.render() ~ '.history'
     )[0] -%}
     {%- if (history.entries or history.begun) and not history.ancestors -%}
+        {%- if history.begun and not history.rows -%}
+            {%- do backfill.update({'begun_anew': begun_anew}) -%}
+            {{ return(none) }}
+        {%- endif -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
                 ~ ', which left it at the snapshot ' ~ known,
-            'Undo that, or drop it and its two state tables to build it anew',
+            'Undo that, or drop it and ' ~ backfill.progress.render() ~ ' to build it anew',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
@@ -237,19 +243,18 @@
 
 
 {% macro _check_state(backfill, state) %}
-    {%- if not state.get('committed') or [state.backfill_id, state.committed.backfill_id] != [backfill.mv_id, backfill.mv_id] -%}
+    {%- if not state.committed or state.committed.backfill_id != backfill.mv_id -%}
         {%- do dbt_backfill.refuse(
-            'its state tables ' ~ backfill.progress.render() ~ ' and ' ~ backfill.barriers.render() ~ ' belong to another MV',
-            'Restore the ones that were made with ' ~ backfill.mv.render() ~ ', or drop all three to build it anew',
+            'its state ' ~ backfill.progress.render() ~ ' belongs to another MV',
+            'Restore the one that was made with ' ~ backfill.mv.render() ~ ', or drop both to build it anew',
             mv=backfill.get('name')
         ) -%}
-    {%- elif state.epoch != state.last_epoch or state.rows != state.committed.vnode_count
-            and not dbt_backfill.is_abandoned_reset(state.committed) -%}
+    {%- elif state.epoch != state.last_epoch or state.epoch != state.committed.epoch
+            or state.rows != state.committed.vnode_count and not dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ state.committed.vnode_count
                 ~ ' vnodes, of the epochs ' ~ state.epoch ~ ' to ' ~ state.last_epoch,
-            'Restore an earlier version of it, or drop it with ' ~ backfill.mv.render() ~ ' and '
-                ~ backfill.barriers.render() ~ ' to build the MV anew',
+            'Restore an earlier version of it, or drop it with ' ~ backfill.mv.render() ~ ' to build the MV anew',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}

@@ -3,16 +3,16 @@
     own, `feed` is the same of that table. Its position is read first, so that the upstream is not behind it.
 
     Arguments:
-      since (dict or none): the plan of the committed epoch, none if nothing was read yet.
+      since (dict or none): the committed plan, none if nothing was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- if not backfill.feed -%}
-        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since, state.get('log')) -%}
+        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since), state.get('log')) -%}
         {%- do dbt_backfill.check_upstream_feed(backfill.upstream, observed) -%}
     {%- else -%}
-        {%- set feed = dbt_backfill.read_upstream(backfill.feed, dbt_backfill.get_feed_of_plan(since), state.get('log')) -%}
+        {%- set feed = dbt_backfill.read_upstream(backfill.feed, dbt_backfill.get_source(since, 'feed'), state.get('log')) -%}
         {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
-        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, since) -%}
+        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)) -%}
         {%- do observed.update({'feed': feed}) -%}
     {%- endif -%}
     {%- do backfill.update({'observed': observed}) -%}
@@ -23,10 +23,10 @@
 {#- Why the changes since the committed plan cannot be read; none if they can. -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
-    {%- if committed.get('feed') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
+    {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, committed)) }}
-    {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, committed) -%}
+        {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_source(committed))) }}
+    {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed)) }}
@@ -37,10 +37,11 @@
 {% macro get_changes(backfill, state, plan, keys) %}
     {%- if not backfill.feed -%}
         {{ return(dbt_backfill.get_upstream_changes(
-            backfill.upstream, backfill.observed, state.upstream_version, plan.upstream_version, keys
+            backfill.upstream, backfill.observed, state.upstream_version, dbt_backfill.get_source(plan).version, keys
         )) }}
     {%- endif -%}
     {{ return(dbt_backfill.get_change_table_events(
-        backfill.feed, backfill.observed.feed, state.committed.feed_version, plan.feed_version, keys
+        backfill.feed, backfill.observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(backfill, state), 'feed').version,
+        dbt_backfill.get_source(plan, 'feed').version, keys
     )) }}
 {% endmacro %}

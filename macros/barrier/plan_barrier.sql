@@ -22,6 +22,8 @@
             {%- set attempt.stands = result.plan -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+        {%- elif 'plan' in result -%}
+            {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
             {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}
         {%- elif twice -%}
@@ -35,6 +37,13 @@
         {%- endif -%}
         {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, planned, attempt.stands, result)}) -%}
     {%- endfor -%}
+    {%- if attempt.stands is none -%}
+        {%- do dbt_backfill.drop_stages(backfill) -%}
+        {%- do dbt_backfill.refuse(
+            'its barrier ' ~ plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
     {{ return(attempt.stands) }}
 {% endmacro %}
 
@@ -61,11 +70,11 @@
     {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
-    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none) -%}
+    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=has_changes) -%}
     {%- set known, conditions = [], ['true'] -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
     {%- if stage -%}
-        {%- do known.extend(['staged', 'reread']) -%}
+        {%- do known.extend(['staged', 'reread', 'merged']) -%}
         {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
     {%- if scan -%}
@@ -73,7 +82,7 @@
         {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
         {%- if plan.get('most_rows') -%} {%- do conditions.append('checked.row_count <= ' ~ plan.most_rows) -%} {%- endif -%}
         {%- set check_key = backfill.options.check_key and not plan.get('keys_are_unique') -%}
-        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) ~ ')' -%}
+        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
     {%- endif -%}
     begin
         {%- if handler %}
@@ -89,6 +98,8 @@
         {%- endif %}
         {%- if state.get('missing') %}
         {{ dbt_backfill.declare_creation() }}
+        {%- else %}
+        declare planned string;
         {%- endif %}
         {%- if stage %}
         {{ dbt_backfill.get_staging_statements(stage, handler) }}
@@ -101,9 +112,8 @@
             {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns, counted) }}
             select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
             {%- else %}
-            {{ dbt_backfill.get_insert_plan_sql(backfill, counted) }};
-            select to_json(struct({{ (known + ['plan']) | join(', ') }}))
-            from (select struct(*) as plan from {{ backfill.barriers.render() }} where epoch = {{ plan.epoch }});
+            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
+            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
             {%- endif %}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
@@ -146,33 +156,53 @@
 
     Arguments:
       counted (boolean): whether the script's variable `checked` has the counts.
+      staged (boolean): whether `merged` has those of the changes.
 -#}
-{% macro get_counted_plan(plan, counted) %}
+{% macro get_counted_plan(plan, counted, staged) %}
     {%- set row = dict(plan) -%}
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if plan.kind == 'advance' and counted -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+        {%- if staged -%}
+            {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
+                ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
+        {%- endif -%}
     {%- endif -%}
     {{ return(row) }}
 {% endmacro %}
 
 
-{#- Insert the plan if there is none of its epoch. Two runs cannot both do that: a MERGE is checked for conflicts. -#}
-{% macro get_insert_plan_sql(backfill, plan) -%}
-    merge into {{ backfill.barriers.render() }} as barriers
-    using (
-        {{ dbt_backfill.get_plan_row_sql(plan) }}
-    ) as plan
-    on barriers.epoch = plan.epoch and barriers.epoch = {{ plan.epoch }}
-    {{ dbt_backfill.get_matched_clause('update set plan_id = barriers.plan_id') }}
-    when not matched then insert *
+{#-
+    Up to how many changes, and rows of a range, both are merged by one statement. A range alone is merged without the
+    clauses for rows that are there, which on Delta is faster for many rows.
+-#}
+{% macro at_once_rows() %}
+    {{ return(100000) }}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of
+    two at once the second finds that of the first.
+-#}
+{% macro get_store_plan_statements(backfill, plan) -%}
+    set planned = ({{ 'select ' ~ dbt_backfill.get_plan_json_sql(plan) }});
+    {% set sql -%}
+        update {{ backfill.progress.render() }}
+        set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},
+            plan = if(vnode = 0, __bf_planned__, null)
+        where epoch = {{ plan.epoch - 1 }} and plan_id is null
+    {%- endset -%}
+    {{ dbt_backfill.get_guarded_update_sql(
+        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
+    ) }}
 {%- endmacro %}
 
 
 {#- A select of the rows whose keys the plan reads anew: its range, or the whole prefix; none if it reads none. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- if plan.get('touched') is not none or plan.kind != 'reanchor' and not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
+    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
     {%- if plan.kind == 'reanchor' -%}
         {{ return(dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true)) }}
     {%- endif -%}
@@ -185,8 +215,8 @@
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.drop_stages(backfill) -%}
         {%- do dbt_backfill.refuse(
-            plan.upstream ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
-                ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ plan.upstream_version,
+            dbt_backfill.get_source(plan).relation ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
+                ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
     {%- endif -%}
@@ -204,8 +234,8 @@
 {% macro refuse_duplicate_keys(backfill, plan, duplicates) %}
     {%- do dbt_backfill.drop_stages(backfill) -%}
     {%- do dbt_backfill.refuse(
-        'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ plan.upstream
-            ~ ', in version ' ~ plan.upstream_version ~ '; it stands twice with ('
+        'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
         'Delete the duplicates, or name in unique_key the columns that are unique'
     ) -%}

@@ -28,10 +28,10 @@
 
 {% macro _query_difference(backfill, state, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, state.settings) -%}
-    {%- if last.query_hash != backfill.query_hash or last.upstream != backfill.upstream.relation.render() -%}
+    {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
         {{ return('its query changed') }}
-    {%- elif not dbt_backfill.are_same_names(last.unique_key, backfill.options.unique_key) -%}
-        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to '
+    {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
+        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}
     {%- elif last.vnode_count != backfill.options.vnode_count -%}
         {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
@@ -39,20 +39,20 @@
         {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
     {%- elif not backfill.explained -%}
         {%- do backfill.update({
-            'key': dbt_backfill.get_plan_keys(last),
+            'key': last.key,
             'query_columns': last.query_columns,
             'used_settings': last.settings.keys() | select('in', dbt_backfill.common_settings()) | list,
         }) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- for column in backfill.key -%}
-        {%- if column.type != last.key_types[loop.index0] -%}
-            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key_types[loop.index0] ~ ' to ' ~ column.type) }}
+        {%- if column.type != last.key[loop.index0].type -%}
+            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if backfill.key | map(attribute='name') | list != last.unique_key -%}
-        {{ return('unique_key changed from ' ~ last.unique_key | join(', ') ~ ' to ' ~ backfill.key | map(attribute='name') | join(', ')) }}
-    {%- elif backfill.key | map(attribute='upstream') | list != last.upstream_key -%}
+    {%- if backfill.key | map(attribute='name') | list != last.key | map(attribute='name') | list -%}
+        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to ' ~ backfill.key | map(attribute='name') | join(', ')) }}
+    {%- elif backfill.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}
     {%- elif backfill.query_columns != last.query_columns -%}
         {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ backfill.query_columns ~ ')') }}

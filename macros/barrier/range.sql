@@ -26,8 +26,7 @@
     {%- set keys = backfill.key -%}
     {%- set low = [] -%}
     {%- for key in keys -%}
-        {%- set column = dbt_backfill.position_column(key.upstream) -%}
-        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(column), key.type)) -%}
+        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
     {%- endfor -%}
     {%- set sql -%}
         select to_json(named_struct('moving', moving, 'low', if(started, array({{ low | join(', ') }}), null)))
@@ -59,7 +58,7 @@
 
 {#- Find the bounds of the next ranges by one pass over the keys that remain. -#}
 {% macro plan_bounds(backfill, state, plan) %}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
+    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
     {%- set remaining = {
         'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
     } -%}
@@ -86,13 +85,11 @@
     written by this same plan. The literals in ON prune the target to nothing.
 -#}
 {% macro run_range(backfill, state, plan) %}
-    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, plan, state, backfill, keys) -%}
+    {%- set keys = plan.key -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
             where {{ dbt_backfill.get_fence(backfill, plan) }}
         ) as range
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
@@ -102,6 +99,13 @@
     {%- endset -%}
     {%- do dbt_backfill.run_merge(backfill, 'merge the range of the barrier ' ~ plan.epoch, sql) -%}
 {% endmacro %}
+
+
+{#- The query's rows of the plan's range. -#}
+{% macro get_range_rows_sql(backfill, state, plan) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(dbt_backfill.get_planned_read(backfill, plan), plan, state, backfill, plan.key) -%}
+    {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+{%- endmacro %}
 
 
 {#-

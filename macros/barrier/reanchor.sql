@@ -3,8 +3,8 @@
     Q(upstream @ S where pk <= current_pos), and the difference merged. Returns {'changed', 'deleted'}.
 -#}
 {% macro run_reanchor(backfill, state, plan) %}
-    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
-    {%- set read = dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) -%}
+    {%- set keys = plan.key -%}
+    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys) -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
     {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
@@ -21,7 +21,7 @@
         when not matched then insert *
         when not matched by source then delete
     {%- endset -%}
-    {{ return(dbt_backfill.get_merge_counts(
+    {{ return(dbt_backfill.get_reanchor_counts(
         backfill, plan, dbt_backfill.run_merge(backfill, 're-anchor in the barrier ' ~ plan.epoch, sql)
     )) }}
 {% endmacro %}
@@ -32,7 +32,7 @@
     position. What they could touch below it are changes like any other.
 -#}
 {% macro run_removal(backfill, plan) %}
-    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set keys = plan.key -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (

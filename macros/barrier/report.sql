@@ -19,7 +19,7 @@
         {%- if counts -%}
             {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%}
         {%- endif -%}
-        {%- do parts.append('version ' ~ plan.upstream_version) -%}
+        {%- do parts.append('version ' ~ dbt_backfill.get_source(plan).version) -%}
     {%- endif -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- do log(model['name'] ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}

@@ -77,7 +77,7 @@
 
 {% macro get_reread_sql(backfill, plan, keys) -%}
     select source.*
-    from {{ dbt_backfill.get_upstream_read(backfill.upstream, plan.upstream_version) }} as source
+    from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
     left semi join {{ dbt_backfill.get_reread_names(backfill, plan)[1] }} as doubtful
     on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'source.', 'doubtful.') }}
     where {{ dbt_backfill._between_bounds(dbt_backfill.upstream_columns(keys, 'source.'), keys) }}

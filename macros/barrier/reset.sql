@@ -2,7 +2,7 @@
 {% macro run_reset(backfill, plan) %}
     {#- Known where this run has planned it. -#}
     {%- set columns = (backfill.get('columns') if plan.query == backfill.query else none)
-        or dbt_backfill.get_mv_columns(backfill, plan.query, plan.upstream) -%}
+        or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.run_table(

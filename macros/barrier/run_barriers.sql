@@ -10,10 +10,11 @@
         state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
+    {%- do backfill.update({'committed': run.state.committed}) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
     {%- elif not rebuild -%}
-        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) -%}
+        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) or backfill.begun_anew -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
@@ -22,6 +23,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if run.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
+    {%- do dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
         'state': run.state, 'plan': run.plan, 'barriers': run.committed,
@@ -32,7 +34,9 @@
 
 {#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
 {% macro _run_next_barrier(backfill, run) %}
-    {%- set barrier = dbt_backfill.run_barrier(backfill, run.state, run.rebuild) -%}
+    {%- set barrier = dbt_backfill.run_barrier(
+        backfill, run.state, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
+    ) -%}
     {%- if barrier is none -%}
         {%- set run.done = true -%}
         {%- set run.ended = true -%}
@@ -43,6 +47,8 @@
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
+    {%- if run.state.committed.get('begun_anew') -%} {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%} {%- endif -%}
+    {%- if run.state.epoch - [backfill.written or 0, 0] | max >= 20 -%} {%- do dbt_backfill.write_history(backfill, run.state) -%} {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
     {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
@@ -57,11 +63,15 @@
 {% endmacro %}
 
 
-{#- One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do. -#}
-{% macro run_barrier(backfill, state, rebuild) %}
+{#-
+    One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do.
+
+    Arguments:
+      last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
+-#}
+{% macro run_barrier(backfill, state, rebuild, last=false) %}
     {%- do backfill.update({
         'staged': none, 'stages': [], 'committed': state.committed, 'columns': none, 'guarded': false, 'failed': none,
-        'given_up': dbt_backfill.read_given_up(backfill, state),
     }) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(backfill, state)) -%}
@@ -84,7 +94,9 @@
         {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan) -%}
         {%- set counts = {} -%}
     {%- endif -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts) -%}
+    {%- set ends = last and plan.kind not in ['reset', 'abandon'] -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, ends) -%}
+    {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
     {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
@@ -103,9 +115,9 @@
     MV is to be rebuilt anyway; then it is abandoned.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {%- set readable = plan.get('upstream_version') is none or dbt_backfill.is_upstream_readable(
-        backfill.upstream, observed, plan.upstream_version, plan.upstream_id) -%}
-    {%- set lost = none if readable else 'version ' ~ plan.upstream_version ~ ' of the upstream can no longer be read' -%}
+    {%- set source = dbt_backfill.get_source(plan) -%}
+    {%- set readable = source.get('version') is none or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
+    {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
     {%- if readable and dbt_backfill.has_changes(state, plan) -%}
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(backfill, state)) -%}
     {%- endif -%}
@@ -118,14 +130,16 @@
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return(plan) }}
     {%- endif -%}
-    {{ return(dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild)) }}
+    {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
+    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+    {{ return(given_up) }}
 {% endmacro %}
 
 
 {#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
 {% macro _is_reset_for(backfill, plan) %}
-    {{ return(plan.query_hash == backfill.query_hash and plan.upstream == backfill.upstream.relation.render()
-        and dbt_backfill.are_same_names(plan.unique_key, backfill.options.unique_key)
+    {{ return(plan.query_hash == backfill.query_hash and dbt_backfill.get_source(plan).relation == backfill.upstream.relation.render()
+        and dbt_backfill.are_same_names(plan.key | map(attribute='name'), backfill.options.unique_key)
         and plan.vnode_count == backfill.options.vnode_count) }}
 {% endmacro %}
 
@@ -152,8 +166,10 @@
     {%- if not backfill.staged and dbt_backfill.has_changes(state, plan) -%}
         {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan)}) -%}
     {%- endif -%}
-    {%- if not backfill.failed and backfill.staged and backfill.staged.count -%}
-        {%- set counts = dbt_backfill.run_changes(backfill, plan, backfill.staged) -%}
+    {%- set staged = backfill.staged -%}
+    {%- if not backfill.failed and staged and staged.upserts + staged.drops -%}
+        {%- if plan.at_once -%} {{ return(dbt_backfill.run_changes_and_range(backfill, state, plan, staged)) }} {%- endif -%}
+        {%- set counts = dbt_backfill.run_changes(backfill, plan, staged) -%}
     {%- endif -%}
     {%- if not backfill.failed and plan.get('range_row_count') -%}
         {%- do dbt_backfill.run_range(backfill, state, plan) -%}
@@ -167,8 +183,8 @@
 {#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
 {% macro has_changes(state, plan) %}
     {%- if plan.kind != 'advance' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set moves = plan.get('feed_version') != state.committed.get('feed_version') if plan.get('feed')
-        else plan.upstream_version != state.get('upstream_version') -%}
+    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
+    {%- set moves = dbt_backfill.get_source(plan, followed).version != (dbt_backfill.get_source(state.committed, followed) or {}).get('version') -%}
     {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
 {% endmacro %}
 
@@ -176,6 +192,6 @@
 {#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
 {% macro get_feed_start(backfill, state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- if state.dirty -%} {{ return(backfill.given_up.since if backfill.given_up else none) }} {%- endif -%}
+    {%- if state.dirty -%} {{ return((state.committed.get('given_up') or {}).get('since')) }} {%- endif -%}
     {{ return(state.committed) }}
 {% endmacro %}

@@ -2,17 +2,22 @@
     The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
     vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
 
-    The view belongs to the session and its name carries epoch, plan and invocation, so that a stalled run
-    cannot swap it under another. Returns {
-      'staged': {'name', 'count', 'null_keys', 'low', 'high': the least and the greatest key as literals},
-      'reread': see get_reread_statements; absent if the feed tells the last state of every key
+    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, the key as `__bf_key_1` and
+    so on, and `__bf_dropped`, whether the query returns no row of that key any more.
+
+    The views belong to the session and their names carry epoch, plan and invocation, so that a stalled run
+    cannot swap them under another. Returns {
+      'name': of the second view,
+      'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage_summary_sql,
+      'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
+      'upserts', 'drops': how many rows of the second view have a row, and how many have none
     }
 
     While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
     that was adopted.
 -#}
 {% macro stage_changes(backfill, state, plan) %}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, dbt_backfill.get_plan_keys(plan)) -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, plan.key) -%}
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
@@ -20,7 +25,7 @@
             {{ dbt_backfill.declare_guard() }}
             {%- endif %}
             {{ stage.statements | join(';\n            ') }};
-            select to_json(struct(staged, reread));
+            select to_json(struct(staged, reread, merged));
         end
     {%- endset -%}
     {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
@@ -31,10 +36,10 @@
 
 {#- What the statements of get_stage left, with the names of its views, which the commit drops. -#}
 {% macro get_own_stage(backfill, plan, result) %}
-    {%- set stage = {'name': dbt_backfill.get_stage_name(backfill, plan)} -%}
-    {%- do stage.update(result.staged) -%}
-    {%- do stage.update({'reread': result.get('reread') or {'count': 0}}) -%}
-    {{ return(stage) }}
+    {{ return(dict(
+        result.staged, name=dbt_backfill.get_stage_name(backfill, plan, '__rows'), reread=result.get('reread') or {'count': 0},
+        upserts=result.merged.upserts, drops=result.merged.drops,
+    )) }}
 {% endmacro %}
 
 
@@ -47,8 +52,8 @@
 
 
 {#-
-    Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged` and
-    `reread` what it holds. The views that they make are added to `backfill.stages`.
+    Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged`,
+    `reread` and `merged` what it holds. The views that they make are added to `backfill.stages`.
 
     Arguments:
       check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
@@ -67,19 +72,75 @@
     {%- endif -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and backfill.drops_rows else []) -%}
-    {%- do backfill.stages.extend(dbt_backfill.get_reread_names(backfill, plan) + [name] + changes.get('views', [])) -%}
+    {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
+    {%- do backfill.stages.extend([rows] + dbt_backfill.get_reread_names(backfill, plan) + [name] + changes.get('views', [])) -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
             'declare staged ' ~ dbt_backfill.stage_summary_type(), 'declare reread ' ~ dbt_backfill.reread_summary_type(),
+            'declare merged struct<upserts: bigint, drops: bigint>',
         ],
         'statements': changes.get('setup', []) + [
             view,
             'cache table ' ~ name,
             'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
             dbt_backfill.get_reread_statements(backfill, plan, keys, suspicions),
+            dbt_backfill.get_rows_statements(backfill, plan, keys, rows),
         ],
     }) }}
 {% endmacro %}
+
+
+{#- Statements that make the second view; keys in doubt are in it as they were read again. -#}
+{% macro get_rows_statements(backfill, plan, keys, rows) -%}
+    {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
+    if coalesce(reread.count, 0) > 0 then
+        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true) }};
+    else
+        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
+    end if;
+    cache table {{ rows }};
+    set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
+{%- endmacro %}
+
+
+{% macro get_staged_rows_sql(backfill, plan, keys, reread) -%}
+    {%- set staged_keys = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
+        {%- do staged_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    select
+        query.*,
+        {{ staged_keys | join(',\n        ') }},
+        query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
+    from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
+    left join (
+        {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
+    ) as query
+    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+{%- endmacro %}
+
+
+{#- What Q makes of the last rows of the staged keys: those of the feed, but of keys in doubt those that were read again. -#}
+{% macro get_last_rows_sql(backfill, plan, keys, reread) -%}
+    {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
+    {%- set rows -%}
+        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
+        from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
+        {%- if reread %}
+        left anti join {{ doubtful }} as doubtful
+        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
+        {%- endif %}
+        where not __bf_deleted
+    {%- endset -%}
+    {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
+    {%- if reread %}
+    union all
+    select * from (
+        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
+    )
+    {%- endif %}
+{%- endmacro %}
 
 
 {#-

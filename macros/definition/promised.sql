@@ -8,10 +8,10 @@
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan = state.committed -%}
-    {%- set keys = dbt_backfill.get_plan_keys(plan) -%}
+    {%- set keys = plan.key -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
     {%- if state.get('upstream_version') is none -%}
-        {%- set scan = 'select * from ' ~ plan.upstream ~ ' where false' -%}
+        {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
     {%- else -%}
         {%- set read = dbt_backfill.get_upstream_read(upstream, state.upstream_version) -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
@@ -24,7 +24,8 @@
 
 {#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
 {% macro get_upstream_of_plan(plan) %}
-    {%- set schema, quoted, plain = modules.re.fullmatch('(?s)(.*?)\\.(?:`(.*)`|([^`.]+))', plan.upstream).groups() -%}
+    {%- set source = dbt_backfill.get_source(plan) -%}
+    {%- set schema, quoted, plain = modules.re.fullmatch('(?s)(.*?)\\.(?:`(.*)`|([^`.]+))', source.relation).groups() -%}
     {%- set relation = api.Relation.create(schema=schema, identifier=quoted or plain) -%}
-    {{ return({'relation': relation.quote(identifier=true) if quoted else relation, 'kind': plan.upstream_kind}) }}
+    {{ return({'relation': relation.quote(identifier=true) if quoted else relation, 'kind': source.kind}) }}
 {% endmacro %}

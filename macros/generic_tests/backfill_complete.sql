@@ -11,16 +11,15 @@
         {%- do dbt_backfill.check_has_state(relations) %}
         select *
         from {{ relations.progress.render() }}
-        where dirty or not backfill_finished
-            or epoch + 1 in (select epoch from {{ relations.barriers.render() }} where kind = 'reset')
+        where dirty or not backfill_finished or plan_kind = 'reset'
     {%- endif -%}
 {% endtest %}
 
 
-{#- Refuse to test a relation that has no state tables. -#}
+{#- Refuse to test a relation that has no state. -#}
 {% macro check_has_state(relations) %}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
-    {%- if existing.mv is none or existing.progress is none or existing.barriers is none -%}
+    {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             relations.mv.render() ~ ' is not a backfilled_mv, or has never run',
             'Run the model first, and put this test only on models with that materialization',

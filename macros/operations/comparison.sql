@@ -20,7 +20,7 @@
         end
     {%- endset -%}
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
-    {%- if found.epoch != verified.state.epoch or found.begun -%}
+    {%- if found.begun -%}
         {%- do dbt_backfill.refuse(
             'another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name
         ) -%}
@@ -93,8 +93,9 @@
         'null_keys', null_keys,
         'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
         'high', {{ dbt_backfill.literals_expression(keys, 'high.') }},
-        'epoch', (select min(epoch) from {{ verified.progress.render() }}),
-        'begun', (select count(*) from {{ verified.barriers.render() }} where epoch > {{ verified.state.epoch }}) > 0
+        'begun', (
+            select count(*) from {{ verified.progress.render() }} where epoch <> {{ verified.state.epoch }} or plan_id is not null
+        ) > 0
     ))
     from (
         select

@@ -10,15 +10,15 @@
     {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
     {%- do operated.update({'name': node.name, 'options': {'file_format': format}, 'upstream': none, 'feed': none}) -%}
-    {%- if existing.mv is none and (existing.progress is none or existing.barriers is none) -%}
+    {%- if existing.mv is none and existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
         ) -%}
     {%- elif existing.mv is none -%}
-        {%- do dbt_backfill._refuse_missing_mv(operated) -%}
-    {%- elif existing.progress is none or existing.barriers is none -%}
-        {%- do dbt_backfill._refuse_missing_state(operated, existing) -%}
+        {%- do dbt_backfill.refuse_missing_mv(operated) -%}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(operated) -%}
     {%- endif -%}
-    {%- do operated.update({'state': dbt_backfill.observe_existing(operated, existing.mv)}) -%}
+    {%- do operated.update({'state': dbt_backfill.observe_existing(operated, existing)}) -%}
     {{ return(operated) }}
 {% endmacro %}

@@ -44,7 +44,7 @@
     ) -%}
     {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
     {%- do verified.update({
-        'key': dbt_backfill.get_mv_keys(dbt_backfill.get_plan_keys(state.committed)),
+        'key': dbt_backfill.get_mv_keys(state.committed.key),
         'columns': dbt_backfill.get_table_columns(verified.mv),
     }) -%}
     {{ return(verified) }}
@@ -68,12 +68,12 @@
     {%- set readable = existing is not none and not existing.is_view
         and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
     {%- if readable -%}
-        {%- set observed = dbt_backfill.read_upstream(upstream, plan) -%}
-        {%- set readable = dbt_backfill.is_upstream_readable(upstream, observed, state.upstream_version, plan.upstream_id) -%}
+        {%- set observed = dbt_backfill.read_upstream(upstream, dbt_backfill.get_source(plan)) -%}
+        {%- set readable = dbt_backfill.is_upstream_readable(upstream, observed, dbt_backfill.get_source(plan)) -%}
     {%- endif -%}
     {%- if not readable -%}
         {%- do dbt_backfill.refuse(
-            'version ' ~ state.upstream_version ~ ' of its upstream ' ~ plan.upstream ~ ', which it shows, can no longer be read',
+            'version ' ~ state.upstream_version ~ ' of its upstream ' ~ dbt_backfill.get_source(plan).relation ~ ', which it shows, can no longer be read',
             'Run the model (dbt run --select ' ~ verified.name ~ '), which takes it to a later version, and then verify it',
             mv=verified.name
         ) -%}

@@ -1,8 +1,9 @@
 {#-
-    The three tables of an MV: {'mv', 'progress', 'barriers'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers'}, as relations.
 
-    `<mv>__progress` has one row per vnode and is the only truth about what is committed; `<mv>__barriers`
-    has one row per plan. `state/` is the only place that knows their columns.
+    `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
+    `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
+    `state/` is the only place that knows their columns.
 -#}
 {% macro get_relations(mv) %}
     {{ return({
@@ -16,29 +17,66 @@
 {#- Which of them exist. -#}
 {% macro get_existing_relations(relations) %}
     {%- set existing = {} -%}
-    {%- for name, relation in relations.items() -%}
-        {%- do existing.update({name: dbt_backfill.load_table(relation)}) -%}
+    {%- for name in ['mv', 'progress', 'barriers'] -%}
+        {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%}
     {%- endfor -%}
     {{ return(existing) }}
 {% endmacro %}
 
 
-{#- The columns of the progress table that it has whatever the key is. -#}
+{#- The number of the state's format. Nothing that was made with another one is read. -#}
+{% macro state_format() %}
+    {{ return('2') }}
+{% endmacro %}
+
+
+{#-
+    The columns of the progress table that it has whatever the key is: {name: type}. The same in all rows are `epoch`,
+    `dirty`, `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on
+    the row of vnode 0, as JSON: `plan`, that plan (see plan_columns); `last`, the barrier that was committed last, with
+    what became of it; `unwritten`, those before it that the history may not have yet.
+-#}
 {% macro progress_columns() %}
-    {{ return(['vnode', 'backfill_finished', 'row_count', 'epoch', 'upstream_version', 'dirty', 'backfill_id']) }}
+    {{ return({
+        'vnode': 'int', 'epoch': 'bigint', 'backfill_finished': 'boolean', 'row_count': 'bigint', 'upstream_version': 'string',
+        'dirty': 'boolean', 'plan_id': 'string', 'plan_kind': 'string', 'plan': 'string', 'last': 'string',
+        'unwritten': 'array<string>',
+    }) }}
 {% endmacro %}
 
 
-{#- The progress table's column for a key column: the upstream's name, unless the table has it already. -#}
-{% macro position_column(upstream_column) %}
-    {{ return(('pk_' if upstream_column | lower in dbt_backfill.progress_columns() else '') ~ upstream_column) }}
+{#-
+    The column of the progress table for a column of the key: the upstream's name, unless the table has it already, for
+    itself or for a key of before a full refresh that had another type.
+
+    Arguments:
+      present (dict): names in lower case -> types of the columns that the table has, empty where it is made.
+-#}
+{% macro get_position_column(upstream_column, type, present={}) %}
+    {%- for number in range(100) -%}
+        {%- set name = ['', 'pk_'][number] ~ upstream_column if number < 2 else 'pk' ~ number ~ '_' ~ upstream_column -%}
+        {%- if name | lower not in dbt_backfill.progress_columns() and present.get(name | lower, type) == type -%}
+            {{ return(name) }}
+        {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}
 
 
+{#- The columns that the table has: {name in lower case: type}. -#}
+{% macro read_progress_columns(relations) %}
+    {%- set columns = {} -%}
+    {%- for column in dbt_backfill.get_table_columns(relations.progress) -%}
+        {%- do columns.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- The columns of the position for these keys, quoted. -#}
 {% macro position_columns(keys, prefix='') %}
     {%- set columns = [] -%}
     {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(dbt_backfill.position_column(key.upstream))) -%}
+        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.position)) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}

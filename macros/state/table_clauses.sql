@@ -1,22 +1,41 @@
 {#-
     Properties of the state tables, by format. Serializable isolation is what makes two runs that plan or commit
     one epoch conflict; it is the default of both formats and set explicitly, so that nothing depends on it.
-    Every barrier adds small files: `commit_barrier` compacts Delta's, and Iceberg copies on write, so that each
-    state table stays one file.
+    Both tables are small and copied on write, so that the progress table stays one file, and know nothing of their
+    rows but the history's epochs: what Delta gathers of the rest costs more than it saves.
 -#}
-{% macro state_table_properties(keys) %}
-    {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
-        {%- set properties = {'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true'} -%}
-        {%- do properties.update(dbt_backfill._iceberg_write_modes('copy-on-write')) -%}
-        {%- do properties.update(dbt_backfill.exact_table_properties()) -%}
-        {{ return(properties) }}
-    {%- endif -%}
+{% macro state_table_properties() %}
     {%- set properties = dbt_backfill.exact_table_properties() -%}
-    {%- if dbt_backfill._needs_column_mapping(keys | map(attribute='upstream') | list) -%}
-        {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
+        {%- do properties.update({'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true'}) -%}
+        {%- do properties.update(dbt_backfill._iceberg_write_modes('copy-on-write')) -%}
+    {%- else -%}
+        {%- do properties.update({
+            'delta.enableDeletionVectors': 'false', 'delta.enableChangeDataFeed': 'false', 'delta.dataSkippingNumIndexedCols': '1',
+        }) -%}
     {%- endif -%}
-    {%- do properties.update(dbt_backfill._delta_features(keys | map(attribute='type') | list)) -%}
     {{ return(properties) }}
+{% endmacro %}
+
+
+{#-
+    Those of the progress table. A full refresh may give it other columns for the position, with any name and type of a
+    key, so a Delta table has from the start what these need.
+-#}
+{% macro progress_properties(creation) %}
+    {%- set properties = dbt_backfill.state_table_properties() -%}
+    {%- if dbt_backfill.get_file_format() == 'delta' -%}
+        {%- do properties.update({'delta.columnMapping.mode': 'name', 'delta.feature.timestampNtz': 'supported'}) -%}
+        {%- do properties.update({'delta.dataSkippingNumIndexedCols': '0'}) -%}
+    {%- endif -%}
+    {%- do properties.update(dbt_backfill._own_properties(creation.backfill_id)) -%}
+    {{ return(properties) }}
+{% endmacro %}
+
+
+{#- What says that a table is one of ours: whose, and of which format of the state. -#}
+{% macro _own_properties(backfill_id) %}
+    {{ return({'dbt_backfill.id': backfill_id, 'dbt_backfill.format': dbt_backfill.state_format()}) }}
 {% endmacro %}
 
 
@@ -47,7 +66,7 @@
     {%- endif -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
     {%- do properties.update(needed) -%}
-    {%- do properties.update({'dbt_backfill.id': backfill_id}) -%}
+    {%- do properties.update(dbt_backfill._own_properties(backfill_id)) -%}
     {{ return(properties) }}
 {% endmacro %}
 

@@ -114,7 +114,7 @@
 {% endmacro %}
 
 
-{#- `observed` is what read_upstream returned, `committed` the plan of the committed epoch. -#}
+{#- `observed` is what read_upstream returned, `committed` the source of the committed plan. -#}
 {% macro find_upstream_gap(upstream, observed, committed) %}
     {{ return(dbt_backfill._of_kind(upstream, 'upstream_gap')(observed, committed)) }}
 {% endmacro %}
@@ -125,8 +125,9 @@
 {% endmacro %}
 
 
-{% macro is_upstream_readable(upstream, observed, version, upstream_id) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_readable')(observed, version, upstream_id)) }}
+{#- `source` is what a plan notes of it: its `id` and `version`. -#}
+{% macro is_upstream_readable(upstream, observed, source) %}
+    {{ return(dbt_backfill._of_kind(upstream, 'upstream_readable')(observed, source)) }}
 {% endmacro %}
 
 

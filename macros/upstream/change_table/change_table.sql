@@ -24,18 +24,6 @@
 {% endmacro %}
 
 
-{#- What a plan notes of the change table, under the names that a plan has for the upstream. -#}
-{% macro get_feed_of_plan(plan) %}
-    {%- if plan is none or plan.get('feed_version') is none -%} {{ return(none) }} {%- endif -%}
-    {{ return({
-        'upstream_kind': plan.feed_kind,
-        'upstream_id': plan.feed_id,
-        'upstream_version': plan.feed_version,
-        'upstream_committed_at': plan.get('feed_committed_at'),
-    }) }}
-{% endmacro %}
-
-
 {#- What a plan notes of the option, so that a change of it shows. -#}
 {% macro describe_change_table(feed) %}
     {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
@@ -45,10 +33,10 @@
 
 {#- Why the events since the committed position cannot be read; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
-    {%- set since = dbt_backfill.get_feed_of_plan(committed) -%}
+    {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
     {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
-    {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since.upstream_version, since.upstream_id) -%}
-        {%- set gap = 'the version ' ~ since.upstream_version ~ ' of the upstream can no longer be read' -%}
+    {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since) -%}
+        {%- set gap = 'the version ' ~ since.version ~ ' of the upstream can no longer be read' -%}
     {%- endif -%}
     {{ return(gap | replace('the upstream', 'the change feed') if gap else none) }}
 {% endmacro %}

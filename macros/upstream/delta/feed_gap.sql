@@ -5,8 +5,8 @@
     that was created anew gave 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
-    {%- set since = committed.upstream_version | int -%}
-    {%- if upstream.id != committed.upstream_id or committed.upstream_kind != 'delta' -%}
+    {%- set since = committed.version | int -%}
+    {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
         {{ return('the upstream is another table than at the last barrier') }}
     {%- elif upstream.version < since -%}
         {{ return('the upstream went back from version ' ~ since ~ ' to ' ~ upstream.version) }}
@@ -29,7 +29,7 @@
     {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
     {%- if changed is not none -%} {{ return('columns of the upstream were changed in version ' ~ changed.version) }} {%- endif -%}
     {%- if dbt_backfill._has_lost_changes(upstream, since)
-            or not dbt_backfill.delta_upstream_readable(upstream, since + 1, upstream.id) -%}
+            or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
         {{ return('the changes since version ' ~ since ~ ' were vacuumed') }}
     {%- endif -%}
 {% endmacro %}
@@ -53,8 +53,8 @@
 
 
 {% macro delta_continues_upstream(upstream, committed) %}
-    {%- set since = committed.upstream_version | int -%}
-    {{ return(upstream.id == committed.upstream_id and upstream.version >= since
+    {%- set since = committed.version | int -%}
+    {{ return(upstream.id == committed.id and upstream.version >= since
         and dbt_backfill._find_replacement(upstream, since) is none
         and dbt_backfill._find_changed_columns(upstream, since) is none) }}
 {% endmacro %}
@@ -122,12 +122,12 @@
 
 
 {#-
-    Whether `version` of the table `upstream_id` can still be read. Files that a later version removed are
+    Whether the version of a source can still be read. Files that a later version removed are
     gone once a VACUUM has run whose horizon is after that version's commit.
 -#}
-{% macro delta_upstream_readable(upstream, version, upstream_id) %}
-    {%- set version = version | int -%}
-    {%- if upstream.id != upstream_id or version > upstream.version -%} {{ return(false) }} {%- endif -%}
+{% macro delta_upstream_readable(upstream, source) %}
+    {%- set version = source.version | int -%}
+    {%- if upstream.id != source.id or version > upstream.version -%} {{ return(false) }} {%- endif -%}
     {%- if version == upstream.version -%} {{ return(true) }} {%- endif -%}
     {%- if (upstream.log | last).version > version -%} {{ return(false) }} {%- endif -%}
     {%- set committed = upstream.log | selectattr('version', 'equalto', version) | first -%}

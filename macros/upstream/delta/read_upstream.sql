@@ -12,22 +12,22 @@
     it was committed: a table of the same name that was created anew has other times.
 
     Arguments:
-      since (dict or none): the plan of the committed epoch.
+      since (dict or none): the source of the committed plan.
 -#}
 {% macro delta_read_upstream(relation, since, log) %}
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
-    {%- set known = since is not none and since.get('upstream_version') is not none -%}
-    {%- set missing = (log | last).version - since.upstream_version | int if known else 0 -%}
+    {%- set known = since is not none and since.get('version') is not none -%}
+    {%- set missing = (log | last).version - since.version | int if known else 0 -%}
     {%- if missing > 0 -%}
         {%- set log = dbt_backfill._read_delta_log(relation, log | length + missing) -%}
     {%- endif -%}
-    {%- set start = log | selectattr('version', 'equalto', since.upstream_version | int) | list | first | default(none) if known else none -%}
-    {%- set same_table = start and start.committed_at == since.upstream_committed_at -%}
+    {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
+    {%- set same_table = start and start.committed_at == since.committed_at -%}
     {%- set upstream = {
         'relation': relation,
         'version': log[0].version,
         'committed_at': log[0].committed_at,
-        'id': since.upstream_id if same_table else none,
+        'id': since.id if same_table else none,
         'log': log,
         'complete': start is not none,
     } -%}

@@ -7,8 +7,8 @@
     them. So both snapshots have to be of the same schema.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
-    {%- set since = committed.upstream_version | int -%}
-    {%- if committed.upstream_kind != 'iceberg' -%}
+    {%- set since = committed.version | int -%}
+    {%- if committed.kind != 'iceberg' -%}
         {{ return('the upstream is another table than at the last barrier') }}
     {%- elif since == 0 or since == upstream.version -%}
         {{ return(none) }}
@@ -20,7 +20,7 @@
         {%- endif -%}
         {{ return('the upstream was rolled back or replaced since its snapshot ' ~ since) }}
     {%- endif -%}
-    {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.upstream_id) -%}
+    {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.id) -%}
     {%- if now.format != then.format -%}
         {{ return('the upstream was upgraded to format ' ~ now.format) }}
     {%- elif now.schema != then.schema -%}
@@ -35,17 +35,18 @@
 
 
 {% macro iceberg_continues_upstream(upstream, committed) %}
-    {%- set since = committed.upstream_version | int -%}
-    {%- if committed.upstream_kind != 'iceberg' -%} {{ return(false) }} {%- endif -%}
+    {%- set since = committed.version | int -%}
+    {%- if committed.kind != 'iceberg' -%} {{ return(false) }} {%- endif -%}
     {%- if since == 0 -%} {{ return(true) }} {%- endif -%}
     {{ return(since in upstream.log | map(attribute='version')
-        and dbt_backfill.parse_iceberg_id(upstream.id).schema == dbt_backfill.parse_iceberg_id(committed.upstream_id).schema) }}
+        and dbt_backfill.parse_iceberg_id(upstream.id).schema == dbt_backfill.parse_iceberg_id(committed.id).schema) }}
 {% endmacro %}
 
 
-{#- Whether the snapshot `version` has not expired. -#}
-{% macro iceberg_upstream_readable(upstream, version, upstream_id) %}
-    {{ return(upstream_id.startswith('iceberg/') and (version | int == 0 or version | int in upstream.snapshots)) }}
+{#- Whether the snapshot of a source has not expired. -#}
+{% macro iceberg_upstream_readable(upstream, source) %}
+    {%- set version = source.version | int -%}
+    {{ return(source.id.startswith('iceberg/') and (version == 0 or version in upstream.snapshots)) }}
 {% endmacro %}
 
 

@@ -6,10 +6,10 @@
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and plan.kind in ['advance', 'reanchor']
-            and not state.finished and not plan.last_range and plan.upstream_version != '0'
-            and [plan.upstream_version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
-        {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ plan.upstream
-            ~ ' create or replace tag ' ~ dbt_backfill._hold_name(plan) ~ ' as of version ' ~ plan.upstream_version) -%}
+            and not state.finished and not plan.last_range and dbt_backfill.get_source(plan).version != '0'
+            and [dbt_backfill.get_source(plan).version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
+        {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ dbt_backfill.get_source(plan).relation
+            ~ ' create or replace tag ' ~ dbt_backfill._hold_name(plan) ~ ' as of version ' ~ dbt_backfill.get_source(plan).version) -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -18,9 +18,9 @@
 {% macro release_upstream(backfill, plan) %}
     {%- if backfill.upstream.kind != 'iceberg' -%} {{ return(none) }} {%- endif -%}
     {%- set held = backfill.observed.get('holds', {}).get(dbt_backfill._hold_name(plan)) -%}
-    {%- set needed = plan.backfill_mode == 'snapshot' and plan.get('upstream_version') == held | string -%}
+    {%- set needed = plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan).version == held | string -%}
     {%- if held is not none and not needed -%}
-        {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ plan.upstream
+        {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ dbt_backfill.get_source(plan).relation
             ~ ' drop tag if exists ' ~ dbt_backfill._hold_name(plan)) -%}
     {%- endif -%}
 {% endmacro %}

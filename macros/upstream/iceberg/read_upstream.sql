@@ -16,7 +16,7 @@
     format 3 stays one, and so does any table that did not change.
 
     Arguments:
-      since (dict or none): the plan of the committed epoch.
+      since (dict or none): the source of the committed plan.
       log (list or none): what get_upstream_log_sql returned, if the state was read with it.
 -#}
 {% macro iceberg_read_upstream(relation, since, log) %}
@@ -38,9 +38,9 @@
         {%- set walk.snapshot = snapshots.get(walk.snapshot.get('parent')) -%}
     {%- endfor -%}
     {%- set version = current.version if current else 0 -%}
-    {%- set read = since.upstream_version | int if since is not none and since.get('upstream_version') is not none else none -%}
-    {%- set format = dbt_backfill.parse_iceberg_id(since.upstream_id).format if since is not none
-        and since.get('upstream_kind') == 'iceberg' and read is not none else none -%}
+    {%- set read = since.version | int if since is not none and since.get('version') is not none else none -%}
+    {%- set format = dbt_backfill.parse_iceberg_id(since.id).format if since is not none
+        and since.get('kind') == 'iceberg' and read is not none else none -%}
     {%- set upstream = {
         'relation': relation,
         'version': version,

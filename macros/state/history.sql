@@ -1,0 +1,88 @@
+{#-
+    The history, `<mv>__barriers`: one row per committed barrier, for people. Nothing that decides reads it. It is written
+    at the end of a run, and of every so many barriers, from what the progress table keeps until then; a run that died
+    leaves that to the next one, and a history that was lost begins anew.
+-#}
+{% macro history_columns() %}
+    {%- set upstream = "filter(barrier.sources, source -> source.role = 'upstream')[0]" -%}
+    {%- set plain = {
+        'epoch': 'bigint', 'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string',
+        'upstream_row_count': 'bigint', 'range_low': 'array<string>', 'range_high': 'array<string>', 'last_range': 'boolean',
+        'vnodes': 'array<int>', 'vnode_row_counts': 'map<string, bigint>', 'range_row_count': 'bigint', 'at_once': 'boolean',
+        'touched': 'array<array<string>>', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
+        'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>', 'vnode_count': 'int',
+        'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string', 'planned_at': 'timestamp',
+        'committed_at': 'timestamp', 'mv_snapshot_id': 'string',
+        'sources': dbt_backfill._rows_type(dbt_backfill._source_fields()),
+        'key': dbt_backfill._rows_type(dbt_backfill._key_fields()),
+    } -%}
+    {%- set columns = {} -%}
+    {%- for name, type in plain.items() -%} {%- do columns.update({name: [type, 'barrier.' ~ name]}) -%} {%- endfor -%}
+    {%- do columns.update({
+        'upstream': [none, upstream ~ '.relation'],
+        'upstream_version': [none, upstream ~ '.version'],
+        'vnode_row_counts': ['map<string, bigint>', 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))'],
+    }) -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- A select of the barriers that the history may not have yet, those after the epoch `written`. -#}
+{% macro get_unwritten_sql(relations, written) -%}
+    {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
+    {%- for name, column in columns.items() if column[0] -%} {%- do fields.append(name ~ ' ' ~ column[0]) -%} {%- endfor -%}
+    select
+        {%- for name, column in columns.items() %}
+        {{ column[1] }} as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select from_json(text, {{ dbt_backfill.string_literal(fields | join(', ')) }}) as barrier
+        from (
+            select explode(array_append(coalesce(unwritten, array()), last)) as text
+            from {{ relations.progress.render() }}
+            where vnode = 0
+        )
+    )
+    where barrier.epoch > {{ written }}
+{%- endmacro %}
+
+
+{#-
+    Statements of a script that write it. They can be repeated, and run twice at once: a MERGE is checked for conflicts.
+
+    Each adds a file to a Delta table; every 50 barriers they are made one. Delta's own auto-compaction looks for
+    small files at every commit.
+
+    Arguments:
+      written (int or none): the last epoch that it is known to have; none if it does not exist.
+      epoch (int): the committed one.
+-#}
+{% macro get_history_statements(relations, written, epoch) -%}
+    {%- set since = written if written is not none else -1 -%}
+    {%- set unwritten = dbt_backfill.get_unwritten_sql(relations, since) -%}
+    {%- if written is none %}
+    create table if not exists {{ relations.barriers.render() }}
+    {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties()) }}
+    as
+    select * from ({{ unwritten }}) where false;
+    {%- endif %}
+    merge into {{ relations.barriers.render() }} as barriers
+    using (
+        {{ unwritten }}
+    ) as unwritten
+    on barriers.epoch = unwritten.epoch and barriers.backfill_id = unwritten.backfill_id and barriers.epoch > {{ since }}
+    {{ dbt_backfill.get_matched_clause('update set *') }}
+    when not matched then insert *;
+    {%- if dbt_backfill.get_file_format() == 'delta' and epoch // 50 > [since, 0] | max // 50 %}
+    execute immediate {{ dbt_backfill.string_literal('optimize ' ~ relations.barriers.render()) }};
+    {%- endif %}
+{%- endmacro %}
+
+
+{#- Write what the history does not have yet, unless it has it all. -#}
+{% macro write_history(backfill, state) %}
+    {%- if backfill.written is not none and backfill.written >= state.epoch -%} {{ return(none) }} {%- endif -%}
+    {%- do dbt_backfill.run_table('write the history',
+        'begin\n' ~ dbt_backfill.get_history_statements(backfill, backfill.written, state.epoch) ~ '\nend') -%}
+    {%- do backfill.update({'written': state.epoch}) -%}
+{% endmacro %}

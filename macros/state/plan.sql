@@ -1,0 +1,113 @@
+{#-
+    A plan as it is stored, in order: name -> [type, SQL value].
+
+    A plan holds everything that executing it needs, so that a later run can adopt it word for word: every
+    step is a pure function of the plan and of the position that it starts from. It has this shape only, whether it was
+    just made or read back; what was read back also has `settings`, `invocation_id` and `planned_at`, and of a barrier
+    that was committed what get_outcome_sql adds.
+
+    Arguments:
+      plan (dict): epoch, plan_id, backfill_id, kind, reason, sources (what it reads: a list of {role: `upstream` or `feed`,
+        relation, kind, id, version, committed_at, definition: what else says which changes a change table tells}),
+        upstream_row_count, range_low, range_high (lists of literals' texts; none as low: from the start; none as high with
+        last_range: open above), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot
+        rows), range_row_count, at_once (whether changes and range are merged by one statement), touched (of a re-anchor
+        that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
+        next_bounds (lists of literals' texts of the ranges to come), bounds_complete (whether they reach the end), query,
+        query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others), key (a list of
+        {name, upstream, type, position: the progress table's column}), vnode_count, backfill_mode, backfill_rate_limit.
+        What is absent is null.
+-#}
+{% macro plan_columns(plan) %}
+    {%- set text, texts, row = dbt_backfill.string_literal, dbt_backfill.string_array_literal, dbt_backfill._rows_literal -%}
+    {{ return({
+        'epoch': ['bigint', plan.epoch],
+        'plan_id': ['string', text(plan.plan_id)],
+        'backfill_id': ['string', text(plan.backfill_id)],
+        'kind': ['string', text(plan.kind)],
+        'reason': ['string', text(plan.get('reason'))],
+        'sources': [dbt_backfill._rows_type(dbt_backfill._source_fields()), row(plan.get('sources') or [], dbt_backfill._source_fields())],
+        'upstream_row_count': ['bigint', plan.get('upstream_row_count')],
+        'range_low': ['array<string>', texts(plan.get('range_low'))],
+        'range_high': ['array<string>', texts(plan.get('range_high'))],
+        'last_range': ['boolean', 'true' if plan.get('last_range') else 'false'],
+        'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
+        'vnode_row_counts': ['map<int, bigint>', plan.get('vnode_row_counts', 'map()')],
+        'range_row_count': ['bigint', plan.get('range_row_count')],
+        'at_once': ['boolean', plan.get('at_once') or 'false'],
+        'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
+        'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],
+        'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
+        'query': ['string', text(plan.query)],
+        'query_hash': ['string', text(plan.query_hash)],
+        'query_columns': ['string', text(plan.query_columns)],
+        'settings': ['map<string, string>', dbt_backfill.settings_expression(plan.used_settings)],
+        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields()), row(plan.key, dbt_backfill._key_fields())],
+        'vnode_count': ['int', plan.vnode_count],
+        'backfill_mode': ['string', text(plan.get('backfill_mode'))],
+        'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
+        'invocation_id': ['string', text(invocation_id)],
+        'planned_at': ['timestamp', 'current_timestamp()'],
+    }) }}
+{% endmacro %}
+
+
+{% macro _source_fields() %}
+    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
+{% endmacro %}
+
+
+{% macro _key_fields() %}
+    {{ return(['name', 'upstream', 'type', 'position']) }}
+{% endmacro %}
+
+
+{#- The type of a list of dicts with these fields, which are texts. -#}
+{% macro _rows_type(fields) %}
+    {{ return('array<struct<' ~ fields | join(': string, ') ~ ': string>>') }}
+{% endmacro %}
+
+
+{#- Such a list as an array of structs. -#}
+{% macro _rows_literal(rows, fields) %}
+    {%- set literals = [] -%}
+    {%- for row in rows -%}
+        {%- set values = [] -%}
+        {%- for field in fields -%} {%- do values.append(dbt_backfill.string_literal(row.get(field))) -%} {%- endfor -%}
+        {%- do literals.append('struct(' ~ values | join(', ') ~ ')') -%}
+    {%- endfor -%}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#- Positions, lists of literals' texts, as an array of arrays; `null` for none. -#}
+{% macro _bounds_literal(bounds) %}
+    {%- if bounds is none -%} {{ return('null') }} {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for bound in bounds -%} {%- do literals.append(dbt_backfill.string_array_literal(bound)) -%} {%- endfor -%}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#- A plan as the text that is stored: a scalar SQL expression. What is null is left out, whatever the session says. -#}
+{% macro get_plan_json_sql(plan) -%}
+    {%- set columns = [] -%}
+    {%- for name, column in dbt_backfill.plan_columns(plan).items() -%}
+        {%- do columns.append('cast(' ~ (column[1] if column[1] is not none else 'null') ~ ' as ' ~ column[0] ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    to_json(struct(
+        {{ columns | join(',\n        ') }}
+    ), {{ dbt_backfill.plan_json_options() }})
+{%- endmacro %}
+
+
+{% macro plan_json_options() %}
+    {{ return("map('ignoreNullFields', 'true')") }}
+{% endmacro %}
+
+
+{#- A source of a plan by its role, none if it reads none such. -#}
+{% macro get_source(plan, role='upstream') %}
+    {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
