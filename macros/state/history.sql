@@ -1,26 +1,33 @@
 {#-
-    The history, `<mv>__barriers`: one row per committed barrier, for people. Nothing that decides reads it. It is written
+    The history, `<mv>__barriers`: its columns as name -> [type in the JSON of a barrier, none if it is derived; SQL
+    over `barrier`, none if it is not shown]. One row per committed barrier, for people. Nothing that decides reads it. It is written
     at the end of a run, and of every so many barriers, from what the progress table keeps until then; a run that died
     leaves that to the next one, and a history that was lost begins anew.
 -#}
 {% macro history_columns() %}
-    {%- set upstream = "filter(barrier.sources, source -> source.role = 'upstream')[0]" -%}
     {%- set plain = {
-        'epoch': 'bigint', 'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string',
-        'upstream_row_count': 'bigint', 'range_low': 'array<string>', 'range_high': 'array<string>', 'last_range': 'boolean',
-        'vnodes': 'array<int>', 'vnode_row_counts': 'map<string, bigint>', 'range_row_count': 'bigint', 'at_once': 'boolean',
-        'touched': 'array<array<string>>', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
-        'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>', 'vnode_count': 'int',
-        'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string', 'planned_at': 'timestamp',
-        'committed_at': 'timestamp', 'mv_snapshot_id': 'string',
+        'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string', 'upstream_row_count': 'bigint',
+        'range_low': 'array<string>', 'range_high': 'array<string>', 'last_range': 'boolean', 'vnodes': 'array<int>',
+        'range_row_count': 'bigint', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
+        'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
+        'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
+        'planned_at': 'timestamp', 'committed_at': 'timestamp', 'mv_snapshot_id': 'string',
         'sources': dbt_backfill._rows_type(dbt_backfill._source_fields()),
-        'key': dbt_backfill._rows_type(dbt_backfill._key_fields()),
     } -%}
-    {%- set columns = {} -%}
+    {%- set columns = {'epoch': ['bigint', 'barrier.epoch']} -%}
     {%- for name, type in plain.items() -%} {%- do columns.update({name: [type, 'barrier.' ~ name]}) -%} {%- endfor -%}
+    {%- for role in ['upstream', 'feed'] -%}
+        {%- set source = "get(filter(barrier.sources, source -> source.role = '" ~ role ~ "'), 0)" -%}
+        {%- do columns.update({role: [none, source ~ '.relation']}) -%}
+        {%- for field in ['id', 'version', 'committed_at'] -%}
+            {%- do columns.update({role ~ '_' ~ field: [none, source ~ '.' ~ field]}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {%- do columns.update({
-        'upstream': [none, upstream ~ '.relation'],
-        'upstream_version': [none, upstream ~ '.version'],
+        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields()), none],
+        'unique_key': [none, 'barrier.key.name'],
+        'upstream_key': [none, 'barrier.key.upstream'],
+        'key_types': [none, 'barrier.key.type'],
         'vnode_row_counts': ['map<string, bigint>', 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))'],
     }) -%}
     {{ return(columns) }}
@@ -32,7 +39,7 @@
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, column in columns.items() if column[0] -%} {%- do fields.append(name ~ ' ' ~ column[0]) -%} {%- endfor -%}
     select
-        {%- for name, column in columns.items() %}
+        {%- for name, column in columns.items() if column[1] %}
         {{ column[1] }} as {{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
