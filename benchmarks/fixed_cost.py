@@ -1,0 +1,151 @@
+"""What a small barrier costs beside one plain MERGE of the same rows, in one warm session.
+
+Each barrier reads a range of 5,000 rows and merges 50 changed keys. The plain MERGE is told which
+rows these are, and merges them into a copy of the MV. Both are repeated until the driver has
+compiled its own code, and then measured in turn; figures are medians, and ratios of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from lineitem import make_project
+from rich.console import Console
+from rich.table import Table
+
+from support.formats import FORMATS, properties_clause
+from support.project import Proceed, Project, intercepted
+
+RANGE = 5_000
+CHANGED = 50
+COLUMNS = "id, name, amount, at"
+COPY = "plain"
+
+console = Console()
+
+
+def create_tables(project: Project, barriers: int) -> None:
+    rows = (barriers + 4) * RANGE
+    project.create_table("events", "id bigint, name string, amount double, at timestamp")
+    project.sql(
+        "insert into {schema}.events select id, concat('event ', id), id / 7, "
+        f"timestamp_seconds(id * 60) from range({rows})"
+    )
+    properties = FORMATS[project.file_format].merge_on_read(True)
+    if project.file_format == "iceberg":
+        properties["format-version"] = "3"
+    project.sql(
+        f"create table {{schema}}.{COPY} using {project.file_format} "
+        f"{properties_clause(properties)} as select {COLUMNS} from {{schema}}.events where false"
+    )
+    config = (
+        "materialized='backfilled_mv', unique_key='id', "
+        f"backfill_rate_limit=var('limit', {RANGE})"
+    )
+    query = f"select {COLUMNS} from {{{{ source('lake', 'events') }}}} where amount >= 0"
+    project.write({"mv": f"{{{{ config({config}) }}}} {query}"}, sources=["events"])
+
+
+def change(project: Project, number: int) -> str:
+    """Changes 50 keys of those that were read; a predicate of these."""
+    step = max(1, number * RANGE // CHANGED)
+    changed = f"id < {number * RANGE} and id % {step} = {number % step}"
+    project.sql(f"update {{schema}}.events set amount = amount + 1 where {changed}")
+    return changed
+
+
+def merge(project: Project, number: int, changed: str) -> None:
+    """One MERGE of the changed rows and the range, both told by literals."""
+    low, high = number * RANGE, (number + 1) * RANGE
+    project.sql(
+        f"merge into {{schema}}.{COPY} as mv using ("
+        f"select {COLUMNS} from {{schema}}.events where amount >= 0 "
+        f"and (({changed}) or id >= {low} and id < {high})) as changed "
+        f"on mv.id = changed.id and mv.id < {high} "
+        "when matched then update set * when not matched then insert *"
+    )
+
+
+def timed(act: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    act()
+    return time.perf_counter() - started
+
+
+def commits(project: Project) -> int:
+    tables = ("mv", "mv__progress", "mv__barriers")
+    if project.file_format == "delta":
+        versions = [len(project.sql(f"describe history {{schema}}.{table}")) for table in tables]
+    else:
+        versions = [project.value(f"select count(*) from {{schema}}.{t}.snapshots") for t in tables]
+    return sum(versions)
+
+
+class Clock:
+    """Seconds of each statement of the materialization, by what its comment says."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    def intercept(self, sql: str, proceed: Proceed) -> None:
+        found = re.search(r"/\* [^\s{]+: (.*?) \*/", sql)
+        step = re.sub(r" \d+$", "", found[1]) if found else "dbt's own"
+        self.seconds[step].append(timed(proceed))
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    arguments.add_argument("--rounds", type=int, default=12)
+    arguments.add_argument("--warm-up", type=int, default=20)
+    options = arguments.parse_args()
+    project = make_project(options.format)
+    create_tables(project, options.warm_up + options.rounds)
+    plain, barrier, idle, counts = [], [], [], []
+    clock = Clock()
+    project.run()
+    merge(project, 0, "false")
+    for number in range(1, options.warm_up + options.rounds + 1):
+        changed = change(project, number)
+        before = commits(project)
+        measured = number > options.warm_up
+        first = timed(lambda: merge(project, number, changed))
+        if measured:
+            with intercepted(clock.intercept):
+                second = timed(project.run)
+        else:
+            second = timed(project.run)
+        counts.append(commits(project) - before)
+        third = timed(lambda: project.run("--vars", "{limit: 0}"))
+        console.print(f"{number}: MERGE {first:.2f} s, barrier {second:.2f} s, idle {third:.2f} s")
+        if measured:
+            plain.append(first)
+            barrier.append(second)
+            idle.append(third)
+    same = "select count(*) from (select * from {schema}.mv except all select * from {schema}.plain)"
+    assert project.value(same) == 0, "the MV is not what the plain MERGEs made"
+    base = statistics.median(plain)
+    figures = Table("figure", "seconds", "plain MERGEs", title=options.format)
+    figures.add_row("plain MERGE", f"{base:.2f}", "1")
+    for name, seconds in (("small barrier", barrier), ("nothing to do", idle)):
+        median = statistics.median(seconds)
+        figures.add_row(f"dbt run, {name}", f"{median:.2f}", f"{median / base:.2f}")
+    console.print(figures)
+    console.print(f"commits per barrier: {statistics.median(counts[options.warm_up :]):.0f}")
+    table = Table("statement", "times", "seconds in a barrier", "plain MERGEs")
+    total = 0.0
+    for step, seconds in sorted(clock.seconds.items(), key=lambda item: -sum(item[1])):
+        each = sum(seconds) / options.rounds
+        total += each
+        table.add_row(step, f"{len(seconds) / options.rounds:.1f}", f"{each:.2f}", f"{each / base:.2f}")
+    table.add_row("all statements", "", f"{total:.2f}", f"{total / base:.2f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
