@@ -160,6 +160,21 @@ def make_state(
 
 
 @pytest.fixture
+def stored(make_state: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+    """The row from which read_state makes such a state; its last plan ends at the position."""
+
+    def stored(**changes: Any) -> str:
+        state = make_state(**changes)
+        end = "range_low" if state["dirty"] else "range_high"
+        last = {**state.pop("committed"), end: state.pop("position", None)}
+        if "planned" in state:
+            state["plan"] = json.dumps(state.pop("planned"))
+        return json.dumps({**state, "last": json.dumps(last)})
+
+    return stored
+
+
+@pytest.fixture
 def options() -> dict[str, Any]:
     return {
         "unique_key": ["k", "shard"],
