@@ -10,7 +10,6 @@ import pytest
 
 from support.macros import Macros
 
-
 Standing = Callable[..., Any]
 
 
@@ -61,6 +60,42 @@ def test_a_plan_that_is_given_up_is_told_as_it_then_stands(abandon: Standing) ->
 )
 def test_none_is_given_up_where_another_run_has_gone_on(abandon: Standing, stands: Any) -> None:
     assert abandon(stands) is None
+
+
+@pytest.fixture
+def mark(progress: Any, backfill: Any, make_plan: Any, macros: Macros) -> Callable[[], int]:
+    """How many rows of the progress table are changed where plan p3 is given up."""
+    macros.stub("run_json", lambda *_: [{"plan": None}])
+    return lambda: int(progress.move("mark_abandoned", backfill, make_plan(), "gone"))
+
+
+def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(
+    mark: Any, progress: Any, with_plan: Any, make_plan: Any
+) -> None:
+    progress.fill(**with_plan())
+
+    assert mark() == 2
+    assert progress.read("epoch", "plan_id", "plan_kind", "dirty") == [(2, "p3", "abandon", 0)] * 2
+    plan, none = progress.read("plan")
+    assert json.loads(plan) == make_plan(kind="abandon", reason="gone") and none is None
+
+
+def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> None:
+    """A statement that is sent again says nothing else."""
+    progress.fill(**with_plan())
+
+    assert (mark(), mark()) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "state", [{"epoch": 3}, {"epoch": 1}, {"plan_id": "p9"}, {"plan_id": None, "plan_kind": None}]
+)
+def test_only_the_plan_of_the_next_epoch_can_be_given_up(
+    mark: Any, progress: Any, with_plan: Any, state: dict[str, Any]
+) -> None:
+    progress.fill(**{**with_plan(), **state})
+
+    assert mark() == 0
 
 
 @pytest.mark.parametrize(("file_format", "is_caught"), [("delta", True), ("iceberg", False)])
