@@ -418,6 +418,12 @@ def test_a_run_whose_plan_did_not_become_the_epoch_stops(
         commit_barrier(epoch, plan_id, dirty=dirty)
 
 
+def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
+    """It may have emptied the MV anew: Iceberg replaces a table whatever happened to it."""
+    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+        commit_barrier(4, "p4", plan={"kind": "reset"})
+
+
 def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> None:
     assert commit_barrier(3, "p3", plan={"kind": "abandon"}, dirty=True)["epoch"] == 3
 
