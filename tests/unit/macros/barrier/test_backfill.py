@@ -99,6 +99,7 @@ def test_a_backfill_reads_the_query_with_the_upstream_substituted(
     assert (backfill["explained"], backfill["used_settings"]) == (False, [])
     assert backfill["feed"] is None
     assert backfill["stages"] == []
+    assert (backfill["written"], backfill["begun_anew"]) == (None, None)
 
 
 def test_a_backfill_may_follow_a_change_table_beside_its_upstream(
@@ -114,6 +115,12 @@ def test_a_backfill_may_follow_a_change_table_beside_its_upstream(
     assert backfill["feed"] == (change_feed, up)
 
 
+LINEAGE = [
+    {"name": "k", "upstream": "id", "type": "bigint"},
+    {"name": "shard", "upstream": "shard", "type": "int"},
+]
+
+
 @pytest.fixture
 def explain(macros: Macros, backfill: Any) -> Any:
     """Explains a backfill; what is asked of the query is recorded."""
@@ -125,7 +132,7 @@ def explain(macros: Macros, backfill: Any) -> Any:
     asked: list[str] = []
     macros.stub("explain_query", lambda query, key, upstream: asked.append("explain") or explained)
     macros.stub("check_query", lambda explained, query, upstream: asked.append("check"))
-    macros.stub("key_lineage", lambda explained, unique_key, upstream_key: ["lineage"])
+    macros.stub("key_lineage", lambda explained, unique_key, upstream_key: LINEAGE)
     macros.context["get_assert_columns_equivalent"] = lambda sql: asked.append(f"contract {sql}")
 
     def explain(enforced: bool = False, explained: bool = False) -> list[str]:
@@ -141,8 +148,43 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(
     explain: Any, backfill: Any
 ) -> None:
     assert explain() == ["explain", "check"]
-    assert (backfill["key"], backfill["query_columns"]) == (["lineage"], "k: bigint")
+    assert backfill["query_columns"] == "k: bigint"
     assert (backfill["explained"], backfill["used_settings"]) == (True, [TIME_ZONE])
+
+
+def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
+    explain: Any, backfill: Any, make_plan: Any, keys: Any
+) -> None:
+    backfill["committed"] = make_plan(key=[{**keys[0], "position": "pk_id"}, keys[1]])
+    explain()
+
+    places = [{"position": "pk_id"}, {"position": "shard"}]
+    assert backfill["key"] == [LINEAGE[i] | places[i] for i in range(2)]
+
+
+UNDEFINED = pytest.mark.xfail(
+    reason="keep_positions, new_plan.sql: `| first` of no column lacks `| default(none)`"
+)
+
+
+@UNDEFINED
+def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
+    explain: Any, backfill: Any, make_plan: Any, keys: Any
+) -> None:
+    backfill["committed"] = make_plan(key=keys[:1])
+    explain()
+
+    assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
+
+
+@UNDEFINED
+def test_a_key_of_an_mv_that_is_about_to_be_created_has_free_columns_for_its_position(
+    explain: Any, backfill: Any
+) -> None:
+    backfill["committed"] = None
+    explain()
+
+    assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
 
 
 def test_a_query_is_explained_once_in_a_run(explain: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import operator
 import re
 from collections.abc import Callable
@@ -139,12 +140,16 @@ def test_what_a_stage_holds_can_be_declared_as_a_variable(macros: Macros, keys: 
     )
 
 
+STAGED = {"count": 3, "null_keys": 0, "suspects": 0}
+MERGED = {"upserts": 2, "drops": 1}
+
+
 @pytest.fixture
 def stage(macros: Macros, backfill: Any, make_plan: Any) -> Any:
     """Stages the changes of a plan that another run made."""
 
     def stage(state: dict[str, Any], **plan: Any) -> tuple[dict[str, Any], str]:
-        macros.results = [[['{"staged": {"count": 3, "null_keys": 0, "suspects": 0}}']]]
+        macros.results = [[[json.dumps({"staged": STAGED, "merged": MERGED})]]]
         staged = macros.call("stage_changes", backfill, state, make_plan(**plan))
         return staged, " ".join(macros.statements[-1].sql.split())
 
@@ -167,11 +172,47 @@ def test_the_view_is_made_and_cached_before_it_is_counted(
     stage: Any, make_state: Callable[..., Any]
 ) -> None:
     staged, sql = stage(make_state())
-    name = staged["name"]
+    name = staged["name"].replace("__rows", "")
 
     view, cache = sql.index(f"temporary view {name} as "), sql.index(f"; cache table {name}; ")
     assert view < cache < sql.index("; set staged = (select named_struct( 'count', count, ")
-    assert sql.endswith("; select to_json(struct(staged, reread)); end")
+    assert sql.endswith("; select to_json(struct(staged, reread, merged)); end")
+
+
+def test_what_the_query_makes_of_them_is_cached_and_counted_before_it_is_merged(
+    stage: Any, make_state: Callable[..., Any]
+) -> None:
+    """A MERGE reads its source twice."""
+    staged, sql = stage(make_state())
+
+    assert staged["name"].endswith("__rows`")
+    assert (staged["upserts"], staged["drops"]) == (2, 1)
+    assert sql.index("; set staged = ") < sql.index(f"temporary view {staged['name']} as ")
+    assert (
+        f"end if; cache table {staged['name']}; "
+        "set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) "
+        f"from {staged['name']}); select "
+    ) in sql
+    assert "declare merged struct<upserts: bigint, drops: bigint>;" in sql
+
+
+def test_a_stage_tells_that_no_key_was_read_again_where_none_was_in_doubt(
+    stage: Any, make_state: Callable[..., Any]
+) -> None:
+    assert stage(make_state())[0]["reread"] == {"count": 0}
+
+
+@pytest.mark.parametrize("result", [{"failed": True}, {"done": False, "failed": True}])
+def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, result: Any
+) -> None:
+    backfill["guarded"] = True
+    macros.results = [[[json.dumps(result)]]]
+
+    assert macros.call("stage_changes", backfill, make_state(), make_plan()) is None
+    assert backfill["failed"] == "stage the changes"
+    script = " ".join(macros.statements[0].sql.split())
+    assert "declare exit handler for sqlexception begin select " in script
 
 
 def test_what_a_feed_needs_is_set_up_before_it_is_read(
@@ -227,7 +268,7 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
     fourth = stage(make_state())[0]["name"]
 
     assert len({first, second, third, fourth}) == 4
-    assert first == "`lake__mv__changes__3__p3__00000000000000000000000000000000`"
+    assert first == "`lake__mv__changes__3__p3__00000000000000000000000000000000__rows`"
 
 
 def test_every_stage_is_noted_so_that_the_commit_drops_it(
@@ -236,70 +277,176 @@ def test_every_stage_is_noted_so_that_the_commit_drops_it(
     backfill["stages"].append("`older`")
     name = stage(make_state())[0]["name"]
 
-    views = [f"{name[:-1]}{suffix}`" for suffix in ("__again", "__doubtful", "")]
+    stage_name = name.removesuffix("__rows`")
+    views = [f"{stage_name}{suffix}`" for suffix in ("__rows", "__again", "__doubtful", "")]
     assert backfill["stages"] == ["`older`", *views]  # each before those that it reads
 
 
+# -- the rows as the query returns them ---------------------------------------------------------
+
+
 @pytest.fixture
-def merge(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
-    def merge(**staged: Any) -> str:
-        stage = {"name": "`stage`", "count": 3, "low": ["1", "2"], "high": ["4", "0"]}
-        stage |= {"reread": {"count": 0}, **staged}
-        macros.call("run_changes", backfill, make_plan(), stage)
-        return " ".join(macros.statements[-1].sql.split())
+def rows(
+    render: Any, macros: Macros, backfill: Any, make_plan: Any, keys: Any
+) -> Callable[..., str]:
+    """The second view of a stage; the first one is `stage`."""
+    macros.stub("get_stage_name", lambda backfill, plan, suffix="": f"`stage{suffix}`")
+
+    def rows(reread: bool = False) -> str:
+        sql: str = render("get_staged_rows_sql", backfill, make_plan(), keys, reread)
+        return sql
+
+    return rows
+
+
+def test_a_changed_key_is_staged_with_what_the_query_makes_of_its_last_state(rows: Any) -> None:
+    sql = rows()
+
+    assert sql.startswith("select query.*, stage.`id` as __bf_key_1, stage.`shard` as __bf_key_2, ")
+    assert (
+        "from `stage` as stage left join ( "
+        "with `up` as ( select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, "
+        "__bf_unclear) from `stage` as stage where not __bf_deleted ) "
+        "select * from ( select id as k, shard from `up` ) ) as query "
+        "on stage.`id` = query.`k` and stage.`shard` = query.`shard` where "
+    ) in sql
+
+
+def test_a_key_of_which_the_query_returns_no_row_is_staged_as_dropped(rows: Any) -> None:
+    """It was deleted, or a filter leaves it out."""
+    assert ", query.`k` is null as __bf_dropped from `stage` as stage left join (" in rows()
+
+
+def test_a_null_key_is_not_merged(rows: Any) -> None:
+    assert rows().endswith(" where not (stage.`id` is null or stage.`shard` is null)")
+
+
+def test_rows_that_were_read_again_take_the_place_of_those_of_the_feed(rows: Any) -> None:
+    feed, read = rows(reread=True).split(" union all ")
+
+    assert "left anti join `stage__doubtful` as doubtful on stage.`id` = doubtful.`id` and" in feed
+    assert "with `up` as ( select * from `stage__again` )" in read
+    assert "doubtful" not in rows() and "union" not in rows()
+
+
+def test_whether_rows_were_read_again_is_known_when_the_script_runs(
+    render: Any, rows: Any, backfill: Any, make_plan: Any, keys: Any
+) -> None:
+    sql = render("get_rows_statements", backfill, make_plan(), keys, "`rows`")
+    view = "create or replace temporary view `rows` as "
+
+    assert sql.startswith(
+        f"if coalesce(reread.count, 0) > 0 then {view}{rows(reread=True)}; "
+        f"else {view}{rows()}; end if; cache table `rows`; set merged = "
+    )
+
+
+# -- the MERGE ----------------------------------------------------------------------------------
+
+LOW_TO_HIGH = (
+    "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` >= 2))) "
+    "and (mv.`k` <= 4 and (mv.`k` < 4 or (mv.`k` = 4 and mv.`shard` <= 0))))"
+)
+OLD_TO_NEW = (
+    "(mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
+    "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6)))"
+)
+KEYS = "mv.`k` = changes.__bf_key_1 and mv.`shard` = changes.__bf_key_2"
+STAGE = {
+    "name": "`stage__rows`", "low": ["1", "2"], "high": ["4", "0"], "upserts": 2, "drops": 1
+}  # fmt: skip
+
+
+@pytest.fixture
+def merge(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], make_state: Any, sent: Any
+) -> Callable[..., str]:
+    """The MERGE of staged changes, and of a range where the plan has both `at_once`."""
+
+    def merge(at_once: bool = False, **plan: Any) -> str:
+        made = make_plan(at_once=at_once, **plan)
+        if at_once:
+            macros.call("run_changes_and_range", backfill, make_state(), made, STAGE)
+        else:
+            macros.call("run_changes", backfill, made, STAGE)
+        return str(sent()[-1])
 
     return merge
 
 
-def test_a_changed_key_is_merged_with_what_the_query_makes_of_its_last_state(merge: Any) -> None:
-    sql = merge()
-
+def test_what_is_merged_is_what_was_staged(merge: Any) -> None:
     assert (
-        "with `up` as ( select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, "
-        "__bf_unclear) from `stage` as stage where not __bf_deleted ) "
-        "select * from ( select id as k, shard from `up` )"
-    ) in sql
-    assert "on stage.`id` = query.`k` and stage.`shard` = query.`shard` where " in sql
-    assert "stage.`id` as __bf_key_1, stage.`shard` as __bf_key_2 from `stage` as stage" in sql
+        "merge into lake.mv as mv using ( select * from ( select * from `stage__rows` ) where "
+    ) in merge()
 
 
-def test_a_null_key_is_not_merged(merge: Any) -> None:
-    assert "where not (stage.`id` is null or stage.`shard` is null) and" in merge()
-
-
-def test_a_key_that_the_query_no_longer_returns_is_deleted(merge: Any) -> None:
-    assert merge().endswith(
-        "when matched and changes.`k` is not null then update set * "
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_key_that_the_query_no_longer_returns_is_deleted(merge: Any, at_once: bool) -> None:
+    assert merge(at_once).endswith(
+        "when matched and not changes.__bf_dropped then update set * "
         "when matched then delete "
-        "when not matched and changes.`k` is not null then insert *"
+        "when not matched and not changes.__bf_dropped then insert *"
     )
 
 
 def test_the_target_is_bounded_by_the_changed_keys_as_literals(merge: Any) -> None:
     on = merge().split(" as changes on ")[1].split(" when ")[0]
 
-    assert on == (
-        "mv.`k` = changes.__bf_key_1 and mv.`shard` = changes.__bf_key_2 "
-        "and (mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` >= 2))) "
-        "and (mv.`k` <= 4 and (mv.`k` < 4 or (mv.`k` = 4 and mv.`shard` <= 0)))"
-    )
+    assert on == f"{KEYS} and {LOW_TO_HIGH}"
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_the_changes_are_fenced_in_the_source(
-    macros: Macros, merge: Any, render: Any, backfill: Any, make_plan: Any
+    merge: Any, render: Any, backfill: Any, make_plan: Any, at_once: bool
 ) -> None:
-    source = merge().split(" as changes on ")[0]
+    """A fence beside a range is one for both."""
+    source = merge(at_once).split(" as changes on ")[0]
+    fence = render("get_fence", backfill, make_plan())
 
-    assert source.endswith(f"and {render('get_fence', backfill, make_plan())} )")
+    assert source.endswith(f") where {fence} )")
+    assert source.count(fence) == 1
 
 
+def test_changes_and_a_range_are_the_source_of_one_merge(
+    merge: Any, render: Any, backfill: Any, make_plan: Any, make_state: Any
+) -> None:
+    """With the columns of a stage: a row of the range has its own key, and is never dropped."""
+    range_rows = render("get_range_rows_sql", backfill, make_state(), make_plan())
+
+    assert (
+        "using ( select * from ( select * from `stage__rows` union all "
+        "select *, `k` as __bf_key_1, `shard` as __bf_key_2, false as __bf_dropped "
+        f"from ( {range_rows} ) ) where "
+    ) in merge(at_once=True)
+
+
+def test_the_target_of_both_is_bounded_by_what_either_may_touch(merge: Any) -> None:
+    on = merge(at_once=True).split(" as changes on ")[1].split(" when ")[0]
+
+    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW})"
+
+
+def test_changes_and_the_last_range_are_not_bounded_above(merge: Any) -> None:
+    on = merge(at_once=True, last_range=True).split(" as changes on ")[1].split(" when ")[0]
+
+    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW.split(' and (mv.`k` <=')[0]})"
+
+
+@pytest.mark.parametrize(
+    ("at_once", "step"),
+    [(False, "merge the changes of"), (True, "merge the changes and the range of")],
+)
 def test_the_rows_that_were_merged_are_counted(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    merge: Any,
+    at_once: bool,
+    step: str,
 ) -> None:
     asked: list[Any] = []
     macros.stub("get_merge_counts", lambda *given: asked.append(given) or {"changed": 8})
-    stage = {"name": "`stage`", "low": ["1", "2"], "high": ["4", "0"], "reread": {"count": 0}}
     macros.results = [[["result"]]]
 
-    assert macros.call("run_changes", backfill, make_plan(), stage) == {"changed": 8}
-    assert asked == [(backfill, make_plan(), [["result"]])]
+    assert merge(at_once).startswith(f"/* lake.mv: {step} the barrier 3 */")
+    assert asked == [(backfill, make_plan(at_once=at_once), STAGE, [["result"]])]

@@ -60,6 +60,13 @@ def has_changes(macros: Macros) -> Callable[[], bool]:
     return lambda: bool(macros.context["has_changes"])
 
 
+def _version(plan: dict[str, Any], role: str = "upstream") -> str | None:
+    """At which version a plan reads a source."""
+    (source,) = [source for source in plan["sources"] if source["role"] == role]
+    version: str | None = source["version"]
+    return version
+
+
 FINISHED = {"finished": True, "any_finished": True}
 NEW = {"position": None, "upstream_version": None, "row_count": 0}
 
@@ -69,7 +76,7 @@ def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any, macr
 
     assert macros.context["explained"] == [1]
 
-    assert (plan["kind"], plan["epoch"], plan["upstream_version"]) == ("advance", 3, "17")
+    assert (plan["kind"], plan["epoch"], _version(plan)) == ("advance", 3, "17")
     assert plan["has_range"]
 
 
@@ -98,10 +105,10 @@ def test_changes_go_on_once_the_backfill_has_finished(choose: Any, has_changes: 
 
 
 def test_after_a_reset_that_was_given_up_comes_another_one(
-    choose: Any, make_plan: Callable[..., Any]
+    choose: Any, make_plan: Callable[..., Any], make_source: Any
 ) -> None:
     """The MV may be an empty one of the other columns."""
-    given_up = make_plan(epoch=2, kind="abandon", upstream_version=None)
+    given_up = make_plan(epoch=2, kind="abandon", sources=[make_source(version=None)])
     plan = choose(version=16, committed=given_up, dirty=True)
 
     assert (plan["kind"], plan["reason"]) == ("reset", "a rebuild was given up")
@@ -114,7 +121,7 @@ def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
 def test_changes_go_on_while_the_backfill_is_paused(choose: Any, has_changes: Any) -> None:
     plan = choose(set={"backfill_rate_limit": 0})
 
-    assert plan["upstream_version"] == "17" and "has_range" not in plan
+    assert _version(plan) == "17" and "has_range" not in plan
     assert has_changes()
 
 
@@ -125,7 +132,7 @@ def test_an_mv_that_is_paused_before_its_first_range_has_nothing_to_do(choose: A
 def test_the_first_barrier_reads_no_changes(choose: Any, has_changes: Any) -> None:
     plan = choose(**NEW)
 
-    assert (plan["kind"], plan["upstream_version"], plan["has_range"]) == ("advance", "17", True)
+    assert (plan["kind"], _version(plan), plan["has_range"]) == ("advance", "17", True)
     assert not has_changes()
 
 
@@ -156,10 +163,10 @@ def test_the_mode_snapshot_stays_at_its_first_version_until_all_vnodes_have_fini
 ) -> None:
     mode = {"backfill_mode": "snapshot"}
 
-    assert choose(set=mode)["upstream_version"] == "16"
+    assert _version(choose(set=mode)) == "16"
     assert not has_changes()
-    assert choose(set=mode, **FINISHED)["upstream_version"] == "17"
-    assert choose(set=mode, **NEW)["upstream_version"] == "17"
+    assert _version(choose(set=mode, **FINISHED)) == "17"
+    assert _version(choose(set=mode, **NEW)) == "17"
 
 
 def test_the_mode_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
@@ -167,10 +174,12 @@ def test_the_mode_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
 ) -> None:
     mode = {"backfill_mode": "snapshot"}
     macros.stub("find_upstream_gap", lambda upstream, observed, committed: None)
-    macros.stub("is_upstream_readable", lambda upstream, observed, version, id: version != "16")
+    macros.stub(
+        "is_upstream_readable", lambda upstream, observed, source: source["version"] != "16"
+    )
     plan = choose(set=mode)
 
-    assert (plan["kind"], plan["upstream_version"]) == ("reanchor", "17")
+    assert (plan["kind"], _version(plan)) == ("reanchor", "17")
     assert plan["reason"] == "the version 16 of the snapshot can no longer be read"
     assert choose(set=mode, **FINISHED)["kind"] == "advance"
     assert choose(set={"backfill_mode": "arrangement"})["kind"] == "advance"
@@ -198,7 +207,7 @@ def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> Non
     plan = choose(rebuild="full refresh", **FINISHED)
 
     assert (plan["kind"], plan["reason"]) == ("reset", "full refresh")
-    assert "upstream_version" not in plan
+    assert _version(plan) is None
     assert macros.context["explained"] == [1]
 
 
@@ -226,7 +235,7 @@ def test_a_gap_of_the_feed_is_a_reanchor_at_the_newest_version(
 ) -> None:
     plan = choose(observed=observed, **state)
 
-    assert (plan["kind"], plan["reason"], plan["upstream_version"]) == ("reanchor", reason, "17")
+    assert (plan["kind"], plan["reason"], _version(plan)) == ("reanchor", reason, "17")
     assert "has_range" not in plan
 
 
@@ -241,7 +250,7 @@ def test_a_gap_is_closed_also_where_there_is_nothing_else_to_do(
 def test_a_gap_is_closed_at_the_newest_version_in_every_mode(choose: Any, mode: str) -> None:
     plan = choose(observed={"id": "u2"}, set={"backfill_mode": mode})
 
-    assert plan["upstream_version"] == "17"
+    assert _version(plan) == "17"
 
 
 def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> None:
@@ -256,7 +265,11 @@ def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> Non
 
 @pytest.fixture
 def feed(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any], choose: Any
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    make_source: Callable[..., Any],
+    choose: Any,
 ) -> Callable[..., Any]:
     """The plan where the change table is at `version`, and was read up to 7."""
     relation = backfill["mv"].incorporate(path={"identifier": "changes"})
@@ -266,7 +279,8 @@ def feed(
 
     def feed(version: int, upstream: int = 16, **arguments: Any) -> Any:
         observed = {"feed": {"version": version, "id": "f1", "committed_at": "noon"}}
-        committed = make_plan(epoch=2, upstream_version="16", feed="the feed", feed_version="7")
+        followed = make_source(role="feed", version="7", definition="the feed")
+        committed = make_plan(epoch=2, sources=[make_source(version="16"), followed])
         return choose(upstream, observed=observed, committed=committed, **arguments)
 
     return feed
@@ -275,7 +289,7 @@ def feed(
 def test_events_of_a_change_table_are_changes(feed: Any, has_changes: Any) -> None:
     plan = feed(8, **FINISHED)
 
-    assert (plan["feed_version"], plan["upstream_version"]) == ("8", "16")
+    assert (_version(plan, "feed"), _version(plan)) == ("8", "16")
     assert has_changes()
 
 
@@ -289,10 +303,10 @@ def test_the_mode_snapshot_takes_no_events_until_all_vnodes_have_finished(
 ) -> None:
     mode = {"backfill_mode": "snapshot"}
 
-    assert feed(8, set=mode)["feed_version"] == "7"
+    assert _version(feed(8, set=mode), "feed") == "7"
     assert not has_changes()
     assert feed(8, set={**mode, "backfill_rate_limit": 0}) is None
-    assert feed(8, set=mode, **FINISHED)["feed_version"] == "8"
+    assert _version(feed(8, set=mode, **FINISHED), "feed") == "8"
 
 
 @pytest.mark.parametrize(

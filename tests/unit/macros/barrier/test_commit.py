@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -13,41 +12,35 @@ from support.macros import Macros
 
 Row = dict[str, Any]
 
-# vnode, id, shard, backfill_finished, row_count, epoch, upstream_version, dirty
-PROGRESS = [
-    (0, 1, 2, 0, 10, 2, "16", 1),
-    (1, None, None, 0, 0, 2, "16", 1),
-    (2, 9, 9, 1, 30, 2, "16", 1),
-    (3, 1, 2, 0, 10, 2, "16", 1),
-]
-COLUMNS = ["vnode", "id", "shard", "backfill_finished", "row_count", "epoch", "upstream_version",
-           "dirty"]  # fmt: skip
+# id, shard, backfill_finished, row_count of each vnode.
+VNODES = [(1, 2, 0, 10), (None, None, 0, 0), (9, 9, 1, 30), (1, 2, 0, 10)]
+NAMES = ["id", "shard", "backfill_finished", "row_count"]
+OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
 
 
 @pytest.fixture
-def commit(macros: Macros, sqlite: sqlite3.Connection) -> Callable[[Any], list[Row]]:
-    """The progress table after the commit of a plan, by the expressions that the MERGE sets."""
+def begun(progress: Any, with_plan: Any, backfill: Any) -> Callable[..., None]:
+    """The progress table while a plan stands that was made for it."""
 
-    def commit(plan: dict[str, Any]) -> list[Row]:
-        sqlite.execute(f"create table progress ({', '.join(COLUMNS)})")
-        sqlite.executemany("insert into progress values (?, ?, ?, ?, ?, ?, ?, ?)", PROGRESS)
-        sqlite.execute("create table plan (epoch, upstream_version, vnode_row_counts)")
-        counts = "json:" + json.dumps(plan.get("vnode_row_counts", {}))
-        sqlite.execute(
-            "insert into plan values (?, ?, ?)",
-            (plan["epoch"], plan.get("upstream_version"), counts),
-        )
-        columns = {f"progress.`{name}`": f"progress.`{name}`" for name in COLUMNS}
-        for column, value in macros.call("_committed_columns", plan).items():
-            name = column.strip("`")
-            assert f"progress.`{name}`" in columns
-            columns[f"progress.`{name}`"] = value.replace(
-                "plan.vnode_row_counts[progress.vnode]",
-                "element_at(plan.vnode_row_counts, progress.vnode)",
-            )
-        values = ", ".join(columns.values())
-        rows = sqlite.execute(f"select {values} from progress, plan").fetchall()
-        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
+        vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
+        last = {"last": json.dumps(backfill["committed"])}
+        progress.fill(*vnodes, **{"dirty": 1, **last, **with_plan(**(plan or {})), **columns})
+
+    return begun
+
+
+@pytest.fixture
+def commit(
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+) -> Callable[..., list[Row]]:
+    """The progress table after the commit of a plan that stands."""
+
+    def commit(**plan: Any) -> list[Row]:
+        begun(plan)
+        assert progress.move("get_commit_sql", backfill, make_plan(**plan), outcome=OUTCOME) == 4
+        names = [*NAMES, "epoch", "upstream_version", "dirty"]
+        return [dict(zip(names, row, strict=True)) for row in progress.read(*names)]
 
     return commit
 
@@ -56,10 +49,8 @@ def _column(rows: list[Row], *names: str) -> list[Any]:
     return [row[names[0]] if len(names) == 1 else tuple(row[n] for n in names) for row in rows]
 
 
-def test_an_advance_moves_every_vnode_to_the_end_of_the_range(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
-) -> None:
-    rows = commit(make_plan(vnode_row_counts={"0": 3, "1": 4}))
+def test_an_advance_moves_every_vnode_to_the_end_of_the_range(commit: Callable[..., Any]) -> None:
+    rows = commit(vnode_row_counts={"0": 3, "1": 4})
 
     assert _column(rows, "id", "shard") == [(5, 6)] * 4
     assert _column(rows, "row_count") == [13, 4, 30, 10]
@@ -67,48 +58,40 @@ def test_an_advance_moves_every_vnode_to_the_end_of_the_range(
     assert _column(rows, "upstream_version", "dirty") == [("17", 0)] * 4
 
 
-def test_an_advance_of_selected_vnodes_leaves_the_others(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
-) -> None:
-    rows = commit(make_plan(vnodes=[1, 3], vnode_row_counts={"1": 4}))
+def test_an_advance_of_selected_vnodes_leaves_the_others(commit: Callable[..., Any]) -> None:
+    rows = commit(vnodes=[1, 3], vnode_row_counts={"1": 4})
 
     assert _column(rows, "id", "shard") == [(1, 2), (5, 6), (9, 9), (5, 6)]
     assert _column(rows, "row_count") == [10, 4, 30, 10]
     assert _column(rows, "upstream_version") == ["17"] * 4
 
 
-def test_a_vnode_beyond_the_end_of_the_range_stays_where_it_is(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
-) -> None:
+def test_a_vnode_beyond_the_end_of_the_range_stays_where_it_is(commit: Callable[..., Any]) -> None:
     """Where positions differ, a range begins at the lowest of them and may end below others."""
-    rows = commit(make_plan(vnodes=[0, 1, 2, 3], range_low=None, range_high=["1", "1"]))
+    rows = commit(vnodes=[0, 1, 2, 3], range_low=None, range_high=["1", "1"])
 
     assert _column(rows, "id", "shard") == [(1, 2), (1, 1), (9, 9), (1, 2)]
 
 
 def test_the_last_range_finishes_every_vnode_and_keeps_its_position(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
+    commit: Callable[..., Any],
 ) -> None:
-    rows = commit(make_plan(last_range=True, range_high=["1", "2"], vnode_row_counts={"1": 4}))
+    rows = commit(last_range=True, range_high=["1", "2"], vnode_row_counts={"1": 4})
 
     assert _column(rows, "backfill_finished") == [1, 1, 1, 1]
-    assert _column(rows, "id", "shard") == [row[1:3] for row in PROGRESS]
+    assert _column(rows, "id", "shard") == [vnode[:2] for vnode in VNODES]
     assert _column(rows, "row_count") == [10, 4, 30, 10]
 
 
-def test_the_last_range_of_selected_vnodes_finishes_only_these(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
-) -> None:
-    rows = commit(make_plan(last_range=True, vnodes=[1, 3]))
+def test_the_last_range_of_selected_vnodes_finishes_only_these(commit: Callable[..., Any]) -> None:
+    rows = commit(last_range=True, vnodes=[1, 3])
 
     assert _column(rows, "backfill_finished") == [0, 1, 1, 1]
 
 
-def test_an_empty_range_moves_too(
-    commit: Callable[..., Any], make_plan: Callable[..., Any]
-) -> None:
+def test_an_empty_range_moves_too(commit: Callable[..., Any]) -> None:
     """The position moves over keys that were deleted."""
-    rows = commit(make_plan(range_row_count=0, vnode_row_counts=None))
+    rows = commit(range_row_count=0, vnode_row_counts=None)
 
     assert _column(rows, "id", "shard") == [(5, 6)] * 4
     assert _column(rows, "row_count") == [10, 0, 30, 10]
@@ -116,140 +99,297 @@ def test_an_empty_range_moves_too(
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor"])
 def test_a_barrier_without_a_range_moves_the_version_only(
-    commit: Callable[..., Any], make_plan: Callable[..., Any], kind: str
+    commit: Callable[..., Any], kind: str
 ) -> None:
-    rows = commit(make_plan(kind=kind, range_row_count=None, vnode_row_counts=None))
+    rows = commit(kind=kind, range_row_count=None, vnode_row_counts=None)
 
-    assert [tuple(row.values())[:5] for row in rows] == [row[:5] for row in PROGRESS]
+    assert [tuple(row.values())[:4] for row in rows] == VNODES
     assert _column(rows, "upstream_version", "dirty") == [("17", 0)] * 4
 
 
-def test_a_reset_begins_anew(commit: Callable[..., Any], make_plan: Callable[..., Any]) -> None:
-    rows = commit(make_plan(kind="reset", upstream_version=None))
+def test_a_reset_begins_anew(commit: Callable[..., Any], make_source: Any) -> None:
+    rows = commit(kind="reset", sources=[make_source(version=None)])
 
-    assert [tuple(row.values())[1:5] for row in rows] == [(None, None, 0, 0)] * 4
+    assert [tuple(row.values())[:4] for row in rows] == [(None, None, 0, 0)] * 4
     assert _column(rows, "upstream_version", "dirty") == [(None, 0)] * 4
 
 
-def test_a_reset_gives_a_position_the_type_of_its_column(
-    macros: Macros, make_plan: Callable[..., Any]
-) -> None:
-    columns = macros.call("_committed_columns", make_plan(kind="reset"))
-
-    assert (columns["`id`"], columns["`shard`"]) == ("cast(null as bigint)", "cast(null as int)")
-
-
 def test_an_abandoned_plan_moves_nothing_and_leaves_the_mv_dirty(
-    macros: Macros, make_plan: Callable[..., Any]
+    commit: Callable[..., Any],
 ) -> None:
-    plan = make_plan(kind="abandon", last_range=True)
+    rows = commit(kind="abandon", last_range=True)
 
-    assert macros.call("_committed_columns", plan) == {"dirty": "true"}
+    assert [tuple(row.values())[:4] for row in rows] == VNODES
+    assert _column(rows, "epoch", "upstream_version", "dirty") == [(3, "16", 1)] * 4
 
 
-def test_a_position_goes_to_the_column_of_the_progress_table(
-    macros: Macros, make_plan: Callable[..., Any]
+def test_a_position_goes_to_its_column_of_the_progress_table(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    plan = make_plan(upstream_key=["epoch"], unique_key=["k"], key_types=["int"], range_high=["5"])
-    columns = macros.call("_committed_columns", plan)
+    key = [{"name": "k", "upstream": "epoch", "type": "int", "position": "pk_epoch"}]
+    columns = macros.call("_committed_columns", backfill, make_plan(key=key, range_high=["5"]))
 
     assert columns["`pk_epoch`"] == "if(true, 5, progress.`pk_epoch`)"
-    assert "epoch" not in columns
+    assert columns["epoch"] == 3
 
 
-# -- the statement ----------------------------------------------------------------------------
-
-
-def test_the_progress_moves_only_from_the_epoch_before_and_for_this_very_plan(
-    render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+@pytest.mark.parametrize("kind", ["advance", "reanchor", "reset", "abandon"])
+def test_the_epoch_moves_and_nothing_is_planned_any_more(
+    commit: Callable[..., Any], progress: Any, kind: str
 ) -> None:
-    sql = render("get_commit_sql", backfill, make_plan())
+    commit(kind=kind)
 
-    assert sql.startswith(
-        "merge into lake.mv__progress as progress using ( "
-        "select epoch, upstream_version, vnode_row_counts from lake.mv__barriers "
-        "where epoch = 3 and plan_id = 'p3' and kind = 'advance' ) as plan "
-        "on progress.epoch = plan.epoch - 1 when matched then update set "
-    )
-    assert sql.endswith(", epoch = plan.epoch")
-    assert "`id` = if(true, 5, progress.`id`), `shard` = if(true, 6, progress.`shard`), " in sql
+    state = progress.read("epoch", "plan_id", "plan_kind", "plan")
+    assert state == [(3, None, None, None)] * 4
 
 
-def test_a_reset_for_the_same_key_updates_the_progress_table(
-    render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+def test_what_became_of_a_barrier_is_noted_with_its_plan_on_one_row(
+    commit: Callable[..., Any], progress: Any, make_plan: Any
 ) -> None:
-    sql = render("get_commit_sql", backfill, make_plan(kind="reset"))
+    commit()
+    last, *others = progress.read("last")
 
-    assert sql.startswith("merge into lake.mv__progress")
-    assert "and kind = 'reset'" in sql
+    noted = {"invocation_id": "run7", "planned_at": "noon", **OUTCOME}
+    assert json.loads(last) == make_plan(**noted)
+    assert others == [None] * 3
+
+
+def test_a_plan_that_was_given_up_is_noted_with_what_was_given_up(
+    commit: Callable[..., Any], progress: Any, macros: Macros, backfill: Any, make_plan: Any
+) -> None:
+    commit(kind="abandon")
+    last = json.loads(progress.read("last")[0])
+
+    assert last["given_up"] == macros.call("add_given_up", backfill["committed"], make_plan())
+    assert last["given_up"]["since"]["epoch"] == 2
+    assert last["committed_at"] == "noon"
+
+
+def test_a_reset_that_was_given_up_notes_nothing_to_look_at(
+    commit: Callable[..., Any], progress: Any, make_source: Any
+) -> None:
+    commit(kind="abandon", sources=[make_source(version=None)])
+
+    assert "given_up" not in json.loads(progress.read("last")[0])
+
+
+# -- what the history does not have yet ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"upstream_key": ["shard", "id"]},
-        {"key_types": ["bigint", "bigint"]},
-        {"vnode_count": 8},
-    ],
+    ("written", "kept"),
+    [(None, [0, 1, 2]), (-1, [0, 1, 2]), (0, [1, 2]), (1, [2]), (2, [])],
 )
-def test_a_reset_for_another_key_replaces_the_progress_table_if_the_fence_lets_pass(
-    render: Callable[..., str],
+def test_barriers_are_kept_until_the_history_has_them(
+    progress: Any,
+    begun: Any,
     backfill: Any,
     make_plan: Callable[..., Any],
-    changes: dict[str, Any],
+    written: int | None,
+    kept: list[int],
 ) -> None:
-    plan = make_plan(kind="reset", **changes)
-    sql = render("get_commit_sql", backfill, plan)
+    """With the one that was committed before; the new one is `last`."""
+    backfill["written"] = written
+    texts = "json:" + json.dumps([json.dumps({"epoch": epoch}) for epoch in [0, 1]])
+    begun(unwritten=texts)
+    progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME)
 
-    assert sql.startswith("create or replace table lake.mv__progress using delta tblproperties (")
-    assert f"from range(0, {plan['vnode_count']}, 1, 1)" in sql
-    assert "cast(3 as bigint) as epoch" in sql and "cast('b1' as string) as backfill_id" in sql
-    assert sql.endswith("where " + render("get_fence", backfill, plan))
+    assert [barrier["epoch"] for barrier in progress.unwritten()] == kept
+    assert progress.read("unwritten")[1:] == [None] * 3
 
 
-def test_a_reset_after_one_that_was_given_up_replaces_the_progress_table(
-    render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+def test_the_first_barrier_that_is_kept_needs_no_list_before_it(
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """Which has the key and vnodes of the plan before that one."""
-    backfill["committed"] = make_plan(kind="abandon", upstream_version=None, vnode_count=8)
-    sql = render("get_commit_sql", backfill, make_plan(kind="reset", vnode_count=8))
+    backfill["written"] = None
+    begun()
+    progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME)
 
-    assert sql.startswith("create or replace table lake.mv__progress")
+    assert progress.unwritten() == [backfill["committed"]]
 
 
-def test_on_iceberg_the_progress_table_loses_its_position_before_it_gets_another(
-    macros: Macros, render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+@pytest.mark.parametrize("written", [1, None])
+def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
+    macros: Macros, commit_barrier: Any, sent: Any, backfill: Any, written: int | None
 ) -> None:
-    """A Hive metastore takes new columns behind the old ones, but no new types in their places."""
-    macros.stub("get_file_format", lambda: "iceberg")
-    plan = make_plan(kind="reset", vnode_count=8)
-    narrowed, replaced = render("get_commit_sql", backfill, plan).split("; create ")
-    fence = render("get_fence", backfill, plan)
+    backfill["written"] = written
+    commit_barrier(3, "p3", ends=True)
+    history = macros.call("get_history_statements", backfill, written, 3)
 
-    columns = "vnode, backfill_finished, row_count, epoch, upstream_version, dirty, backfill_id"
-    assert narrowed.startswith("create or replace table lake.mv__progress using iceberg ")
-    assert narrowed.endswith(f"as select {columns} from lake.mv__progress where {fence}")
-    assert replaced.startswith("or replace table lake.mv__progress using iceberg ")
-    assert replaced.endswith(f"where {fence}")
+    (script,) = sent()
+    move, read = script.split(" ".join(history.split()))
+    assert "update lake.mv__progress" in move
+    assert read.startswith(" select to_json(struct( progress.*, ")
 
 
-def test_an_advance_never_replaces_the_progress_table(
-    render: Callable[..., str], backfill: Any, make_plan: Callable[..., Any]
+def test_a_commit_in_the_middle_of_a_run_leaves_the_history_for_later(
+    commit_barrier: Any, sent: Any
 ) -> None:
-    sql = render("get_commit_sql", backfill, make_plan(vnode_count=8))
+    commit_barrier(3, "p3")
 
-    assert sql.startswith("merge into lake.mv__progress")
+    assert "lake.mv__barriers" not in sent()[0]
+
+
+# -- the guard ----------------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_sent_again_moves_nothing(
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    begun()
+    plan = make_plan()
+
+    moved = [progress.move("get_commit_sql", backfill, plan, outcome=OUTCOME) for _ in range(2)]
+    assert moved == [4, 0]
+
+
+@pytest.mark.parametrize("kind", ["advance", "reanchor", "reset", "abandon"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"epoch": 1},
+        {"epoch": 3},
+        {"plan_id": "p9"},
+        {"plan_kind": "another"},
+        {"plan_id": None, "plan_kind": None},
+    ],
+    ids=["epoch before", "epoch after", "another plan", "another kind", "nothing planned"],
+)
+def test_the_progress_moves_only_from_the_epoch_before_and_for_this_very_plan(
+    progress: Any,
+    begun: Any,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    kind: str,
+    state: dict[str, Any],
+) -> None:
+    begun({"kind": kind}, **state)
+
+    assert progress.move("get_commit_sql", backfill, make_plan(kind=kind), outcome=OUTCOME) == 0
+
+
+def test_a_plan_that_was_given_up_is_not_committed_as_executed(
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+) -> None:
+    begun({"kind": "abandon"})
+
+    assert progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME) == 0
+
+
+# -- a reset with another key -------------------------------------------------------------------
+
+OTHER_KEYS = [
+    [{"name": "k", "upstream": "no", "type": "date", "position": "no"}],
+    [{"name": "k", "upstream": "id", "type": "string", "position": "pk_id"}],
+]
+ON_DELTA = "declare exit handler for sqlstate '2D521' begin end; "
 
 
 @pytest.fixture
-def commit_barrier(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Any:
+def reshape(macros: Macros, render: Any, backfill: Any, make_plan: Any) -> Callable[..., str]:
+    """The commit of a reset, in a progress table of a key of before."""
+    types = {"id": "bigint", "shard": "int"}
+    macros.stub("get_table_columns", lambda _: [
+        {"name": name, "type": type} for name, type in {
+            **macros.call("progress_columns"), **types
+        }.items()
+    ])  # fmt: skip
+    macros.stub("get_execute_with_literals_sql", lambda sql, literals: sql)
+
+    def reshape(**plan: Any) -> str:
+        sql = render("get_commit_sql", backfill, make_plan(**{"kind": "reset", **plan}))
+        return sql.replace(";begin", "; begin")
+
+    return reshape
+
+
+def test_a_reset_for_the_same_key_and_vnodes_updates_the_progress_table(reshape: Any) -> None:
+    assert "update lake.mv__progress as progress set epoch = 3, " in reshape()
+    assert "merge" not in reshape() and "alter" not in reshape()
+
+
+@pytest.mark.parametrize("key", OTHER_KEYS)
+def test_a_reset_with_another_key_adds_its_columns_before_it_is_committed(
+    reshape: Any, key: list[dict[str, str]]
+) -> None:
+    """Which changes nothing that is committed, and is no error where it has been done."""
+    name, type_ = key[0]["position"], key[0]["type"]
+
+    assert reshape(key=key).startswith(
+        "begin declare exit handler for sqlexception begin end; "
+        f"alter table lake.mv__progress add columns (`{name}` {type_}); end; begin {ON_DELTA}merge "
+    )
+
+
+def test_a_column_that_is_there_is_not_added(reshape: Any, keys: Any) -> None:
+    """Of the key of two resets before, say."""
+    assert "alter" not in reshape(key=keys[:1])
+
+
+def test_positions_begin_anew_in_all_columns_those_of_a_key_of_before_too(reshape: Any) -> None:
+    sql = reshape(key=OTHER_KEYS[1])
+
+    assert "`pk_id` = null" in sql and "`id` = null" in sql and "`shard` = null" in sql
+    assert "plan_id = null, plan_kind = null, plan = null" in sql
+
+
+def test_vnodes_that_are_missing_are_added_and_those_that_are_too_many_go(reshape: Any) -> None:
+    sql = reshape(vnode_count=8)
+    stands = "epoch = 2 and plan_id = 'p3' and plan_kind = 'reset'"
+
+    assert "select cast(id as int) as id from range(0, 8, 1, 1) where" in sql
+    assert "on progress.vnode = vnodes.id when matched and progress." in sql
+    assert (
+        "when not matched then insert (vnode, epoch, backfill_finished, row_count, dirty) "
+        "values (vnodes.id, 3, false, 0, false) "
+        f"when not matched by source and {stands} then delete"
+    ) in sql
+
+
+def test_the_table_is_given_another_shape_only_for_this_very_plan(reshape: Any) -> None:
+    """Of the rows that there are each is guarded; new ones are by the row of vnode 0."""
+    sql = reshape(vnode_count=8)
+    stands = "epoch = 2 and plan_id = 'p3' and plan_kind = 'reset'"
+
+    assert (
+        f"where (select count(*) from lake.mv__progress where vnode = 0 and {stands}) = 1 )"
+    ) in sql
+    assert f"when matched and progress.{stands} then update set epoch = 3, " in sql
+    assert sql.count(stands) == 3
+
+
+def test_the_table_is_never_replaced(reshape: Any) -> None:
+    """Iceberg replaces a table whatever was committed to it since."""
+    for plan in [{}, {"vnode_count": 8}, {"key": OTHER_KEYS[0]}]:
+        assert "create" not in reshape(**plan)
+
+
+def test_a_reset_after_one_that_was_given_up_gives_the_table_its_shape(
+    reshape: Any, backfill: Any, make_plan: Any, make_source: Any
+) -> None:
+    """It has the key and vnodes of the plan before that one."""
+    given_up = {"kind": "abandon", "sources": [make_source(version=None)]}
+    backfill["committed"] = make_plan(vnode_count=8, **given_up)
+
+    assert "merge into lake.mv__progress" in reshape(vnode_count=8)
+
+
+def test_only_a_reset_gives_the_table_another_shape(reshape: Any) -> None:
+    assert "update lake.mv__progress" in reshape(kind="advance", vnode_count=8)
+
+
+# -- the statement ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any) -> Any:
     """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
 
     def commit_barrier(
         epoch: int, plan_id: str, plan: Any = None, dirty: bool = False, **arguments: Any
     ) -> Any:
-        state = {"epoch": epoch, "dirty": dirty, "committed": {"plan_id": plan_id}}
-        macros.results = [[[json.dumps(state)]]]
+        committed = make_plan(epoch=epoch, plan_id=plan_id)
+        macros.results = [[[stored(epoch=epoch, dirty=dirty, committed=committed)]]]
         return macros.call("commit_barrier", backfill, make_plan(**(plan or {})), **arguments)
 
     return commit_barrier
@@ -278,84 +418,101 @@ def test_a_run_whose_plan_did_not_become_the_epoch_stops(
         commit_barrier(epoch, plan_id, dirty=dirty)
 
 
+def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
+    """It may have emptied the MV anew: Iceberg replaces a table whatever happened to it."""
+    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+        commit_barrier(4, "p4", plan={"kind": "reset"})
+
+
 def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> None:
     assert commit_barrier(3, "p3", plan={"kind": "abandon"}, dirty=True)["epoch"] == 3
 
 
-def test_what_is_known_by_then_is_noted_once_in_this_very_plan(
-    macros: Macros, commit_barrier: Any
-) -> None:
-    commit_barrier(3, "p3", counts={"changed": 5, "deleted": 2})
-    sql = " ".join(macros.statements[0].sql.split())
+@pytest.fixture
+def outcome(render: Any, backfill: Any, make_plan: Any) -> Callable[..., str]:
+    """The select of what became of a barrier."""
 
-    assert (
-        "using ( select 3 as epoch, 5 as changed, 2 as deleted ) as committed "
-        "on barriers.epoch = committed.epoch and barriers.epoch = 3 and barriers.plan_id = 'p3' "
-    ) in sql
-    assert (
-        "when matched and barriers.committed_at is null then update set "
-        "committed_at = current_timestamp(), changed_row_count = committed.changed, "
-        "deleted_row_count = committed.deleted;"
-    ) in sql
+    def outcome(counts: Any = None, **plan: Any) -> str:
+        sql: str = render("get_outcome_sql", backfill, make_plan(**plan), counts or {})
+        return sql
+
+    return outcome
 
 
-def test_the_snapshot_of_an_iceberg_mv_is_noted(macros: Macros, commit_barrier: Any) -> None:
-    macros.config["file_format"] = "iceberg"
-    commit_barrier(3, "p3")
-
-    sql = " ".join(macros.statements[0].sql.split())
-
-    newest = "(select max(cast(snapshot_id as string)) from lake.mv.refs where name = 'main')"
-    assert f"0 as deleted, {newest} as snapshot ) as committed" in sql
-    assert "mv_snapshot_id = committed.snapshot, deleted_row_count = committed.deleted;" in sql
+def test_when_a_barrier_was_committed_and_what_it_wrote_is_noted(outcome: Any) -> None:
+    assert outcome({"changed": 5, "deleted": 2}) == (
+        "select to_json(struct( current_timestamp() as committed_at, "
+        "cast(5 as bigint) as changed_row_count, cast(2 as bigint) as deleted_row_count ), "
+        "map('ignoreNullFields', 'true'))"
+    )
 
 
-def test_counts_may_be_asked_of_spark(macros: Macros, commit_barrier: Any) -> None:
+def test_counts_may_be_asked_of_spark(outcome: Any) -> None:
     """Of the snapshot that an Iceberg MERGE made."""
-    commit_barrier(3, "p3", counts={"changed": "(select 1)", "deleted": "(select 2)"})
+    sql = outcome({"changed": "(select 1)", "deleted": "(select 2)"})
 
-    sql = " ".join(macros.statements[0].sql.split())
-    assert "(select 1) as changed, (select 2) as deleted" in sql
+    assert "cast((select 1) as bigint) as changed_row_count" in sql
+    assert "cast((select 2) as bigint) as deleted_row_count" in sql
 
 
-def test_counts_are_zero_where_nothing_was_merged(macros: Macros, commit_barrier: Any) -> None:
+def test_counts_are_zero_where_nothing_was_merged(outcome: Any) -> None:
+    assert "cast(0 as bigint) as changed_row_count, cast(0 as bigint) as deleted_" in outcome()
+
+
+def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
+    macros: Macros, outcome: Any
+) -> None:
+    macros.config["file_format"] = "iceberg"
+    sql = outcome()
+
+    assert "snapshot as mv_snapshot_id, root as mv_root_id ), " in sql
+    assert (
+        "(select max(cast(snapshot_id as string)) as snapshot from lake.mv.refs where name = 'main'"
+    ) in sql
+    assert (
+        "select max(cast(snapshot_id as string)) as root from lake.mv.history "
+        "where is_current_ancestor and parent_id is null"
+    ) in sql
+
+
+def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such(
+    macros: Macros, outcome: Any, backfill: Any, make_plan: Any
+) -> None:
+    """Something has replaced it; a reset does so itself."""
+    macros.config["file_format"] = "iceberg"
+    backfill["committed"] = make_plan(mv_root_id="7")
+
+    assert "root as mv_root_id, if(root <> '7', true, null) as begun_anew ), " in outcome()
+    assert "begun_anew" not in outcome(kind="reset")
+
+
+def test_the_outcome_stands_in_the_commit_as_a_literal(
+    macros: Macros, commit_barrier: Any, sent: Any
+) -> None:
     commit_barrier(3, "p3")
+    (script,) = sent()
 
-    sql = " ".join(macros.statements[0].sql.split())
-    assert "0 as changed, 0 as deleted" in sql
+    assert " begin declare outcome string; set outcome = (select to_json(struct( " in script
+    assert "'__bf_outcome__', " + macros.call("literal_expression", "outcome", "string") in script
 
 
 def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
-    macros: Macros, commit_barrier: Any, backfill: Any
+    sent: Any, commit_barrier: Any, backfill: Any
 ) -> None:
     """Also that of a plan that did not stand: its rows are cached."""
     backfill["stages"] = ["`first`", "`second`"]
     commit_barrier(3, "p3")
-    sql = " ".join(macros.statements[0].sql.split())
+    (script,) = sent()
 
     handler = "declare exit handler for sqlexception begin end;"  # another session has none
     dropped = [
         f"begin {handler} uncache table if exists {name}; drop view {name}; end; "
         for name in backfill["stages"]
     ]
-    assert "deleted_row_count = committed.deleted; " + "".join(dropped) in sql
+    assert "end; " + "".join(dropped) + "select to_json(struct( progress.*, " in script
 
 
 def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: Any) -> None:
     commit_barrier(3, "p3")
 
     assert "uncache" not in macros.statements[0].sql
-
-
-@pytest.mark.parametrize(
-    ("file_format", "epoch", "is_compacted"),
-    [("delta", 49, False), ("delta", 50, True), ("delta", 100, True), ("iceberg", 50, False)],
-)
-def test_the_files_of_fifty_barriers_are_made_one(
-    macros: Macros, commit_barrier: Any, file_format: str, epoch: int, is_compacted: bool
-) -> None:
-    macros.config["file_format"] = file_format
-    commit_barrier(epoch, "p3", plan={"epoch": epoch})
-    sql = " ".join(macros.statements[0].sql.split())
-
-    assert ("; execute immediate 'optimize lake.mv__barriers'; select " in sql) is is_compacted

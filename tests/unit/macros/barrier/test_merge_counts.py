@@ -21,16 +21,8 @@ class _Counts(list[dict[str, Any]]):
         self.column_names = tuple(columns)
 
 
-def test_delta_returns_the_rows_that_a_merge_wrote(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
-) -> None:
-    result = _Counts(
-        num_affected_rows=10, num_updated_rows=5, num_deleted_rows=2, num_inserted_rows=3
-    )
-    counts = macros.call("get_merge_counts", backfill, make_plan(), result)
-
-    assert counts == {"changed": 8, "deleted": 2}
-
+WRITTEN = {"num_updated_rows": 5, "num_deleted_rows": 2, "num_inserted_rows": 3}
+STAGED = {"upserts": 8, "drops": 4}
 
 # Results that tell no counts.
 RESULTS = pytest.mark.parametrize(
@@ -38,14 +30,44 @@ RESULTS = pytest.mark.parametrize(
 )
 
 
-@RESULTS
-def test_delta_counts_nothing_where_it_returned_nothing(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any], result: Any
-) -> None:
-    """A Delta table has no snapshots to ask."""
-    counts = macros.call("get_merge_counts", backfill, make_plan(), result)
+@pytest.fixture
+def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
+    """The counts of a MERGE of changes: eight keys with a row, and so many without."""
 
-    assert counts == {"changed": 0, "deleted": 0}
+    def merged(result: Any, drops: int = 4) -> Any:
+        staged = {**STAGED, "drops": drops}
+        return macros.call("get_merge_counts", backfill, make_plan(), staged, result)
+
+    return merged
+
+
+def test_changed_rows_are_those_that_the_query_returns(merged: Any) -> None:
+    """Of the keys that it drops only the MERGE knows which ones there were."""
+    assert merged(_Counts(**WRITTEN)) == {"changed": 8, "deleted": 2}
+
+
+def test_nothing_is_asked_where_no_key_is_dropped(merged: Any) -> None:
+    assert merged(_Counts(**WRITTEN), drops=0) == {"changed": 8, "deleted": 0}
+
+
+@RESULTS
+def test_delta_deletes_nothing_where_it_returned_nothing(merged: Any, result: Any) -> None:
+    """A Delta table has no snapshots to ask."""
+    assert merged(result) == {"changed": 8, "deleted": 0}
+
+
+def test_delta_tells_no_counts_in_a_script(merged: Any, backfill: Any) -> None:
+    backfill["guarded"] = True
+
+    assert merged(None) == {"changed": 8, "deleted": "cast(null as bigint)"}
+    assert merged(None, drops=0) == {"changed": 8, "deleted": 0}
+
+
+def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_plan: Any) -> None:
+    plan = make_plan(kind="reanchor")
+
+    counts = macros.call("get_reanchor_counts", backfill, plan, _Counts(**WRITTEN))
+    assert counts == {"changed": "5 + 3", "deleted": 2}
 
 
 # Of each snapshot of the MV: committed_at and its summary: updated, inserted, deleted.
@@ -67,8 +89,14 @@ def count(
     """What the commit of a plan counts of a MERGE into an Iceberg table."""
     macros.config["file_format"] = "iceberg"
 
-    def count(result: Any = None, **plan: Any) -> dict[str, int]:
-        counts = macros.call("get_merge_counts", backfill, make_plan(**plan), result)
+    def count(reanchor: bool = False, **plan: Any) -> dict[str, int]:
+        backfill["options"]["file_format"] = "iceberg"
+        made = make_plan(kind="reanchor" if reanchor else "advance", **plan)
+        counts = (
+            macros.call("get_reanchor_counts", backfill, made, None)
+            if reanchor
+            else macros.call("get_merge_counts", backfill, made, STAGED, None)
+        )
         columns = [f"summary_{name}" for name in ("updated", "inserted", "deleted")]
         sqlite.execute(f"create table snapshots (committed_at, summary, {', '.join(columns)})")
         for committed_at, summary in SNAPSHOTS:
@@ -78,7 +106,7 @@ def count(
         return {
             name: sqlite.execute(
                 "select "
-                + re.sub(key, r"summary_\1", expression)
+                + re.sub(key, r"summary_\1", str(expression))
                 .replace("select summary,", "select *,")
                 .replace("lake.mv.snapshots", "snapshots")
             ).fetchone()[0]
@@ -88,15 +116,28 @@ def count(
     return count
 
 
-@RESULTS
-def test_iceberg_notes_them_in_the_snapshot_before_that_of_the_range(
-    count: Callable[..., Any], result: Any
-) -> None:
-    assert count(result, range_row_count=40) == {"changed": 8, "deleted": 2}
+def test_iceberg_notes_them_in_the_snapshot_before_that_of_the_range(count: Any) -> None:
+    assert count(range_row_count=40) == {"changed": 8, "deleted": 2}
 
 
-@pytest.mark.parametrize("row_count", [0, None])
+@pytest.mark.parametrize("plan", [{"range_row_count": 0}, {"range_row_count": None}])
 def test_iceberg_notes_them_in_the_newest_snapshot_where_no_range_was_merged(
-    count: Callable[..., Any], row_count: int | None
+    count: Any, plan: Any
 ) -> None:
-    assert count(range_row_count=row_count) == {"changed": 40, "deleted": 0}
+    assert count(**plan) == {"changed": 8, "deleted": 0}
+
+
+def test_iceberg_notes_them_in_the_newest_snapshot_where_the_range_was_merged_with_them(
+    count: Any,
+) -> None:
+    assert count(range_row_count=40, at_once=True) == {"changed": 8, "deleted": 0}
+
+
+def test_iceberg_notes_a_reanchor_in_the_newest_snapshot(count: Any) -> None:
+    assert count(reanchor=True) == {"changed": 40, "deleted": 0}
+
+
+def test_iceberg_notes_a_limited_reanchor_in_the_snapshot_before_that_of_its_removal(
+    count: Any,
+) -> None:
+    assert count(reanchor=True, touched=[["5", "6"]]) == {"changed": 8, "deleted": 2}

@@ -1,4 +1,4 @@
-"""Step 1: which of the three tables there are, and whether they belong together."""
+"""Step 1: which of the tables there are, and whether they belong together."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from support.macros import Macros
 
 Observe = Callable[..., Any]
 
+# The plan of epoch 0 of an MV of which nothing was merged.
+CREATED = {"epoch": 0, "kind": "create", "backfill_id": "b1", "vnode_count": 4}
+OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+
 
 def no_questions(macros: Macros) -> None:
     """The session and the catalog, which a first run asks about, are as they should be."""
@@ -22,19 +26,17 @@ def no_questions(macros: Macros) -> None:
 
 
 @pytest.fixture
-def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Observe:
+def observe(macros: Macros, backfill: Any, stored: Callable[..., str]) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     no_questions(macros)
-    macros.stub("_gives_way", lambda backfill, state: False)
+    macros.stub("_gives_way", lambda backfill, state, left: False)
 
     def observe(
         exist: str = "mpb",
         properties: Any = None,
         type: str = "table",
         history: Any = None,
-        had: bool = False,
-        created_meanwhile: bool = False,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
@@ -47,14 +49,9 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ob
                 else None
             ),
         )
-        ours = {"dbt_backfill.id": "b1"} if properties is None else properties
+        ours = OURS if properties is None else properties
         macros.stub("read_table_properties", lambda relation: ours)
-        macros.results = [[[json.dumps(make_state(**state))]]] * (2 if exist == "pb" else 1)
-        if exist == "b":
-            found = [
-                [["lake", "mv__progress", False, "Type: MANAGED"]] if created_meanwhile else []
-            ]
-            macros.results[:0] = [[[json.dumps({"had": had})]], *(found if had else [])]
+        macros.results = [[[stored(**state)]]] * (1 if "m" in exist else 2)
         if history is not None:
             macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
@@ -66,6 +63,32 @@ def test_the_state_of_an_mv_is_read(observe: Observe) -> None:
     assert observe()["epoch"] == 2
 
 
+# -- the history --------------------------------------------------------------------------------
+
+
+def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe, backfill: Any) -> None:
+    """It is for people: nothing that decides reads it."""
+    assert observe("mp")["epoch"] == 2
+    assert backfill["written"] is None
+    assert "mv__barriers" not in macros.statements[0].sql
+
+
+@pytest.mark.parametrize(("written", "known"), [(2, 2), (1, 1), (None, -1)])
+def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
+    macros: Macros, observe: Observe, backfill: Any, written: int | None, known: int
+) -> None:
+    """One that an MV of the same name has left has none of its barriers."""
+    observe(written=written)
+
+    assert backfill["written"] == known
+    assert (
+        "( select max(epoch) from lake.mv__barriers where backfill_id = 'b1' ) as written"
+    ) in " ".join(macros.statements[0].sql.split())
+
+
+# -- which tables there are ---------------------------------------------------------------------
+
+
 def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     macros: Macros, observe: Observe
 ) -> None:
@@ -74,7 +97,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     state = observe("")
 
     committed = state.pop("committed")
-    assert state.pop("backfill_id") == committed["backfill_id"]
+    assert committed["backfill_id"]
     assert state == {
         "missing": True,
         "epoch": 0,
@@ -90,35 +113,67 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     assert macros.statements == []
 
 
-@pytest.mark.parametrize("exist", ["b", "pb"])
+@pytest.mark.parametrize("exist", ["p", "pb"])
 def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     macros: Macros, observe: Observe, exist: str
 ) -> None:
-    """Its plan may stand already: the table of barriers, the first one, is created with it."""
+    """Its plan may stand already: the progress table is created with it, before the MV."""
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
-    planned = {"epoch": 1}
-    state = observe(exist, epoch=0, last_epoch=0, planned=planned)
+    planned = {"epoch": 1, "kind": "advance"}
+    state = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
 
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
 
 
+def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
+    """By the script of its first plan, and not before it."""
+    macros.stub("_gives_way", lambda backfill, state, left: True)
+    macros.stub("create_backfill", lambda *_: pytest.fail("created"))
+
+    assert observe("p", epoch=0, last_epoch=0, committed=CREATED)["missing"]
+
+
+@pytest.mark.parametrize("begun", ["committed", "planned"])
 @pytest.mark.parametrize(
-    ("left", "gives_way"),
-    [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True), (None, False)],
+    ("left", "gives_way"), [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True)]
 )
 def test_what_was_begun_for_another_model_gives_way(
-    macros: Macros, backfill: Any, make_plan: Any, left: Any, gives_way: bool
-) -> None:
-    plan = None if left is None else make_plan(**left)
-    macros.results = [[[json.dumps({"plan": plan, "settings": {}})]]]
-    backfill["options"]["unique_key"] = make_plan()["unique_key"]
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, begun: str, left: Any,
+    gives_way: bool,
+) -> None:  # fmt: skip
+    """Its first plan tells, or, where there is none yet, the one by which it was created."""
+    found = make_state(epoch=0, **{begun: make_plan(**left)})
     state: dict[str, Any] = {"committed": {}}
 
-    assert macros.call("_gives_way", backfill, state) == gives_way
+    assert macros.call("_gives_way", backfill, state, found) == gives_way
     assert state["committed"] == ({"replaces": "b1"} if gives_way else {})
+
+
+def test_a_progress_table_without_a_state_gives_way_to_nothing(
+    macros: Macros, backfill: Any, make_state: Any
+) -> None:
+    state: dict[str, Any] = {"committed": {}}
+
+    assert not macros.call("_gives_way", backfill, state, make_state() | {"committed": None})
+
+
+@pytest.mark.parametrize("exist", ["mpb", "p"])
+@pytest.mark.parametrize("format", ["1", None, "3"])
+def test_a_state_of_another_format_is_refused_by_its_number(
+    macros: Macros, observe: Observe, refused: Any, exist: str, format: str | None
+) -> None:
+    """The first format had no number. Nothing is asked of what may have other columns."""
+    properties = {"dbt_backfill.id": "b1", **({"dbt_backfill.format": format} if format else {})}
+    with refused(
+        f"its state lake.mv__progress has the format {format or 1}, and this version of the "
+        "package reads 2. Use the version that made it, or drop lake.mv, lake.mv__progress and "
+        "lake.mv__barriers to build it anew."
+    ):
+        observe(exist, properties)
+    assert macros.statements == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +195,7 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
     needed: str,
 ) -> None:
     options["file_format"] = file_format
-    properties = {"dbt_backfill.id": "b1", "format": f"{file_format}/parquet", name: value}
+    properties = {**OURS, "format": f"{file_format}/parquet", name: value}
     with refused(
         f"lake.mv has the table property '{name}' = '{value}', under which barriers are not exact. "
         f"ALTER TABLE lake.mv SET TBLPROPERTIES ('{name}' = '{needed}')."
@@ -149,48 +204,29 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
     assert macros.statements == []
 
 
-def test_an_old_table_of_barriers_is_not_that_of_a_first_run(
-    observe: Observe, refused: Any
-) -> None:
-    """Its plans would be replayed, from an empty MV on."""
-    with refused(
-        "its state is missing: lake.mv__progress does not exist. Restore what is missing, or drop "
-        "what is left of lake.mv, lake.mv__progress and lake.mv__barriers to build it anew."
-    ):
-        observe("b", had=True)
-
-
-def test_a_first_run_beside_this_one_may_have_gone_on(macros: Macros, observe: Observe) -> None:
-    """dbt has listed the tables before."""
-    macros.stub("create_backfill", lambda backfill, state: None)
-    assert observe("b", had=True, created_meanwhile=True)["epoch"] == 2
-
-
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
     with refused(
-        "lake.mv does not exist, but its state does (lake.mv__progress, lake.mv__barriers). "
-        "Restore the MV, or drop the two state tables to build it anew."
+        "lake.mv does not exist, but its state does (lake.mv__progress). Restore the MV, or drop "
+        "lake.mv__progress to build it anew."
     ):
         observe("pb", epoch=1)
 
 
-@pytest.mark.parametrize(
-    ("exist", "missing"),
-    [
-        ("mp", "lake.mv__barriers does not exist"),
-        ("mb", "lake.mv__progress does not exist"),
-        ("p", "lake.mv__barriers does not exist"),
-        ("m", "lake.mv__progress and lake.mv__barriers do not exist"),
-    ],
-)
-def test_a_state_that_is_not_whole_is_refused(
-    observe: Observe, refused: Any, exist: str, missing: str
-) -> None:
+@pytest.mark.parametrize("exist", ["m", "mb"])
+def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exist: str) -> None:
     with refused(
-        f"its state is missing: {missing}. Restore what is missing, or drop what is left of "
-        "lake.mv, lake.mv__progress and lake.mv__barriers to build it anew."
+        "its state is missing: lake.mv__progress does not exist. Restore it, or drop lake.mv to "
+        "build it anew."
     ):
         observe(exist)
+
+
+def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(
+    macros: Macros, observe: Observe
+) -> None:
+    macros.stub("explain_backfill", lambda backfill: None)
+
+    assert observe("b")["missing"]
 
 
 FOREIGN = (
@@ -233,15 +269,15 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
     options["file_format"] = file_format
     with refused(
         f"file_format changed from {made_as} to {file_format} since lake.mv was made. Undo the "
-        "change, or drop lake.mv and its two state tables to build it anew."
+        "change, or drop lake.mv and lake.mv__progress to build it anew."
     ):
-        observe(properties={"dbt_backfill.id": "b1", **properties})
+        observe(properties={**OURS, **properties})
 
 
 def test_an_mv_in_iceberg_is_read(macros: Macros, observe: Observe, options: Any) -> None:
     options["file_format"] = "iceberg"
     macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
-    properties = {"dbt_backfill.id": "b1", "format": "iceberg/parquet"}
+    properties = {**OURS, "format": "iceberg/parquet"}
 
     assert observe(properties=properties)["epoch"] == 2
 
@@ -251,11 +287,11 @@ def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: A
     """Observes an Iceberg MV whose last barrier left it at the snapshot 11."""
     options["file_format"] = "iceberg"
     macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
-    committed = make_plan(epoch=2, mv_snapshot_id="11")
+    committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
 
     def observe_iceberg(snapshot: str, history: Any = None, **state: Any) -> Any:
         properties = {
-            "dbt_backfill.id": "b1", "format": "iceberg/parquet", "current-snapshot-id": snapshot
+            **OURS, "format": "iceberg/parquet", "current-snapshot-id": snapshot
         }  # fmt: skip
         return observe(properties=properties, history=history, **{"committed": committed, **state})
 
@@ -283,33 +319,65 @@ def test_an_iceberg_mv_that_goes_back_to_its_last_barrier_is_read(
 
 @pytest.mark.parametrize(
     "history",
-    [{"entries": 1, "ancestors": 0, "begun": 1}, {"entries": 0, "ancestors": 0, "begun": 1}],
-    ids=["by something else", "by a reset that came late"],
+    [
+        {"entries": 1, "ancestors": 0, "begun": 1, "rows": 7},
+        {"entries": 0, "ancestors": 0, "begun": 1, "rows": 7},
+        {"entries": 1, "ancestors": 0, "begun": 0, "rows": 0},
+    ],
+    ids=["replaced", "replaced long ago", "rolled back"],
 )
 def test_an_iceberg_mv_that_was_replaced_is_refused(
     macros: Macros, observe_iceberg: Observe, refused: Any, history: Any
 ) -> None:
     with refused(
         "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
-        "at the snapshot 11. Undo that, or drop it and its two state tables to build it anew."
+        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it anew."
     ):
         observe_iceberg("12", history)
     assert macros.statements[-1].sql.endswith("from lake.mv.history")
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"planned": {"kind": "reset"}},
-        {"planned": {"kind": "abandon"}},
-        {"committed": {"backfill_id": "b1", "vnode_count": 4}},
-    ],
-    ids=["by a reset", "by a reset that was given up", "nothing was written before"],
-)
-def test_an_iceberg_mv_may_have_been_replaced_by_us(
-    macros: Macros, observe_iceberg: Observe, state: Any
+@pytest.mark.parametrize("entries", [0, 1])
+def test_an_iceberg_mv_that_was_begun_anew_and_is_empty_is_to_be_reset(
+    observe_iceberg: Observe, backfill: Any, entries: int
 ) -> None:
-    assert observe_iceberg("12", **state)["epoch"] == 2
+    """By a reset that came late, which Iceberg lets replace it; it has nothing to lose."""
+    history = {"entries": entries, "ancestors": 0, "begun": 1, "rows": 0}
+
+    assert observe_iceberg("12", history)["epoch"] == 2
+    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+
+
+def test_an_mv_that_the_last_commit_has_found_begun_anew_is_to_be_reset(
+    macros: Macros, observe_iceberg: Observe, backfill: Any, make_plan: Any
+) -> None:
+    """It has written to it, so that its snapshot tells nothing any more."""
+    committed = make_plan(epoch=2, mv_snapshot_id="11", begun_anew=True)
+    observe_iceberg("11", committed=committed)
+
+    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+    assert len(macros.statements) == 1
+
+
+def test_an_mv_that_goes_on_is_not_to_be_reset(observe_iceberg: Observe, backfill: Any) -> None:
+    observe_iceberg("12", {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0})
+
+    assert backfill["begun_anew"] is None
+
+
+@pytest.mark.parametrize("kind", ["reset", "abandon"])
+def test_an_iceberg_mv_may_have_been_replaced_by_what_is_planned(
+    macros: Macros, observe_iceberg: Observe, kind: str
+) -> None:
+    """A reset, or one that was given up."""
+    assert observe_iceberg("12", planned={"kind": kind})["epoch"] == 2
+    assert len(macros.statements) == 1
+
+
+def test_an_mv_that_no_barrier_has_left_at_a_snapshot_is_asked_nothing_more(
+    macros: Macros, observe_iceberg: Observe, make_plan: Any
+) -> None:
+    assert observe_iceberg("12", committed=make_plan(epoch=2))["epoch"] == 2
     assert len(macros.statements) == 1
 
 
@@ -325,30 +393,35 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
     macros.stub("check_catalog_cache", check_catalog_cache)
     with pytest.raises(CachesError):
-        observe(exist, backfill_id="b2")
+        observe(exist, rows=3)
     assert len(macros.statements) == (1 if exist else 0)
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"backfill_id": "b2"},
-        {"committed": {"backfill_id": "b2"}},
-        {"committed": None},
-    ],
-    ids=["progress", "barriers", "no committed plan"],
+ANOTHER = (
+    "its state lake.mv__progress belongs to another MV. Restore the one that was made with "
+    "lake.mv, or drop both to build it anew."
 )
-def test_a_state_of_another_mv_is_refused(observe: Observe, refused: Any, state: Any) -> None:
-    with refused(
-        "its state tables lake.mv__progress and lake.mv__barriers belong to another MV. Restore "
-        "the ones that were made with lake.mv, or drop all three to build it anew."
-    ):
-        observe(**state)
+
+
+def test_a_state_of_another_mv_is_refused(observe: Observe, refused: Any, make_plan: Any) -> None:
+    with refused(ANOTHER):
+        observe(committed=make_plan(epoch=2, backfill_id="b2"))
 
 
 def test_an_mv_with_another_id_is_refused(observe: Observe, refused: Any) -> None:
-    with refused("its state tables lake.mv__progress and lake.mv__barriers belong to another MV."):
-        observe(properties={"dbt_backfill.id": "b2"})
+    with refused(ANOTHER):
+        observe(properties={**OURS, "dbt_backfill.id": "b2"})
+
+
+def test_a_progress_table_without_a_committed_plan_is_refused(
+    macros: Macros, observe: Observe, refused: Any, make_state: Any
+) -> None:
+    """The row of vnode 0 is gone."""
+    state = make_state()
+    del state["committed"]
+    macros.stub("read_state", lambda *_, **__: {**state, "committed": None})
+    with refused(ANOTHER):
+        observe()
 
 
 @pytest.mark.parametrize(
@@ -357,22 +430,25 @@ def test_an_mv_with_another_id_is_refused(observe: Observe, refused: Any) -> Non
         ({"rows": 3}, "it has 3 rows for 4 vnodes, of the epochs 2 to 2"),
         ({"rows": 5}, "it has 5 rows for 4 vnodes, of the epochs 2 to 2"),
         ({"last_epoch": 3}, "it has 4 rows for 4 vnodes, of the epochs 2 to 3"),
+        ({"epoch": 3, "last_epoch": 3}, "it has 4 rows for 4 vnodes, of the epochs 3 to 3"),
     ],
+    ids=["a row is gone", "a row too many", "epochs differ", "not that of its last plan"],
 )
 def test_a_damaged_progress_table_is_refused(
     observe: Observe, refused: Any, state: Any, damage: str
 ) -> None:
     with refused(
         f"lake.mv__progress is damaged: {damage}. Restore an earlier version of it, or drop it "
-        "with lake.mv and lake.mv__barriers to build the MV anew."
+        "with lake.mv to build the MV anew."
     ):
         observe(**state)
 
 
 def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
-    observe: Observe, make_plan: Callable[..., Any]
+    observe: Observe, make_plan: Callable[..., Any], make_source: Any
 ) -> None:
-    given_up = make_plan(epoch=2, kind="abandon", upstream_version=None, vnode_count=8)
+    unread = [make_source(version=None)]
+    given_up = make_plan(epoch=2, kind="abandon", sources=unread, vnode_count=8)
 
     assert observe(rows=4, committed=given_up)["epoch"] == 2
 

@@ -9,7 +9,16 @@ import pytest
 
 from support.macros import Macros
 
-NOTED = {"feed": "lake.changes", "feed_kind": "iceberg", "feed_id": "f1", "feed_version": "7"}
+
+@pytest.fixture
+def followed(make_source: Any) -> Any:
+    """The sources of a plan with a change table, which it reads up to 7, or another version."""
+
+    def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
+        noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}
+        return [make_source(), make_source(role="feed", definition=definition, **noted)]
+
+    return followed
 
 
 @pytest.fixture
@@ -46,12 +55,12 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
 
 
 def test_the_upstreams_own_feed_is_read_on_from_the_committed_plan(
-    observe: Callable[..., Any], make_plan: Callable[..., Any]
+    observe: Callable[..., Any], make_plan: Callable[..., Any], make_source: Any
 ) -> None:
     observed, asked = observe(since=make_plan(), log=["log"])
 
     assert observed == {"version": 1}
-    assert asked == [("up", make_plan(), ["log"]), ("check", "up", 1)]
+    assert asked == [("up", make_source(), ["log"]), ("check", "up", 1)]
 
 
 def test_a_log_that_was_not_read_with_the_state_is_none(observe: Callable[..., Any]) -> None:
@@ -59,27 +68,27 @@ def test_a_log_that_was_not_read_with_the_state_is_none(observe: Callable[..., A
 
 
 def test_a_change_table_is_read_before_its_upstream(
-    observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any]
+    observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any], followed: Any
 ) -> None:
     """So that the upstream holds every change whose event is read."""
-    since = make_plan(**NOTED)
-    observed, asked = observe(feed, since, log=["log"])
-    noted = {
-        "upstream_kind": "iceberg",
-        "upstream_id": "f1",
-        "upstream_version": "7",
-        "upstream_committed_at": None,
-    }
+    of_upstream, of_feed = followed()
+    observed, asked = observe(feed, make_plan(sources=followed()), log=["log"])
 
     assert observed == {"version": 3, "feed": {"version": 1}}
-    assert asked == [("changes", noted, ["log"]), ("check", "changes", 1), ("up", since, None)]
+    assert asked == [
+        ("changes", of_feed, ["log"]),
+        ("check", "changes", 1),
+        ("up", of_upstream, None),
+    ]
 
 
 # -- find_feed_gap ------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def gap(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Callable[..., Any]:
+def gap(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], followed: Any
+) -> Callable[..., Any]:
     def gap(feed: Any = None, noted: str | None = None, continues: bool = True) -> Any:
         backfill["feed"] = feed
         macros.stub("describe_change_table", lambda feed: "the feed")
@@ -87,7 +96,8 @@ def gap(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Callabl
         macros.stub("find_upstream_gap", lambda upstream, observed, committed: "of the upstream")
         macros.stub("find_change_table_gap", lambda feed, observed, committed: f"of {observed}")
         observed = {"feed": "the change table"}
-        return macros.call("find_feed_gap", backfill, observed, make_plan(feed=noted))
+        plan = make_plan(**({"sources": followed(definition=noted)} if noted else {}))
+        return macros.call("find_feed_gap", backfill, observed, plan)
 
     return gap
 
@@ -127,16 +137,18 @@ def changes(
     keys: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
+    followed: Any,
 ) -> Callable[..., Any]:
     """What is asked for the changes of a plan, with the table in front."""
     for macro in ["get_upstream_changes", "get_change_table_events"]:
         macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
 
-    def changes(feed: Any = None) -> Any:
+    def changes(feed: Any = None, **state: Any) -> Any:
         backfill["feed"] = feed
         backfill["observed"] = {"version": 17, "feed": {"version": 9}}
-        state = make_state(committed=make_plan(**NOTED))
-        return macros.call("get_changes", backfill, state, make_plan(feed_version="9"), keys)
+        state = make_state(**{"committed": make_plan(sources=followed()), **state})
+        plan = make_plan(sources=followed("9"))
+        return macros.call("get_changes", backfill, state, plan, keys)
 
     return changes
 
@@ -153,3 +165,13 @@ def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
     changes: Callable[..., Any], feed: Any, keys: Any
 ) -> None:
     assert changes(feed) == ("changes", {"version": 9}, "7", "9", keys)
+
+
+def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrier_on(
+    changes: Callable[..., Any], feed: Any, keys: Any, make_plan: Any, followed: Any
+) -> None:
+    """The one that was given up may have merged none of those up to its version."""
+    given_up = {"since": {"epoch": 1, "sources": followed("5")}, "plans": []}
+    committed = make_plan(kind="abandon", sources=followed("7"), given_up=given_up)
+
+    assert changes(feed, dirty=True, committed=committed)[2:4] == ("5", "9")

@@ -1,4 +1,4 @@
-"""Step 2: one script stages, checks, creates and inserts; what does not hold is planned again."""
+"""Step 2: one script stages, checks, creates and stores; what does not hold is planned again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ OURS = {"plan_id": "p3", "kind": "advance"}
 THEIRS = {"plan_id": "theirs", "kind": "advance"}
 CHECKED = {"row_count": 9, "null_keys": 0, "duplicates": False, "upstream_row_count": 77}
 STAGED = {"count": 3, "null_keys": 0, "suspects": 0}
+MERGED = {"upserts": 2, "drops": 1}
 
 
 @pytest.fixture
@@ -37,18 +38,22 @@ def script(
     backfill: Any,
     render: Callable[..., str],
     make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
     planned: Callable[..., Any],
 ) -> Callable[..., str]:
     """The script of a plan with a range, whose upstream went from version 16 to 17."""
     backfill["columns"] = [{"name": "k", "type": "bigint"}]
     macros.stub("get_reread_statements", lambda *_: "REREAD")
+    macros.stub("get_rows_statements", lambda *_: "ROWS")
     macros.stub(
         "get_create_statements",
         lambda relations, plan, columns, first: f"CREATE {first['plan_id']};",
     )
 
     def script(state: dict[str, Any] | None = None, **plan: Any) -> str:
-        return render("get_plan_script", backfill, make_state(**(state or {})), planned(**plan))
+        committed = {"committed": make_plan(epoch=2)} if state == UNCHANGED else {}
+        made = make_state(**(state or {}), **committed)
+        return render("get_plan_script", backfill, made, planned(**plan))
 
     return script
 
@@ -74,14 +79,14 @@ STAGED_HOLDS = "staged.null_keys + staged.altered_keys = 0 and coalesce(size(rer
 CHECKED_HOLDS = "checked.null_keys = 0 and not checked.duplicates"
 
 
-def test_a_plan_is_inserted_if_its_changes_and_its_keys_hold(script: Callable[..., str]) -> None:
+def test_a_plan_is_stored_if_its_changes_and_its_keys_hold(script: Callable[..., str]) -> None:
     assert _condition(script()) == f"{STAGED_HOLDS} and {CHECKED_HOLDS}"
 
 
 def test_a_plan_without_changes_stages_none(script: Callable[..., str]) -> None:
     for sql in [script(UNCHANGED), script({"position": None}), script(NEW)]:
         assert _condition(sql) == CHECKED_HOLDS
-        assert "staged" not in sql and "cache table" not in sql
+        assert "staged" not in sql and "merged" not in sql and "cache table" not in sql
 
 
 def test_a_plan_without_a_range_checks_no_keys(script: Callable[..., str]) -> None:
@@ -106,7 +111,7 @@ def test_a_reset_holds_in_any_case(script: Callable[..., str]) -> None:
     sql = script(kind="reset", has_range=False)
 
     assert _condition(sql) == ""
-    assert "declare" not in sql
+    assert sql.startswith("begin declare planned string; if true then set planned = (select ")
 
 
 def test_a_reanchor_checks_the_keys_of_the_whole_prefix(script: Callable[..., str]) -> None:
@@ -149,7 +154,8 @@ def test_variables_are_declared_with_their_types_before_anything_else(
 
     assert script().startswith(
         f"begin declare lost boolean default false; declare staged {staged}; "
-        f"declare reread {reread}; declare checked {checked}; begin declare exit handler for "
+        f"declare reread {reread}; declare merged struct<upserts: bigint, drops: bigint>; "
+        f"declare checked {checked}; declare planned string; begin declare exit handler for "
     )
     assert script(NEW).startswith(
         f"begin declare checked {checked}; declare created_id string; declare standing string; "
@@ -164,21 +170,32 @@ def test_changes_are_staged_before_keys_are_checked(
     name = macros.call("get_stage_name", backfill, planned())
 
     cache = f"; cache table {name}; set staged = ("
-    steps = [f"temporary view {name} as", cache, "; REREAD; ", "set checked ="]
+    steps = [f"temporary view {name} as", cache, "; REREAD; ROWS; ", "set checked ="]
     places = [sql.index(step) for step in steps]
     assert places == sorted(places)
     assert places[-1] < sql.index(" if ")
 
 
-def test_the_result_is_the_plan_that_stands_with_what_was_found(script: Callable[..., str]) -> None:
+def test_the_result_is_the_plan_that_stands_with_what_was_found(
+    script: Callable[..., str], render: Any, backfill: Any
+) -> None:
     sql = script()
+    known = ["staged", "reread", "merged", "checked"]
 
-    assert _if_it_holds(sql).endswith(
-        "select to_json(struct(staged, reread, checked, plan)) "
-        "from (select struct(*) as plan from lake.mv__barriers where epoch = 3);"
+    assert _if_it_holds(sql).endswith(render("get_standing_plan_sql", backfill, 3, known) + ";")
+    assert sql.endswith(
+        " else select to_json(struct(lost, staged, reread, merged, checked)); end if; end"
     )
-    assert sql.endswith(" else select to_json(struct(lost, staged, reread, checked)); end if; end")
-    assert "to_json(struct(checked, plan))" in script(UNCHANGED)
+    standing = render("get_standing_plan_sql", backfill, 3, ["checked"])
+    assert _if_it_holds(script(UNCHANGED)).endswith(standing + ";")
+
+
+def test_a_plan_is_stored_before_it_is_read_what_stands(script: Callable[..., str]) -> None:
+    """Also where this run's was not stored, because another one stands."""
+    holds = _if_it_holds(script())
+
+    assert holds.startswith("set planned = (select to_json(struct( cast(3 as bigint) as epoch, ")
+    assert holds.index("update lake.mv__progress set plan_id = ") < holds.index("select concat('{'")
 
 
 def test_what_stages_the_changes_may_find_them_gone(script: Callable[..., str]) -> None:
@@ -186,10 +203,10 @@ def test_what_stages_the_changes_may_find_them_gone(script: Callable[..., str]) 
     sql = script()
     staging = _between(sql, "begin set lost = true; end; ", " end; set checked = ")
 
-    assert sql.count("handler") == 1
+    assert sql.count("declare exit handler for FAILED_READ_FILE") == 1
     assert staging.startswith("create or replace temporary view") and "set staged = (" in staging
     for other in [script(NEW), script(UNCHANGED), script(kind="reanchor")]:
-        assert "handler" not in other and "lost" not in other
+        assert "FAILED_READ_FILE" not in other and "lost" not in other
 
 
 def test_a_handler_is_of_the_format_whose_changes_are_read(
@@ -209,66 +226,150 @@ def test_a_first_plan_is_created_with_the_tables(script: Callable[..., str]) -> 
     assert "CREATE" not in script()
 
 
-# -- the insert ---------------------------------------------------------------------------------
+# -- how it is stored ---------------------------------------------------------------------------
 
 
 @pytest.fixture
-def insert(
-    render: Callable[..., str],
-    macros: Macros,
-    backfill: Any,
-    planned: Callable[..., Any],
+def store(progress: Any, backfill: Any, make_plan: Any) -> Callable[..., int]:
+    """How many rows of the progress table are changed where a plan is stored."""
+
+    def store(**plan: Any) -> int:
+        made = make_plan(**plan)
+        return int(progress.move("get_store_plan_statements", backfill, made, planned=made))
+
+    return store
+
+
+def test_every_row_has_the_id_and_kind_of_the_plan_and_one_the_plan_itself(
+    store: Any, progress: Any, make_plan: Any
+) -> None:
+    progress.fill()
+
+    assert store() == 2
+    assert progress.read("epoch", "plan_id", "plan_kind") == [(2, "p3", "advance")] * 2
+    plan, none = progress.read("plan")
+    assert json.loads(plan) == make_plan() and none is None
+
+
+def test_a_plan_is_stored_only_if_its_epoch_has_none(
+    store: Any, progress: Any, with_plan: Any
+) -> None:
+    progress.fill(**with_plan(plan_id="theirs"))
+
+    assert store() == 0
+    assert progress.read("plan_id") == ["theirs"] * 2
+
+
+def test_a_plan_that_is_sent_again_is_stored_once(store: Any, progress: Any) -> None:
+    progress.fill()
+
+    assert (store(), store()) == (2, 0)
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_plan_is_stored_only_for_the_next_epoch(store: Any, progress: Any, epoch: int) -> None:
+    """Another run has gone on, or the state was restored to what it was before."""
+    progress.fill(epoch=epoch)
+
+    assert store() == 0
+
+
+def test_a_plan_that_was_given_up_is_never_overwritten(
+    store: Any, progress: Any, with_plan: Any
+) -> None:
+    progress.fill(**with_plan(kind="abandon"))
+
+    assert store(plan_id="p4") == 0
+
+
+def test_a_plan_stands_in_its_statement_as_a_literal(
+    render: Any, backfill: Any, macros: Macros, make_plan: Any
+) -> None:
+    """With what the script has counted, which it knows only when it runs."""
+    sql = render("get_store_plan_statements", backfill, make_plan())
+    literal = macros.call("literal_expression", "planned", "string")
+
+    assert sql.startswith("set planned = (select to_json(struct( ")
+    assert "execute immediate replace('update lake.mv__progress set plan_id = " in sql
+    assert f"'__bf_planned__', {literal});" in sql
+
+
+# -- what the script counts ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(
+    render: Callable[..., str], macros: Macros, planned: Callable[..., Any]
 ) -> Callable[..., str]:
-    def insert(counted: bool = True, **plan: Any) -> str:
-        row = macros.call("get_counted_plan", planned(**plan), counted)
-        return render("get_insert_plan_sql", backfill, row)
+    """A plan as it is stored, with what the script has counted."""
 
-    return insert
+    def counted(counted: bool = True, staged: bool = False, **plan: Any) -> str:
+        row = macros.call("get_counted_plan", planned(**plan), counted, staged)
+        return render("get_plan_json_sql", row)
 
-
-def test_a_plan_is_inserted_only_if_its_epoch_has_none(insert: Callable[..., str]) -> None:
-    sql = insert()
-
-    assert sql.startswith(
-        "merge into lake.mv__barriers as barriers using ( select cast(3 as bigint) as epoch, "
-    )
-    assert sql.endswith(
-        ") as plan on barriers.epoch = plan.epoch and barriers.epoch = 3 "
-        "when not matched then insert *"
-    )
-    assert "when matched" not in sql
+    return counted
 
 
-def test_two_inserts_into_iceberg_conflict_too(insert: Callable[..., str], macros: Macros) -> None:
-    """They do only if the MERGE has a matched clause, which changes nothing."""
-    macros.config["file_format"] = "iceberg"
-
-    assert insert().endswith(
-        "when matched then update set plan_id = barriers.plan_id when not matched then insert *"
-    )
-
-
-def test_an_advance_notes_what_the_script_counted(insert: Callable[..., str]) -> None:
-    sql = insert()
+def test_an_advance_notes_what_the_script_counted(counted: Callable[..., str]) -> None:
+    sql = counted()
 
     assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
     assert "cast(checked.row_count as bigint) as range_row_count" in sql
     assert "cast(checked.vnode_row_counts as map<int, bigint>) as vnode_row_counts" in sql
 
 
-def test_a_reanchor_reads_no_range(insert: Callable[..., str]) -> None:
-    sql = insert(kind="reanchor")
+def test_a_reanchor_reads_no_range(counted: Callable[..., str]) -> None:
+    sql = counted(kind="reanchor", staged=True)
 
     assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
     assert "cast(null as bigint) as range_row_count" in sql
     assert "checked.row_count" not in sql and "checked.vnode_row_counts" not in sql
 
 
-def test_a_plan_that_counted_nothing_keeps_the_last_count(insert: Callable[..., str]) -> None:
-    sql = insert(counted=False)
+def test_a_plan_that_counted_nothing_keeps_the_last_count(counted: Callable[..., str]) -> None:
+    sql = counted(counted=False, staged=True)
 
     assert "cast(100 as bigint) as upstream_row_count" in sql
-    assert "checked" not in sql
+    assert "checked" not in sql and "merged" not in sql
+
+
+@pytest.mark.parametrize(
+    ("rows", "upserts", "drops", "at_once"),
+    [
+        (5, 2, 1, True),
+        (5, 0, 1, True),
+        (0, 2, 1, False),  # no range
+        (5, 0, 0, False),  # no changes
+        (100_000, 99_999, 1, True),
+        (100_001, 1, 1, False),
+        (1, 99_999, 2, False),
+    ],
+)
+def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
+    macros: Macros, planned: Any, sqlite: Any, rows: int, upserts: int, drops: int, at_once: bool
+) -> None:
+    """The plan says so: a run that adopts it does the same."""
+    expression = macros.call("get_counted_plan", planned(), True, True)["at_once"]
+    counts = {"checked.row_count": rows, "merged.upserts": upserts, "merged.drops": drops}
+    for name, count in counts.items():
+        expression = expression.replace(name, str(count))
+
+    assert bool(sqlite.execute(f"select {expression}").fetchone()[0]) is at_once
+
+
+@pytest.mark.parametrize(
+    ("counts", "plan"),
+    [
+        ({"staged": False}, {}),
+        ({"counted": False, "staged": True}, {}),
+        ({"staged": True}, {"kind": "reanchor"}),
+    ],
+    ids=["no changes", "no range", "reanchor"],
+)
+def test_a_plan_of_one_step_has_nothing_to_merge_at_once(
+    counted: Callable[..., str], counts: Any, plan: Any
+) -> None:
+    assert "cast(false as boolean) as at_once" in counted(**counts, **plan)
 
 
 def test_a_plan_in_memory_does_not_get_the_counts(
@@ -276,7 +377,7 @@ def test_a_plan_in_memory_does_not_get_the_counts(
 ) -> None:
     """It may have to be planned again."""
     plan = planned()
-    macros.call("get_counted_plan", plan, True)
+    macros.call("get_counted_plan", plan, True, True)
 
     assert plan == planned()
 
@@ -315,13 +416,13 @@ def plan_barrier(
 def test_the_plan_of_this_run_stands_with_what_it_staged(
     plan_barrier: Callable[..., Any], backfill: Any
 ) -> None:
-    result = {"plan": OURS, "staged": STAGED, "checked": CHECKED}
+    result = {"plan": OURS, "staged": STAGED, "merged": MERGED, "checked": CHECKED}
     stands, scripts = plan_barrier(result)
 
     assert stands == OURS
     assert len(scripts) == 1
-    assert backfill["staged"]["count"] == 3
-    assert backfill["stages"][-1] == backfill["staged"]["name"]
+    assert (backfill["staged"]["count"], backfill["staged"]["upserts"]) == (3, 2)
+    assert backfill["stages"][0] == backfill["staged"]["name"]
     assert f"cache table {backfill['staged']['name']};" in scripts[0]
 
 
@@ -344,10 +445,10 @@ def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
 
 
 def test_a_plan_without_changes_stands_without_a_stage(
-    plan_barrier: Callable[..., Any], backfill: Any
+    plan_barrier: Callable[..., Any], backfill: Any, make_plan: Any
 ) -> None:
     backfill["staged"] = {"name": "`older`"}
-    plan_barrier({"plan": OURS, "checked": CHECKED}, upstream_version="17")
+    plan_barrier({"plan": OURS, "checked": CHECKED}, committed=make_plan(epoch=2))
 
     assert backfill["staged"] is None
     assert backfill["stages"] == []
@@ -402,11 +503,11 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
     plan_barrier: Callable[..., Any], bounds: list[Any], backfill: Any
 ) -> None:
     bounds.append(["3", "3"])
-    again = {"staged": STAGED, **MANY}
-    plan_barrier(again, {"plan": OURS, "staged": STAGED}, plan={"most_rows": 12})
+    staged = {"staged": STAGED, "merged": MERGED}
+    plan_barrier({**staged, **MANY}, {"plan": OURS, **staged}, plan={"most_rows": 12})
 
-    assert backfill["staged"]["name"] == backfill["stages"][-1]
-    assert len(backfill["stages"]) == 6 and len(set(backfill["stages"])) == 3
+    assert backfill["staged"]["name"] in backfill["stages"]
+    assert len(backfill["stages"]) == 8 and len(set(backfill["stages"])) == 4
 
 
 def test_changes_without_a_key_are_a_reanchor(
@@ -421,7 +522,7 @@ def test_changes_without_a_key_are_a_reanchor(
     assert stands["kind"] == "reanchor"
     assert "cast('reanchor' as string) as kind" in scripts[1]
     assert "'the feed has 1 rows with a null in the key'" in scripts[1]
-    assert "cast('17' as string) as upstream_version" in scripts[1]
+    assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
     assert "staged" not in scripts[1]
     assert backfill["staged"] is None
     _assert_noted(backfill, scripts[0])
@@ -450,9 +551,39 @@ def test_changes_that_are_gone_are_a_reanchor(
     assert stands["kind"] == "reanchor"
     gone = "the changes since version 16 can no longer be read"
     assert f"cast('{gone}' as string) as reason" in scripts[1]
-    assert "cast('17' as string) as upstream_version" in scripts[1]
+    assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
     assert backfill["staged"] is None
     _assert_noted(backfill, scripts[0])
+
+
+def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
+    plan_barrier: Callable[..., Any], refused: Any
+) -> None:
+    """Ours was not stored, and its epoch has gone by."""
+    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+        plan_barrier({"plan": None, "staged": STAGED, "merged": MERGED, "checked": CHECKED})
+
+
+def test_a_plan_that_was_given_up_meanwhile_stands(plan_barrier: Callable[..., Any]) -> None:
+    given_up = {"plan_id": "theirs", "kind": "abandon"}
+
+    assert plan_barrier({"plan": given_up, "checked": CHECKED})[0] == given_up
+
+
+def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_run(
+    plan_barrier: Callable[..., Any], refused: Any, macros: Macros
+) -> None:
+    """The upstream changed before each; nothing is left in the session."""
+    gone = {"lost": True, "checked": CHECKED}
+    with refused(
+        "its barrier 3 could not be planned, because its upstream or another run did not stand "
+        "still. Nothing is lost; run again to continue."
+    ):
+        plan_barrier(*[gone] * 5)
+    scripts = [statement.name for statement in macros.statements]
+    assert scripts == ["dbt_backfill_plan the barrier 3"] * 4 + [
+        "dbt_backfill_drop the staged changes"
+    ]
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, "1 row with a null"), (2, "2 rows with a null")])

@@ -66,7 +66,7 @@ def test_the_rows_that_were_merged_are_counted(
 ) -> None:
     plan = make_plan(kind="reanchor")
     asked: list[Any] = []
-    macros.stub("get_merge_counts", lambda *given: asked.append(given) or {"changed": 8})
+    macros.stub("get_reanchor_counts", lambda *given: asked.append(given) or {"changed": 8})
     macros.results = [[["result"]]]
 
     assert macros.call("run_reanchor", backfill, make_state(), plan) == {"changed": 8}
@@ -85,6 +85,16 @@ def test_what_given_up_plans_left_above_the_position_is_removed(
 
     assert sql.count(window) == 2  # of the table and of the rows to delete
     assert sql.endswith("when matched then delete")
+
+
+def test_what_is_removed_is_fenced_in_the_source(
+    macros: Macros, backfill: Any, make_plan: Any, render: Any
+) -> None:
+    plan = make_plan(kind="reanchor", touched=[["5", "6"]])
+    macros.call("run_removal", backfill, plan)
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert f" and {render('get_fence', backfill, plan)} ) as touched on " in sql
 
 
 def test_an_open_range_is_removed_to_its_end(macros: Macros, keys: Any, make_plan: Any) -> None:

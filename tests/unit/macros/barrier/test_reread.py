@@ -70,15 +70,3 @@ def test_what_was_read_again_can_be_declared_as_a_variable(macros: Macros, keys:
     assert re.findall(r"(\w+): ", macros.call("reread_summary_type")) == re.findall(
         r"^ +'(\w+)', ", summary, re.MULTILINE
     )
-
-
-def test_rows_that_were_read_again_take_the_place_of_those_of_the_feed(
-    macros: Macros, backfill: Any, make_plan: Any, keys: Any, render: Any
-) -> None:
-    again, doubtful = macros.call("get_reread_names", backfill, make_plan())
-    staged = {"name": "`stage`", "reread": {"count": 2}}
-    sql = render("get_last_rows_sql", backfill, make_plan(), staged, keys)
-
-    feed, read = sql.split(" union all ")
-    assert f"left anti join {doubtful} as doubtful on stage.`id` = doubtful.`id` and " in feed
-    assert f"with `up` as ( select * from {again} )" in read
