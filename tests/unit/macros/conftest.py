@@ -74,13 +74,33 @@ def relations(macros: Macros) -> dict[str, Any]:
 def keys() -> list[dict[str, str]]:
     """A key of two columns; the MV calls the first one differently."""
     return [
-        {"name": "k", "upstream": "id", "type": "bigint"},
-        {"name": "shard", "upstream": "shard", "type": "int"},
+        {"name": "k", "upstream": "id", "type": "bigint", "position": "id"},
+        {"name": "shard", "upstream": "shard", "type": "int", "position": "shard"},
     ]
 
 
 @pytest.fixture
-def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
+def make_source() -> Callable[..., dict[str, Any]]:
+    """A source of a plan: the upstream, unless it says otherwise. None takes an entry out."""
+
+    def make(**changes: Any) -> dict[str, Any]:
+        source = {
+            "role": "upstream",
+            "relation": "lake.up",
+            "kind": "delta",
+            "id": "u1",
+            "version": "17",
+            "committed_at": "2024-05-01 10:00:00.5",
+        }
+        return {name: value for name, value in {**source, **changes}.items() if value is not None}
+
+    return make
+
+
+@pytest.fixture
+def make_plan(
+    keys: list[dict[str, str]], make_source: Callable[..., dict[str, Any]]
+) -> Callable[..., dict[str, Any]]:
     """A plan as it is read back: what is null is absent. A value of None takes an entry out."""
 
     def make(**changes: Any) -> dict[str, Any]:
@@ -89,11 +109,7 @@ def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
             "plan_id": "p3",
             "backfill_id": "b1",
             "kind": "advance",
-            "upstream": "lake.up",
-            "upstream_kind": "delta",
-            "upstream_id": "u1",
-            "upstream_version": "17",
-            "upstream_committed_at": "2024-05-01 10:00:00.5",
+            "sources": [make_source()],
             "upstream_row_count": 100,
             "range_low": ["1", "2"],
             "range_high": ["5", "6"],
@@ -108,9 +124,6 @@ def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
             "used_settings": [],
             "settings": {"spark.sql.timestampType": "TIMESTAMP_LTZ"},
             "key": keys,
-            "unique_key": [key["name"] for key in keys],
-            "upstream_key": [key["upstream"] for key in keys],
-            "key_types": [key["type"] for key in keys],
             "vnode_count": 4,
             "backfill_mode": "arrangement",
             "backfill_rate_limit": 10,
@@ -121,14 +134,15 @@ def make_plan(keys: list[dict[str, str]]) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def make_state(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def make_state(
+    make_plan: Callable[..., dict[str, Any]], make_source: Callable[..., dict[str, Any]]
+) -> Callable[..., dict[str, Any]]:
     """A state as read_state returns it. A value of None takes an entry out."""
 
     def make(**changes: Any) -> dict[str, Any]:
         state = {
             "epoch": 2,
             "last_epoch": 2,
-            "backfill_id": "b1",
             "row_count": 40,
             "upstream_version": "16",
             "dirty": False,
@@ -137,12 +151,27 @@ def make_state(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
             "rows": 4,
             "uniform": True,
             "position": ["1", "2"],
-            "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
+            "committed": make_plan(epoch=2, plan_id="p2", sources=[make_source(version="16")]),
             "settings": {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"},
         }
         return {name: value for name, value in {**state, **changes}.items() if value is not None}
 
     return make
+
+
+@pytest.fixture
+def stored(make_state: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+    """The row from which read_state makes such a state; its last plan ends at the position."""
+
+    def stored(**changes: Any) -> str:
+        state = make_state(**changes)
+        end = "range_low" if state["dirty"] else "range_high"
+        last = {**state.pop("committed"), end: state.pop("position", None)}
+        if "planned" in state:
+            state["plan"] = json.dumps(state.pop("planned"))
+        return json.dumps({**state, "last": json.dumps(last)})
+
+    return stored
 
 
 @pytest.fixture
@@ -169,6 +198,7 @@ def backfill(
     keys: list[dict[str, str]],
     up: SparkRelation,
     make_plan: Callable[..., dict[str, Any]],
+    make_source: Callable[..., dict[str, Any]],
 ) -> dict[str, Any]:
     return {
         **relations,
@@ -183,13 +213,14 @@ def backfill(
         "query_columns": "k: bigint, shard: int",
         "used_settings": [],
         "explained": True,
-        "committed": make_plan(epoch=2, plan_id="p2", upstream_version="16"),
+        "committed": make_plan(epoch=2, plan_id="p2", sources=[make_source(version="16")]),
         "staged": None,
         "stages": [],
         "drops_rows": True,
         "guarded": False,
         "failed": None,
-        "given_up": None,
+        "written": 2,
+        "begun_anew": None,
     }
 
 
