@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from support.macros import Macros
 
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
-    """All three tables exist, and the test runs as a node of its own name."""
+    """All tables exist, and the test runs as a node of its own name."""
     macros.stub("load_table", lambda relation: relation)
     macros.context["model"] = {"name": "backfill_complete_mv"}
     columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<string,int>"}]
@@ -27,17 +26,38 @@ def _refusal(macros: Macros, test: str) -> str:
     return str(raised.value.msg)
 
 
-def test_an_mv_is_incomplete_while_a_vnode_is_not_finished_or_a_plan_was_abandoned(
+def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_emptied(
     render: Callable[..., str], macros: Macros
 ) -> None:
     assert render("test_backfill_complete", macros.relation) == (
         "select * from lake.mv__progress where dirty or not backfill_finished "
-        "or epoch + 1 in (select epoch from lake.mv__barriers where kind = 'reset')"
+        "or plan_kind = 'reset'"
     )
 
 
+@pytest.mark.parametrize(
+    ("progress", "incomplete"),
+    [
+        ((0, 1, None), False),
+        ((0, 1, "advance"), False),  # of changes: what was promised is still there
+        ((0, 1, "reset"), True),
+        ((0, 0, None), True),
+        ((1, 1, None), True),
+        ((1, 1, "abandon"), True),
+    ],
+)
+def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
+    render: Callable[..., str], macros: Macros, sqlite: Any, progress: Any, incomplete: bool
+) -> None:
+    sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
+    sqlite.execute("insert into lake.mv__progress values (?, ?, ?)", progress)
+    rows = sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall()
+
+    assert rows == ([progress] if incomplete else [])
+
+
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
-@pytest.mark.parametrize("missing", ["mv", "mv__progress", "mv__barriers"])
+@pytest.mark.parametrize("missing", ["mv", "mv__progress"])
 def test_a_relation_without_state_is_refused_by_its_own_name(
     macros: Macros, test: str, missing: str
 ) -> None:
@@ -49,12 +69,20 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
     )
 
 
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+def test_a_relation_needs_no_history(macros: Macros, stored: Callable[..., str], test: str) -> None:
+    macros.stub("load_table", lambda r: None if r.identifier == "mv__barriers" else r)
+    macros.results = [[[stored()]]]
+
+    assert "lake.mv__barriers" not in macros.call(f"test_{test}", macros.relation)
+
+
 @pytest.fixture
 def difference(
-    macros: Macros, render: Callable[..., str], make_state: Callable[..., Any]
+    macros: Macros, render: Callable[..., str], stored: Callable[..., str]
 ) -> Callable[..., str]:
     def difference(**state: Any) -> str:
-        macros.results = [[[json.dumps(make_state(**state))]]]
+        macros.results = [[[stored(**state)]]]
         return render("test_backfill_consistent", macros.relation)
 
     return difference
@@ -62,9 +90,9 @@ def difference(
 
 @pytest.mark.parametrize("state", [{"planned": {"epoch": 3}}, {"dirty": True}])
 def test_an_mv_in_the_middle_of_a_barrier_is_not_compared(
-    macros: Macros, make_state: Callable[..., Any], state: Any
+    macros: Macros, stored: Callable[..., str], state: Any
 ) -> None:
-    macros.results = [[[json.dumps(make_state(**state))]]]
+    macros.results = [[[stored(**state)]]]
 
     assert _refusal(macros, "backfill_consistent") == (
         "backfilled_mv mv: its barrier 3 has begun and is not committed. Run the model again, and "

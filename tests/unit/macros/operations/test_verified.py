@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -78,7 +77,7 @@ def test_a_model_of_another_materialization_is_refused(
 
 
 @pytest.fixture
-def observe(macros: Macros, make_state: Callable[..., Any]) -> Callable[..., Any]:
+def observe(macros: Macros, stored: Callable[..., str]) -> Callable[..., Any]:
     """Observe an MV whose state is this; `missing` are those of its tables that do not exist."""
     macros.stub("load_table", lambda r: None if r.identifier in missing else r)
     macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
@@ -92,7 +91,7 @@ def observe(macros: Macros, make_state: Callable[..., Any]) -> Callable[..., Any
 
     def observe(*names: str, **state: Any) -> Any:
         missing.extend(names)
-        macros.results = [[[json.dumps(make_state(**state))]]]
+        macros.results = [[[stored(**state)]]]
         return macros.call("observe_verified", node("mv"))
 
     return observe
@@ -115,6 +114,7 @@ def test_a_barrier_in_the_middle_has_to_be_ended_first(
     [
         (["mv", "mv__progress", "mv__barriers"], "lake.mv does not exist yet. Run the model first"),
         (["mv", "mv__progress"], "lake.mv does not exist yet. Run the model first"),
+        (["mv", "mv__barriers"], "lake.mv does not exist, but its state does"),
         (["mv"], "lake.mv does not exist, but its state does"),
         (["mv__progress"], "its state is missing: lake.mv__progress does not exist"),
         (["up"], "version 16 of its upstream lake.up, which it shows, can no longer be read"),
@@ -126,6 +126,27 @@ def test_what_does_not_exist_is_refused_by_its_name(
     macros.context["model"] = {"name": "verify_backfill"}
     with refused(fact):
         observe(*missing)
+
+
+def test_the_history_may_be_missing(observe: Callable[..., Any]) -> None:
+    """Nothing that is promised stands there."""
+    verified = observe("mv__barriers")
+
+    assert (verified["state"]["epoch"], verified["written"]) == (2, None)
+
+
+def test_the_version_that_has_to_be_readable_is_that_of_the_committed_plan(
+    macros: Macros, observe: Callable[..., Any], make_source: Callable[..., Any]
+) -> None:
+    asked: list[Any] = []
+    macros.stub("read_upstream", lambda *given: asked.append(given) or {"version": 17})
+    macros.stub("is_upstream_readable", lambda *given: asked.append(given) or True)
+    observe()
+
+    source = make_source(version="16")
+    (upstream, since), readable = asked
+    assert (upstream["kind"], since) == ("delta", source)
+    assert readable == (upstream, {"version": 17}, source)
 
 
 @pytest.mark.parametrize(

@@ -10,30 +10,75 @@ import pytest
 from support.macros import Macros
 
 
-def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros, keys: Any) -> None:
-    assert macros.call("state_table_properties", keys) == {
-        "delta.isolationLevel": "Serializable",
-        "delta.appendOnly": "false",
-    }
+@pytest.fixture
+def progress(macros: Macros, make_plan: Callable[..., Any]) -> Callable[[], dict[str, str]]:
+    return lambda: macros.call("progress_properties", make_plan(epoch=0, kind="create"))
+
+
+def test_two_runs_that_plan_or_commit_one_epoch_conflict(
+    macros: Macros, progress: Callable[[], Any]
+) -> None:
+    exact = {"delta.isolationLevel": "Serializable", "delta.appendOnly": "false"}
+
+    assert exact.items() <= macros.call("state_table_properties").items()
+    assert exact.items() <= progress().items()
+
+
+def test_the_state_is_copied_on_write_and_has_no_feed(
+    macros: Macros, progress: Callable[[], Any]
+) -> None:
+    plain = {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"}
+
+    assert plain.items() <= macros.call("state_table_properties").items()
+    assert plain.items() <= progress().items()
+
+
+def test_statistics_are_kept_of_nothing_but_the_epochs_of_the_history(
+    macros: Macros, progress: Callable[[], Any]
+) -> None:
+    """Gathering them is dear, and the progress table is one file."""
+    name = "delta.dataSkippingNumIndexedCols"
+
+    assert macros.call("state_table_properties")[name] == "1"
+    assert progress()[name] == "0"
+
+
+def test_the_progress_table_says_whose_it_is_and_of_which_format(
+    macros: Macros, progress: Callable[[], Any]
+) -> None:
+    own = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+
+    for file_format in ["delta", "iceberg"]:
+        macros.config["file_format"] = file_format
+        assert own.items() <= progress().items()
+
+
+def test_the_progress_table_takes_a_key_of_any_name_and_type_from_the_start(
+    progress: Callable[[], Any],
+) -> None:
+    """A full refresh gives it other columns; these it could not get later."""
+    assert progress()["delta.columnMapping.mode"] == "name"
+    assert progress()["delta.feature.timestampNtz"] == "supported"
+
+
+def test_the_history_needs_no_column_mapping(macros: Macros) -> None:
+    assert "delta.columnMapping.mode" not in macros.call("state_table_properties")
 
 
 @pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
 def test_a_name_that_delta_keeps_only_under_column_mapping_gets_it(
     macros: Macros, name: str
 ) -> None:
-    key = [{"name": "k", "upstream": name, "type": "int"}]
-    mode = "delta.columnMapping.mode"
+    properties = macros.call("mv_table_properties", ["a", name], "b1")
 
-    assert macros.call("state_table_properties", key)[mode] == "name"
-    assert macros.call("mv_table_properties", ["a", name], "b1")[mode] == "name"
+    assert properties["delta.columnMapping.mode"] == "name"
 
 
 def test_column_mapping_is_left_off_where_no_name_needs_it(macros: Macros) -> None:
     """Tables with it cannot be read by everyone."""
-    key = [{"name": "time hour", "upstream": "th_é-1", "type": "int"}]
+    properties = macros.call("mv_table_properties", ["a_1", "th_é-1"], "b1")
 
-    assert "delta.columnMapping.mode" not in macros.call("state_table_properties", key)
-    assert "delta.columnMapping.mode" not in macros.call("mv_table_properties", ["a_1"], "b1")
+    assert "delta.columnMapping.mode" not in properties
 
 
 def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
@@ -43,6 +88,7 @@ def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> Non
         "delta.isolationLevel": "Serializable",
         "delta.appendOnly": "false",
         "dbt_backfill.id": "b1",
+        "dbt_backfill.format": "2",
     }
 
 
@@ -61,16 +107,23 @@ SERIALIZABLE = {
 
 
 @pytest.mark.usefixtures("iceberg")
-def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(macros: Macros) -> None:
-    key = [{"name": "k", "upstream": "time hour", "type": "int"}]
-
-    assert macros.call("state_table_properties", key) == {
+def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(
+    macros: Macros, progress: Callable[[], Any]
+) -> None:
+    properties = {
         "format-version": "2",
         "write.metadata.delete-after-commit.enabled": "true",
         "write.merge.mode": "copy-on-write",
         "write.update.mode": "copy-on-write",
         "write.delete.mode": "copy-on-write",
         **SERIALIZABLE,
+    }
+
+    assert macros.call("state_table_properties") == properties
+    assert progress() == {
+        **properties,
+        "dbt_backfill.id": "b1",
+        "dbt_backfill.format": "2",
     }
 
 
@@ -85,6 +138,7 @@ def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Mac
         **SERIALIZABLE,
         "dbt_backfill.docs": "",
         "dbt_backfill.id": "b1",
+        "dbt_backfill.format": "2",
     }
 
 
@@ -189,9 +243,6 @@ def test_a_delta_table_that_may_be_replaced_names_the_features_of_its_types(
     macros: Macros,
 ) -> None:
     feature = "delta.feature.timestampNtz"
-    key = [{"name": "k", "upstream": "k", "type": "timestamp_ntz"}]
-
-    assert macros.call("state_table_properties", key)[feature] == "supported"
     types = ["int", "struct<at:timestamp_ntz>"]
     assert macros.call("mv_table_properties", ["a", "b"], "b1", types)[feature] == "supported"
     assert feature not in macros.call("mv_table_properties", ["a"], "b1", ["timestamp"])

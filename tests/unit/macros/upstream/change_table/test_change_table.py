@@ -78,30 +78,6 @@ def test_a_change_table_that_cannot_be_followed_is_refused(
 
 # -- what a plan notes of it --------------------------------------------------------------------
 
-NOTED = {
-    "feed": "raw.orders_changes",
-    "feed_kind": "delta",
-    "feed_id": "f1",
-    "feed_version": "7",
-    "feed_committed_at": "noon",
-}
-
-
-def test_a_plan_notes_the_change_table_as_it_notes_the_upstream(
-    macros: Macros, make_plan: Callable[..., Any]
-) -> None:
-    assert macros.call("get_feed_of_plan", make_plan(**NOTED)) == {
-        "upstream_kind": "delta",
-        "upstream_id": "f1",
-        "upstream_version": "7",
-        "upstream_committed_at": "noon",
-    }
-
-
-def test_a_plan_may_note_no_change_table(macros: Macros, make_plan: Callable[..., Any]) -> None:
-    assert macros.call("get_feed_of_plan", make_plan()) is None
-    assert macros.call("get_feed_of_plan", None) is None
-
 
 def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
     changes: list[dict[str, Any]] = [
@@ -118,13 +94,23 @@ def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
 
 
 @pytest.fixture
-def gap(macros: Macros, feed: Any, make_plan: Callable[..., Any]) -> Callable[..., Any]:
+def gap(
+    macros: Macros, feed: Any, make_plan: Callable[..., Any], make_source: Callable[..., Any]
+) -> Callable[..., Any]:
     """The gap of a change table since its version 7."""
+    noted = make_source(role="feed", relation="raw.orders_changes", id="f1", version="7")
+    committed = make_plan(sources=[make_source(), noted])
 
     def gap(found: str | None = None, readable: bool = True) -> Any:
-        macros.stub("find_upstream_gap", lambda feed, observed, since: found)
-        macros.stub("is_upstream_readable", lambda feed, observed, version, id: readable)
-        return macros.call("find_change_table_gap", feed, {}, make_plan(**NOTED))
+        def answer(answer: Any) -> Callable[..., Any]:
+            # Both are asked about the change table, and not about the upstream beside it.
+            return lambda followed, observed, source: (
+                answer if (followed, source) == (feed, noted) else pytest.fail("asked of another")
+            )
+
+        macros.stub("find_upstream_gap", answer(found))
+        macros.stub("is_upstream_readable", answer(readable))
+        return macros.call("find_change_table_gap", feed, {}, committed)
 
     return gap
 

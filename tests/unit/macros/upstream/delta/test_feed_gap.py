@@ -53,7 +53,7 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
     def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
-        committed = {"upstream_version": str(since), "upstream_id": id, "upstream_kind": kind}
+        committed = {"version": str(since), "id": id, "kind": kind}
         answer = macros.call("delta_upstream_gap", table, committed)
         return answer if isinstance(answer, str) and answer.strip() else None
 
@@ -64,7 +64,7 @@ def gap(macros: Macros) -> Callable[..., str | None]:
 def readable(macros: Macros) -> Callable[..., bool]:
     macros.stub("run_table", lambda step, sql: [{"now": datetime.now()}])
     return lambda table, version, id="u1": macros.call(
-        "delta_upstream_readable", table, version, id
+        "delta_upstream_readable", table, {"version": version, "id": id}
     )
 
 
@@ -313,7 +313,7 @@ def test_a_clock_that_was_set_back_hides_no_vacuum(
 def test_a_table_continues_unless_it_was_replaced_or_went_back(
     macros: Macros, since: int, id: str, continues: bool
 ) -> None:
-    committed = {"upstream_version": str(since), "upstream_id": id}
+    committed = {"version": str(since), "id": id}
 
     assert macros.call("delta_continues_upstream", _table(), committed) is continues
 
@@ -326,7 +326,7 @@ def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
 ) -> None:
     """Beside a change table nothing else tells that the rows are others."""
-    committed = {"upstream_version": "5", "upstream_id": "u1"}
+    committed = {"version": "5", "id": "u1"}
     upstream = _table(_entry(6, operation))
 
     assert macros.call("delta_continues_upstream", upstream, committed) is False

@@ -28,14 +28,9 @@ def _row(version: int, **columns: Any) -> dict[str, Any]:
 
 
 def _since(version: int, **changes: Any) -> dict[str, Any]:
-    """The committed plan that read this version."""
+    """What the committed plan notes of this version."""
     committed_at = f"{_at(version):%Y-%m-%d %H:%M:%S}.25"
-    return {
-        "upstream_version": str(version),
-        "upstream_committed_at": committed_at,
-        "upstream_id": "u1",
-        **changes,
-    }
+    return {"version": str(version), "committed_at": committed_at, "id": "u1", **changes}
 
 
 @pytest.fixture
@@ -99,7 +94,7 @@ def test_the_id_is_asked_for_where_the_committed_version_has_another_time(
     read: Callable[..., Any],
 ) -> None:
     """The table was dropped and created anew."""
-    observed = read(5, _since(3, upstream_committed_at="2024-05-01 09:00:00"))
+    observed = read(5, _since(3, committed_at="2024-05-01 09:00:00"))
 
     assert (observed["id"], observed["complete"]) == ("u2", True)
 
@@ -127,7 +122,7 @@ def test_a_committed_epoch_without_a_version_reaches_back_to_nothing(
     read: Callable[..., Any],
 ) -> None:
     """After a reset, say."""
-    observed = read(5, {"kind": "reset", "epoch": 4})
+    observed = read(5, {"role": "upstream", "relation": "lake.up", "kind": "delta"})
 
     assert (observed["id"], observed["complete"]) == ("u2", False)
 

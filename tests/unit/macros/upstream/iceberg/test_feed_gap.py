@@ -22,7 +22,7 @@ def _table(version: int = 15, id: str = "iceberg/3", **delete_files: int) -> dic
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
     def gap(table: Any, since: int = 12, id: str = "iceberg/3", kind: str = "iceberg") -> Any:
-        committed = {"upstream_version": str(since), "upstream_id": id, "upstream_kind": kind}
+        committed = {"version": str(since), "id": id, "kind": kind}
         answer = macros.call("iceberg_upstream_gap", table, committed)
         return answer if isinstance(answer, str) and answer.strip() else None
 
@@ -118,11 +118,7 @@ def test_delete_files_of_format_3_are_no_gap(gap: Callable[..., Any]) -> None:
 def test_a_table_continues_from_its_ancestors(
     macros: Macros, since: int, kind: str, continues: bool
 ) -> None:
-    committed = {
-        "upstream_version": str(since),
-        "upstream_kind": kind,
-        "upstream_id": "iceberg/2/1",
-    }
+    committed = {"version": str(since), "kind": kind, "id": "iceberg/2/1"}
 
     assert macros.call("iceberg_continues_upstream", _table(id="iceberg/3/1"), committed) is (
         continues
@@ -130,7 +126,7 @@ def test_a_table_continues_from_its_ancestors(
 
 
 def test_a_table_with_other_columns_does_not_continue(macros: Macros) -> None:
-    committed = {"upstream_version": "12", "upstream_kind": "iceberg", "upstream_id": "iceberg/3/1"}
+    committed = {"version": "12", "kind": "iceberg", "id": "iceberg/3/1"}
 
     assert not macros.call("iceberg_continues_upstream", _table(id="iceberg/3/2"), committed)
 
@@ -139,7 +135,7 @@ def test_a_table_with_other_columns_does_not_continue(macros: Macros) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "upstream_id", "is_readable"),
+    ("version", "id", "is_readable"),
     [
         ("15", "iceberg/3", True),
         ("11", "iceberg/3", True),
@@ -152,11 +148,11 @@ def test_a_table_with_other_columns_does_not_continue(macros: Macros) -> None:
     ],
 )
 def test_a_snapshot_can_be_read_until_it_expires(
-    macros: Macros, version: Any, upstream_id: str, is_readable: bool
+    macros: Macros, version: Any, id: str, is_readable: bool
 ) -> None:
-    readable = macros.call("iceberg_upstream_readable", _table(), version, upstream_id)
+    source = {"version": version, "id": id}
 
-    assert readable is is_readable
+    assert macros.call("iceberg_upstream_readable", _table(), source) is is_readable
 
 
 # -- between two snapshots ----------------------------------------------------------------------

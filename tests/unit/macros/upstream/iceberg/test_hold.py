@@ -24,13 +24,14 @@ def backfill(kind: str = "iceberg", **holds: int) -> dict[str, Any]:
 BEFORE = {"committed": {"backfill_mode": "snapshot"}}
 
 
-def plan(**other: Any) -> dict[str, Any]:
+def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
+    """`version` is that of the upstream which it reads, None for a plan that reads none."""
+    source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
     return {
         "kind": "advance",
         "backfill_mode": "snapshot",
         "backfill_id": "b1",
-        "upstream": "lake.up",
-        "upstream_version": "7",
+        "sources": [source if version is None else {**source, "version": version}],
         "last_range": False,
         **other,
     }
@@ -68,7 +69,7 @@ def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list
         ("iceberg", {}, {"kind": "reset"}),
         ("iceberg", {}, {"last_range": True}),
         ("iceberg", {"upstream_version": "7"}, {}),
-        ("iceberg", {}, {"upstream_version": "0"}),
+        ("iceberg", {}, {"version": "0"}),
         ("iceberg", {"finished": True}, {}),
     ],
     ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot", "done"],
@@ -88,7 +89,7 @@ def test_the_first_barrier_that_leaves_the_version_lets_it_go(
     """Or any later one, if that run died before it did. A reset leaves it too."""
     held = backfill(dbt_backfill_b1=7)
 
-    macros.call("release_upstream", held, plan(upstream_version=version))
+    macros.call("release_upstream", held, plan(version))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
@@ -106,6 +107,6 @@ def test_the_first_barrier_that_leaves_the_version_lets_it_go(
 def test_no_other_lets_it_go(
     macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
 ) -> None:
-    macros.call("release_upstream", backfill(kind, **holds), plan(upstream_version=version))
+    macros.call("release_upstream", backfill(kind, **holds), plan(version))
 
     assert sent == []

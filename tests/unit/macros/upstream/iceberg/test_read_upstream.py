@@ -46,8 +46,8 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _since(version: int, id: str = "iceberg/3", kind: str = "iceberg") -> dict[str, Any]:
-    """The committed plan that read this snapshot."""
-    return {"upstream_version": str(version), "upstream_id": id, "upstream_kind": kind}
+    """What the committed plan notes of this snapshot."""
+    return {"version": str(version), "id": id, "kind": kind}
 
 
 def test_the_current_version_is_the_snapshot_of_the_main_branch(read: Callable[..., Any]) -> None:
@@ -155,7 +155,7 @@ def test_the_format_is_known_where_it_cannot_have_changed(
 ) -> None:
     observed = read(since)
 
-    assert observed["id"] == since["upstream_id"]
+    assert observed["id"] == since["id"]
     assert macros.statements == []
 
 
@@ -163,7 +163,7 @@ def test_the_format_is_known_where_it_cannot_have_changed(
     "since",
     [
         None,
-        {"kind": "reset", "epoch": 4},
+        {"role": "upstream", "relation": "lake.up", "kind": "iceberg"},
         _since(12, "iceberg/2"),  # it may have been upgraded
         _since(11),  # expired, or of another table of that name
         _since(14, "d1", "delta"),
