@@ -20,6 +20,7 @@ READS = ("select", "with", "describe", "explain", "show", "declare", "set", "end
 
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\n|$)")
 _OPENING = re.compile(r"(?:\s*(?:begin|else|if\b.*?\bthen)\b)+", re.DOTALL | re.IGNORECASE)
+_END_OF_BLOCK = re.compile(r"^([ \t]*end;)(?=[ \t]*\S)", re.MULTILINE)
 _DIES = "if cast(raise_error('died inside a script') as boolean) then select 1; end if;\n"
 
 
@@ -32,7 +33,7 @@ def statements_of(sql: str) -> list[str]:
     text = _without_comment(sql)
     if not is_script(sql):
         return [text]
-    inner = text.strip()[len("begin") :].rsplit("end", 1)[0]
+    inner = _inside_of(text).rsplit("end", 1)[0]
     return [part for part in _END_OF_STATEMENT.split(inner) if part.strip()]
 
 
@@ -67,7 +68,7 @@ def dying_after(sql: str, number: int) -> str | None:
     handler would take the end for an error of the statement.
     """
     seen, start, depth = 0, 0, 0
-    text = _without_comment(sql).strip()[len("begin") :]
+    text = _inside_of(_without_comment(sql))
     for end in _END_OF_STATEMENT.finditer(text):
         statement = text[start : end.start()]
         depth += _blocks_opened(statement) - (statement.strip().lower() == "end")
@@ -76,6 +77,11 @@ def dying_after(sql: str, number: int) -> str | None:
         if seen >= number and depth == 0:
             return f"begin{text[:start]}{_DIES}{text[start:]}"
     return None
+
+
+def _inside_of(script: str) -> str:
+    """What follows the `begin` of a script; each block in it ends with its line."""
+    return _END_OF_BLOCK.sub(r"\1\n", script.strip()[len("begin") :])
 
 
 def _without_comment(sql: str) -> str:

@@ -107,3 +107,10 @@ def test_a_script_dies_behind_the_block_that_would_handle_its_end() -> None:
     assert before.rstrip().endswith("and plan_id is null;\n    end;")
     assert after.lstrip().startswith("select 1;")
     assert dying_after(PLANS, 2) is None
+
+
+def test_a_block_may_end_in_the_line_of_the_next_statement() -> None:
+    script = f"begin\n{GUARDED}update t set a = 1;\nselect 1;\nend"
+
+    assert sum(map(writes, statements_of(script))) == 2
+    assert dying_after(script, 1) is not None
