@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from exactness.follow import Follower, Upstream
@@ -24,7 +25,7 @@ from exactness.runners import (
     writing_statements,
 )
 from exactness.upstream import Commit, Schema, draw_row
-from support.project import Project, RunFailed, RunResult
+from support.project import Project, RunFailed, RunResult, two_merges
 from support.scripts import leaves_something, statements_of, writes
 
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
@@ -166,6 +167,8 @@ class Scenario:
     """The same for one that has been through a fault; None if only a new MV can be there."""
     arguments: tuple[str, ...] = ()
     cells_per_mv: int = 5
+    merges: Callable[[], AbstractContextManager[None]] = nullcontext
+    """In which what there is of changes and range is merged."""
 
 
 def _nothing(scene: Scene) -> None:
@@ -203,6 +206,9 @@ SCENARIOS = {
         Scenario("range only", 4, _begun, Scene.catch_up, cells_per_mv=3),
         Scenario("changes only", None, _begun_and_changed, _changed),
         Scenario("both", 4, _begun_and_changed, _changed, cells_per_mv=3),
+        Scenario(
+            "both one by one", 4, _begun_and_changed, _changed, cells_per_mv=3, merges=two_merges
+        ),
         Scenario("last range", 60, _begun_and_changed, None),
         Scenario("full refresh", 20, _begun_and_changed, _changed, ("--full-refresh",)),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
@@ -254,26 +260,28 @@ class Theatre:
 
     def cells(self) -> list[Cell]:
         """The faults there can be, from the statements that a run without one sends."""
-        scene = self._begin()
-        with stepping():
-            recorded = scene.runner(*self.scenario.arguments)
-            result = recorded.finish()
-        if not result.success:
-            raise RunFailed(f"{self.scenario.name}: {result.error}")
-        self._end()
+        with self.scenario.merges():
+            scene = self._begin()
+            with stepping():
+                recorded = scene.runner(*self.scenario.arguments)
+                result = recorded.finish()
+            if not result.success:
+                raise RunFailed(f"{self.scenario.name}: {result.error}")
+            self._end()
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
         """What is found wrong is noted in the tally; a new MV then takes the other faults."""
-        for cell in cells:
-            self.tally.cells += 1
-            try:
-                self._play(cell)
-            except AssertionError as wrong:  # also `Inexact` and `RunFailed`
-                self.tally.wrong.append(f"{cell}: {wrong}")
-                self._scene = None
-        if self._scene is not None:
-            self._end()
+        with self.scenario.merges():
+            for cell in cells:
+                self.tally.cells += 1
+                try:
+                    self._play(cell)
+                except AssertionError as wrong:  # also `Inexact` and `RunFailed`
+                    self.tally.wrong.append(f"{cell}: {wrong}")
+                    self._scene = None
+            if self._scene is not None:
+                self._end()
 
     def _play(self, cell: Cell) -> None:
         scene = self._begin()

@@ -12,6 +12,7 @@ mv.check()
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,6 +265,11 @@ class Follower:
     def progress(self) -> Progress:
         """The state that is committed now."""
         return self.progress_versions()[-1].progress
+
+    def planned(self) -> dict[str, Any] | None:
+        """The plan of the next epoch, None if there is none."""
+        plan = self.project.value(f"select max(plan) from {self.table}__progress")
+        return None if plan is None else dict(json.loads(plan))
 
     def _progress_of(self, rows: Counter[tuple[Any, ...]]) -> Progress:
         positions, row_counts = {}, {}

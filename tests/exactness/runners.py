@@ -2,7 +2,7 @@
 
 with stepping():
     stalled = Runner(project, mv)
-    stalled.go_to(Statement("merge the range"))
+    stalled.go_to(Statement("merge the range of the barrier"))
     project.run()                    # another run, from its beginning to its end
     result = stalled.finish()        # the first one wakes up
 

@@ -15,7 +15,7 @@ from exactness.follow import Follower, Upstream, row
 from exactness.oracle import Key, Position, Query, Row, rows_by_key
 from exactness.queries import everything, positive
 from exactness.upstream import Schema
-from support.project import Project
+from support.project import Proceed, Project
 
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 Values = tuple[Any, ...]
@@ -340,14 +340,26 @@ def test_nothing_is_written_when_there_is_nothing_to_do(project: Project) -> Non
 
 
 @pytest.mark.every_profile
-def test_a_plan_that_its_own_run_commits_while_another_gives_it_up(project: Project) -> None:
-    """The commit has read the plan before it is marked: the range counts, and nothing is dirty."""
+def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(project: Project) -> None:
+    """Its range is merged then: what was given up is put right by the barrier after it."""
     upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6, 7, 8, 9))
     project.run()
-    project.run()
-    project.sql("update {schema}.mv__barriers set kind = 'abandon' where epoch = 2")
     upstream.commit(upstream.commits.delete(upstream.rows, [(2,), (5,)]))
-    project.run()
-    assert ids(mv) == [1, 3, 4, 6, 7, 8, 9]
-    project.sql("update {schema}.mv__barriers set kind = 'advance' where epoch = 2")
+    given_up = """replace(plan, '"kind":"advance"', '"kind":"abandon","reason":"a test"')"""
+
+    def give_up(sql: str, proceed: Proceed) -> None:
+        if ": commit the barrier " in sql:
+            project.sql(
+                f"update {mv.table}__progress set plan_kind = 'abandon', plan = {given_up}"
+                " where epoch = 1 and plan_id is not null"
+            )
+        proceed()
+
+    assert "another run went on while this one" in project.fail(intercept=give_up).error
+    assert (mv.progress().epoch, mv.progress().dirty) == (1, False)
+    assert ids(mv) == [1, 3, 4, 6]
+
+    assert "plan given up: a test" in project.run().output
+    assert set(mv.progress().positions.values()) == {Position(pk=(3,))}
+    assert ids(mv) == [1, 3]
     finish(project, mv)

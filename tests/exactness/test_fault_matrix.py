@@ -25,7 +25,7 @@ from exactness.faults import SCENARIOS, Cell, Theatre
 from support.project import Project
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "boundaries")
-ON_DELTA_TOO = ("both",)
+ON_DELTA_TOO = ("both", "both one by one")
 
 
 def chosen(cells: list[Cell]) -> list[Cell]:

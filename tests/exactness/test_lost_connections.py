@@ -7,7 +7,7 @@ lost. The server goes on with the first one, so that both may be executed at onc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from pyhive import hive
 
 from exactness.faults import Scene
 from exactness.runners import steps_of
-from support.project import Proceed, Project
+from support.project import Proceed, Project, two_merges
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -28,6 +28,7 @@ WRITES = (
     "plan the barrier",
     "merge the changes of the barrier",
     "merge the range of the barrier",
+    "merge the changes and the range of the barrier",
     "commit the barrier",
 )
 
@@ -63,12 +64,12 @@ class Losing:
 
 
 def test_every_statement_is_sent_again(project: Project) -> None:
-    scene = Scene(project, "lost")
+    scene = Scene(project, "lost", rows=120)
     scene.mv.write(backfill_rate_limit=8)
     scene.run()
     losing = Losing(scene.mv.name, scene.upstream.name)
-    for _ in WRITES:
-        with losing.polls():
+    for number, _ in enumerate(WRITES):
+        with two_merges() if number % 2 else nullcontext(), losing.polls():
             # Of two statements at once one may be told that the other is in its way; the run ends.
             project.dbt("run", expect=False, intercept=losing)
         result = scene.run_behind_another()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from exactness.faults import Scene
 from exactness.oracle import Inexact
 from exactness.runners import Runner, Statement, at_once, die_after, die_before, stepping, twice
 from support.lake import Lake
-from support.project import REPOSITORY, Project
+from support.project import REPOSITORY, Project, two_merges
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
 ALL = FAULTS == "all"
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.skipif(FAULTS is None, reason="DBT_BACKFILL_FAULTS asks
 PLAN = Statement("plan the barrier")
 CHANGES = Statement("merge the changes of the barrier")
 RANGE = Statement("merge the range of the barrier")
+BOTH = Statement("merge the changes and the range of the barrier")
 COMMIT = Statement("commit the barrier")
 EMPTY = Statement("empty the MV in the barrier")
 
@@ -61,6 +63,16 @@ def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
     stalled.finish()
 
 
+def a_run_wakes_up_before_both(scene: Scene) -> None:
+    """The same where one statement merges changes and range."""
+    scene.commit()
+    stalled = stopped(scene, BOTH)
+    for _ in range(2):
+        scene.run()
+        scene.commit()
+    stalled.finish()
+
+
 def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
     scene.commit()
     stalled = stopped(scene, COMMIT)
@@ -75,7 +87,7 @@ def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
     scene.commit()
     stalled = stopped(scene, RANGE)
     for table in ("", "__progress", "__barriers"):
-        scene.project.sql(f"drop table {scene.mv.table}{table}")
+        scene.project.sql(f"drop table if exists {scene.mv.table}{table}")
     scene.run()
     scene.commit()
     stopped(scene, RANGE).advance(die_before)
@@ -120,12 +132,17 @@ class Protection:
     play: Callable[[Scene], None]
     file_format: str | None = None
     """The only format that needs it."""
+    at_once: bool = False
+    """Whether one statement merges changes and range in the play."""
 
 
 FENCE = "barrier/fence.sql"
 CLAUSES = "state/table_clauses.sql"
-EPOCH = "progress.epoch = {{ plan.epoch - 1 }} and "
-PLAN_ID = "planned.plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}"
+COMMITTED = "barrier/commit.sql"
+STANDS = (
+    "backfill, dbt_backfill.plan_stands_predicate(plan)"
+    " ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),"
+)
 SERIALIZABLE = "{%- set level = 'serializable' -%}"
 
 PROTECTIONS = (
@@ -139,20 +156,26 @@ PROTECTIONS = (
             ),
             (
                 "barrier/plan_barrier.sql",
-                "{{ dbt_backfill.get_matched_clause('update set plan_id = barriers.plan_id') }}",
-                "when matched then update set *",
+                "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
+                "where epoch = {{ plan.epoch - 1 }}",
             ),
         ),
         a_run_dies_after_its_range,
     ),
     Protection(
-        "the fence reads the epoch",
-        ((FENCE, EPOCH, ""),),
+        "the changes are fenced",
+        ((FENCE, STANDS, "backfill, 'true',"),),
         a_run_wakes_up_before_its_changes,
     ),
     Protection(
+        "changes and range at once are fenced",
+        ((FENCE, STANDS, "backfill, 'true',"),),
+        a_run_wakes_up_before_both,
+        at_once=True,
+    ),
+    Protection(
         "the fence reads the plan",
-        ((FENCE, PLAN_ID, "true"),),
+        ((FENCE, STANDS, "backfill, 'epoch = ' ~ (plan.epoch - 1),"),),
         a_run_wakes_up_in_another_mv,
     ),
     Protection(
@@ -163,30 +186,33 @@ PROTECTIONS = (
                 "{% macro get_fence(backfill, plan) -%}",
                 "{% macro get_fence(backfill, plan) -%}"
                 "{%- do dbt_backfill.run_table('read the fence', 'select '"
-                " ~ dbt_backfill._fence(backfill, plan)) -%}true{%- endmacro %}\n"
-                "{% macro _fence(backfill, plan) -%}",
+                " ~ dbt_backfill._fence_of_plan(backfill, plan)) -%}true{%- endmacro %}\n"
+                "{% macro _fence_of_plan(backfill, plan) -%}",
             ),
         ),
         a_run_wakes_up_before_its_changes,
     ),
     Protection(
-        "the commit is guarded by the epoch",
-        (("barrier/commit.sql", "on progress.epoch = plan.epoch - 1", "on true"),),
+        "the commit is guarded by the epoch and the plan",
+        (
+            (
+                COMMITTED,
+                "where {{ dbt_backfill.plan_stands_predicate(plan) }}"
+                " and plan_kind = {{ dbt_backfill.string_literal(plan.kind) }}",
+                "",
+            ),
+        ),
         a_run_wakes_up_before_its_commit,
     ),
     Protection(
         "epochs do not restart",
         (
             (
-                "barrier/commit.sql",
-                "        epoch = plan.epoch\n",
-                "        epoch = {{ 0 if plan.kind == 'reset' else 'plan.epoch' }}\n",
+                COMMITTED,
+                "        'epoch': plan.epoch,\n",
+                "        'epoch': 0 if plan.kind == 'reset' else plan.epoch,\n",
             ),
-            (
-                "barrier/commit.sql",
-                "{%- if state.epoch < plan.epoch or",
-                "{%- if",
-            ),
+            (COMMITTED, "{%- if state.epoch < plan.epoch or overtaken", "{%- if overtaken"),
         ),
         a_full_refresh,
     ),
@@ -194,7 +220,7 @@ PROTECTIONS = (
         "a stage is named by its plan",
         (
             (
-                "barrier/changes.sql",
+                "barrier/stage.sql",
                 "'changes', plan.epoch, plan.plan_id, invocation]",
                 "'changes', plan.epoch]",
             ),
@@ -251,7 +277,7 @@ def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
     scene.mv.write(backfill_rate_limit=8)
     scene.run()
     scene.may_fail = may_fail
-    with stepping():
+    with nullcontext() if protection.at_once else two_merges(), stepping():
         protection.play(scene)
     scene.commit()
     scene.run()

@@ -77,11 +77,14 @@ def moments(seed: str) -> Iterator[tuple[str, float]]:
 
 def survive(project: Project, what: str, die: Callable[[Scene, str, float], None]) -> None:
     """Kills, each followed by what the next runs do, and by all checks."""
-    scene = Scene(project, what, rows=120)
+    scene = Scene(project, what, rows=max(120, 20 * KILLS))
     scene.mv.write(backfill_rate_limit=5)
     scene.run()
     for step, delay in moments(what):
-        scene.commit()
+        if step == "merge the range":  # alone: with changes one statement merges both
+            scene.catch_up()
+        else:
+            scene.commit()
         where = f"{what} killed {delay} s after {step}"
         die(scene, step, delay)
         scene.commit()

@@ -181,7 +181,7 @@ def test_key_columns_may_have_the_names_that_our_statements_use(
 ) -> None:
     project = new_project()
     key = ["position", "rank", "size", "step", "low", "high", "count", "hash", "vnode", "epoch"]
-    key += ["last", "sampled", "bound"]
+    key += ["plan", "plan_id", "unwritten", "last", "sampled", "bound"]
     project.create_table("items", ", ".join(f"`{name}` int" for name in key) + ", payload int")
     values = ", ".join(f"id % {number + 2}" for number in range(len(key) - 1))
     project.sql(f"insert into {{schema}}.items select {values}, id, 0 from range(20)")

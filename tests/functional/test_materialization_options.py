@@ -260,7 +260,8 @@ def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -
 
 def test_the_files_of_fifty_barriers_are_made_one(project: Project, first: RunResult) -> None:
     epoch = project.value("select max(epoch) from {schema}.limited__progress")
-    project.sql("update {schema}.limited__progress set epoch = 49")
+    last = "concat('{\"epoch\":49', substr(last, instr(last, ',')))"
+    project.sql(f"update {{schema}}.limited__progress set epoch = 49, last = {last}")
     project.sql(f"update {{schema}}.limited__barriers set epoch = 49 where epoch = {epoch}")
     project.sql("insert into {schema}.people values (-1, 'a change')")
 

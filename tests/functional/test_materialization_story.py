@@ -236,17 +236,25 @@ def test_the_progress_table_has_a_row_per_vnode_with_the_upstreams_key(
 ) -> None:
     assert [(row[0], row[1]) for row in project.sql("describe {schema}.mv__progress")] == [
         ("vnode", "int"),
+        ("epoch", "bigint"),
         ("backfill_finished", "boolean"),
         ("row_count", "bigint"),
-        ("epoch", "bigint"),
         ("upstream_version", "string"),
         ("dirty", "boolean"),
-        ("backfill_id", "string"),
+        ("plan_id", "string"),
+        ("plan_kind", "string"),
+        ("plan", "string"),
+        ("last", "string"),
+        ("unwritten", "array<string>"),
         ("id", "int"),
     ]
     for step in story.values():
         assert [row["vnode"] for row in step.progress] == [0, 1, 2, 3]
         assert {row["dirty"] for row in step.progress} == {False}
+        assert {(row["plan_id"], row["plan_kind"], row["plan"]) for row in step.progress} == {
+            (None, None, None)
+        }
+        assert [row["last"] is None for row in step.progress] == [False, True, True, True]
         assert len({row["epoch"] for row in step.progress}) == 1
     followed = story["followed"]
     assert {row["upstream_version"] for row in followed.progress} == {followed.upstream_version}
@@ -286,6 +294,7 @@ def test_the_barriers_table_has_the_columns_that_are_promised(project: Project, 
         "changed_row_count": "bigint",
         "deleted_row_count": "bigint",
         "mv_snapshot_id": "string",
+        "at_once": "boolean",
     }
     assert {name: columns.get(name) for name in promised} == promised
 
@@ -303,6 +312,7 @@ def test_the_barriers_table_tells_what_each_barrier_did(story: dict[str, Step]) 
         None,
     )
     assert (second["changed_row_count"], second["deleted_row_count"]) == (3, 0)
+    assert [row["at_once"] for row in (first, second)] == [False, True]
     assert second["range_low"] == first["range_high"]
     assert sum(first["vnode_row_counts"].values()) == 2
     for row in barriers:
@@ -323,7 +333,7 @@ def test_one_id_stands_in_all_three_tables(project: Project, story: dict[str, St
     of_mv = project.table_properties("mv")["dbt_backfill.id"]
 
     assert of_mv
-    assert {row["backfill_id"] for row in step.progress} == {of_mv}
+    assert project.table_properties("mv__progress")["dbt_backfill.id"] == of_mv
     assert {row["backfill_id"] for row in step.barriers} == {of_mv}
 
 

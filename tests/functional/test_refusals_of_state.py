@@ -113,13 +113,9 @@ def test_a_model_that_means_something_else_is_refused(project: Project, what: st
     ("missing", "facts"),
     [
         (["progress"], ["its state is missing", "mv__progress does not exist"]),
-        (["barriers"], ["its state is missing", "mv__barriers does not exist"]),
-        (
-            ["progress", "barriers"],
-            ["its state is missing", "mv__progress and refused_state.mv__barriers do not exist"],
-        ),
+        (["progress", "barriers"], ["its state is missing", "mv__progress does not exist"]),
     ],
-    ids=["no progress", "no barriers", "no state"],
+    ids=["no progress", "no progress and no history"],
 )
 def test_missing_state_is_refused(project: Project, missing: list[str], facts: list[str]) -> None:
     with put_aside(project, *(f"mv__{table}" for table in missing)):
@@ -136,12 +132,33 @@ def test_state_without_its_mv_is_refused(project: Project) -> None:
     assert_refused(refused, "mv", "refused_state.mv does not exist, but its state does", "Restore")
 
 
-@not_on_hadoop
-def test_barriers_of_an_mv_that_was_dropped_are_not_replayed(project: Project) -> None:
-    with put_aside(project, "mv", "mv__progress"):
-        refused = refuse(project)
+def test_state_of_another_format_is_refused(project: Project) -> None:
+    alter = "alter table {schema}.mv set tblproperties ('dbt_backfill.format' = "
+    project.sql(f"{alter}'1')")
+    refused = refuse(project)
+    project.sql(f"{alter}'2')")
 
-    assert_refused(refused, "mv", "its state is missing", "mv__progress does not exist", "drop")
+    told = ("its state refused_state.mv__progress has the format 1", "reads 2")
+    assert_refused(refused, "mv", *told, "Use the version that made it", "to build it anew")
+
+
+@pytest.mark.every_profile
+def test_a_history_that_was_lost_or_is_of_a_dropped_mv_is_nothing_to_go_by(
+    project: Project,
+) -> None:
+    project.write({"again": MODELS["mv"]})
+    project.run("--select", "again")
+    project.sql("drop table {schema}.again__barriers")
+    assert project.run("--select", "again").message("again") == "CAUGHT UP"
+    history = "select epoch from {schema}.again__barriers"
+    assert (1,) in project.rows(history)
+
+    project.sql("drop table {schema}.again")
+    project.sql("drop table {schema}.again__progress")
+    assert project.run("--select", "again").message("again") == "BARRIER 1 (100.0 %)"
+    assert project.rows(f"{history} where epoch = 1") == [(1,), (1,)]
+    fresh = project.rows("select id, code, name from {schema}.people")
+    assert project.rows("select * from {schema}.again") == fresh
 
 
 def test_a_rebuild_that_cannot_be_executed_is_refused(project: Project) -> None:
@@ -178,18 +195,13 @@ def test_a_column_that_a_star_inside_of_an_expression_would_take_in_is_refused(
     assert project.rows("select * from {schema}.hashed") == project.rows(fresh)
 
 
-@pytest.mark.parametrize("tables", [["progress"], ["barriers"], ["progress", "barriers"]])
-def test_state_of_another_mv_is_refused(project: Project, tables: list[str]) -> None:
-    before = state_versions(project)
-    for table in tables:
-        project.sql(
-            f"insert overwrite {{schema}}.mv__{table} select * from {{schema}}.twin__{table}"
-        )
+def test_state_of_another_mv_is_refused(project: Project) -> None:
+    version = state_versions(project)["mv__progress"]
+    project.sql("insert overwrite {schema}.mv__progress select * from {schema}.twin__progress")
     refused = refuse(project)
-    for table in tables:
-        project.restore(f"mv__{table}", before[f"mv__{table}"])
+    project.restore("mv__progress", version)
 
-    assert_refused(refused, "mv", "belong to another MV", "Restore", "to build it anew")
+    assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it anew")
 
 
 def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> None:
@@ -256,7 +268,7 @@ def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project:
     project.write({"tabled": model(QUERY, tblproperties={name: "true"})})
     assert_refused(refuse(project, "tabled"), "tabled", f"'{name}': 'true'", "set it to false")
     assert not project.exists("tabled")
-    assert not project.exists("tabled__barriers")
+    assert not project.exists("tabled__progress")
 
     alter = f"alter table {{schema}}.fed set tblproperties ('{name}' = "
     project.sql(f"{alter}'true')")
@@ -334,7 +346,8 @@ def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
     project.run("--full-refresh", "--select", "retyped")
     assert project.rows("select id from {schema}.retyped") == [(1,), (2,), (3000000000,)]
     assert column_types(project, "retyped")["id"] == "bigint"
-    assert column_types(project, "retyped__progress")["id"] == "bigint"
+    # Its table stays, and has another column for a position of another type.
+    assert column_types(project, "retyped__progress")["pk_id"] == "bigint"
 
 
 def column_types(project: Project, table: str) -> dict[str, str]:
@@ -368,7 +381,7 @@ def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
 
     told = {
         "delta": ("not made by this materialization", "Drop or rename it"),
-        "iceberg": ("was replaced or rolled back by something else", "drop it and its two state"),
+        "iceberg": ("was replaced or rolled back by something else", "drop it and"),
     }
     assert_refused(refuse(project, "retyped"), "retyped", *told[project.file_format])
 
@@ -389,6 +402,6 @@ def test_a_full_refresh_accepts_another_key_and_vnode_count(project: Project) ->
 
     assert project.rows("select id from {schema}.mv") == [(1,), (2,), (3,), (4,)]
     assert project.value("select count(*) from {schema}.mv__progress") == 8
-    assert list(column_types(project, "mv__progress"))[-2:] == ["code", "id"]
+    assert list(column_types(project, "mv__progress"))[-2:] == ["id", "code"]
     epochs = project.rows("select distinct epoch from {schema}.mv__progress")
     assert epochs == project.rows("select max(epoch) from {schema}.mv__barriers")

@@ -229,16 +229,16 @@ def test_a_repair_that_is_sent_twice_is_the_same_as_once(restored: Project) -> N
 def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, step: str) -> None:
     restored.sql(EXTRA)
     tampered = restored.current_version("mv")
-    barriers = restored.current_version("mv__barriers")
+    state = restored.current_version("mv__progress")
 
     def begin(sql: str, proceed: Proceed) -> None:
         if f".mv: {step}" in sql:
-            restored.sql("update {schema}.mv__barriers set epoch = 99 where epoch = 0")
+            restored.sql("update {schema}.mv__progress set plan_id = 'b', plan_kind = 'advance'")
         proceed()
 
     arguments = yaml.safe_dump({"model": "mv", "repair": True})
     result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
-    restored.restore("mv__barriers", barriers)
+    restored.restore("mv__progress", state)
 
     assert "backfilled_mv mv: another run went on while " in result.output
     assert restored.current_version("mv") == tampered

@@ -16,9 +16,11 @@ WRITES = (
     "alter",
 )
 
-READS = ("select", "with", "describe", "explain", "show", "declare", "set", "if", "else", "end")
+READS = ("select", "with", "describe", "explain", "show", "declare", "set", "end")
 
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\n|$)")
+_OPENING = re.compile(r"(?:\s*(?:begin|else|if\b.*?\bthen)\b)+", re.DOTALL | re.IGNORECASE)
+_END_OF_BLOCK = re.compile(r"^([ \t]*end;)(?=[ \t]*\S)", re.MULTILINE)
 _DIES = "if cast(raise_error('died inside a script') as boolean) then select 1; end if;\n"
 
 
@@ -31,21 +33,21 @@ def statements_of(sql: str) -> list[str]:
     text = _without_comment(sql)
     if not is_script(sql):
         return [text]
-    inner = text.strip()[len("begin") :].rsplit("end", 1)[0]
+    inner = _inside_of(text).rsplit("end", 1)[0]
     return [part for part in _END_OF_STATEMENT.split(inner) if part.strip()]
 
 
 def writes(statement: str) -> bool:
     """Whether a statement, or the one behind `if … then`, writes a table."""
-    words = _without_condition(statement).lower().split()
+    words = _bare(statement).lower().split() or [""]
     if words[:2] == ["execute", "immediate"]:
-        return "temporary" not in words[2:7] and not _reads_into(statement)
+        return "temporary" not in words[2:7] and not _reads_into(" ".join(words))
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
 
 
 def leaves_something(sql: str) -> bool:
     """Whether it writes a table, or leaves a temporary view or a cached one in its session."""
-    parts = [_without_condition(part) for part in statements_of(sql)]
+    parts = [_bare(part) for part in statements_of(sql)]
     return any(_first_word(part) not in READS and not _reads_into(part) for part in parts)
 
 
@@ -54,21 +56,32 @@ def writes_of(sql: str) -> list[str]:
     statements = statements_of(sql)
     if not any(map(writes, statements)):
         return []
-    if any(_first_word(statement) == "declare" for statement in statements):
+    if any(_first_word(_bare(statement)) == "declare" for statement in statements):
         return [sql]
     return list(filter(writes, statements))
 
 
 def dying_after(sql: str, number: int) -> str | None:
-    """The script with its end after the `number`-th statement that writes; None if none."""
-    seen, start = 0, 0
-    text = _without_comment(sql).strip()[len("begin") :]
+    """The script with its end after the `number`-th statement that writes; None if none.
+
+    One that stands in a block with a handler of errors ends behind that block: inside of it the
+    handler would take the end for an error of the statement.
+    """
+    seen, start, depth = 0, 0, 0
+    text = _inside_of(_without_comment(sql))
     for end in _END_OF_STATEMENT.finditer(text):
-        seen += writes(text[start : end.start()])
+        statement = text[start : end.start()]
+        depth += _blocks_opened(statement) - (statement.strip().lower() == "end")
+        seen += writes(statement)
         start = end.end()
-        if seen == number:
+        if seen >= number and depth == 0:
             return f"begin{text[:start]}{_DIES}{text[start:]}"
     return None
+
+
+def _inside_of(script: str) -> str:
+    """What follows the `begin` of a script; each block in it ends with its line."""
+    return _END_OF_BLOCK.sub(r"\1\n", script.strip()[len("begin") :])
 
 
 def _without_comment(sql: str) -> str:
@@ -81,11 +94,15 @@ def _reads_into(statement: str) -> bool:
     return words[:2] == ["execute", "immediate"] and "into" in words[2:5]
 
 
-def _without_condition(statement: str) -> str:
-    """The statement, or the one behind `if … then`."""
-    if _first_word(statement) != "if":
-        return statement
-    return re.split(r"\bthen\b", statement, maxsplit=1)[-1]
+def _bare(statement: str) -> str:
+    """The statement without what opens the block that it is the first of."""
+    opening = _OPENING.match(statement)
+    return statement[opening.end() :] if opening else statement
+
+
+def _blocks_opened(statement: str) -> int:
+    opening = _OPENING.match(statement)
+    return len(re.findall(r"\bbegin\b", opening[0], re.IGNORECASE)) if opening else 0
 
 
 def _first_word(sql: str) -> str:
