@@ -30,7 +30,7 @@
                 when {{ condition }} then true
                 else raise_error(concat(
                     'backfilled_mv {{ relations.mv.identifier }}: another run went on{{ during }} (committed epoch ', epoch,
-                    coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
+                    coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''), coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
                     ', planned at ', get_json_object(plan, '$.planned_at')), ''),
                     '). Nothing was written by this run; run again to continue.'
                 ))

@@ -74,21 +74,33 @@
             or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- set columns = dbt_backfill.read_progress_columns(backfill) -%}
     {%- endif -%}
-    {%- set placed = [] -%}
-    {%- for column in backfill.key -%}
-        {%- do placed.append(dict(column, position=state.committed.key[loop.index0].position if columns is none
-            else dbt_backfill.get_position_column(column.upstream, column.type, columns))) -%}
-    {%- endfor -%}
-    {{ return(placed) }}
+    {{ return(dbt_backfill._with_positions(
+        backfill.key, state.committed.key | map(attribute='position') | list if columns is none else [], columns
+    )) }}
 {% endmacro %}
 
 
 {#- The key of a query with the columns of the committed plan for its position; where it is not that plan's, with new ones. -#}
 {% macro keep_positions(key, committed) %}
-    {%- set placed = [] -%}
+    {%- set kept = [] -%}
     {%- for column in key -%}
-        {%- set same = ((committed or {}).get('key') or []) | selectattr('upstream', 'equalto', column.upstream) | list | first -%}
-        {%- do placed.append(dict(column, position=same.position if same else dbt_backfill.get_position_column(column.upstream, column.type))) -%}
+        {%- set same = ((committed or {}).get('key') or []) | selectattr('upstream', 'equalto', column.upstream) | list -%}
+        {%- do kept.append(same[0].position if same else none) -%}
+    {%- endfor -%}
+    {{ return(dbt_backfill._with_positions(key, kept)) }}
+{% endmacro %}
+
+
+{#- A key with these columns for its position, and where there is none with one that no other column of it has. -#}
+{% macro _with_positions(key, positions, present=none) %}
+    {%- set placed, taken = [], positions | select('string') | map('lower') | list -%}
+    {%- for column in key -%}
+        {%- set position = positions[loop.index0] if positions else none -%}
+        {%- if position is none -%}
+            {%- set position = dbt_backfill.get_position_column(column.upstream, column.type, present or {}, taken) -%}
+            {%- do taken.append(position | lower) -%}
+        {%- endif -%}
+        {%- do placed.append(dict(column, position=position)) -%}
     {%- endfor -%}
     {{ return(placed) }}
 {% endmacro %}

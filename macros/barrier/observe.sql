@@ -6,6 +6,7 @@
 {% macro observe_state(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is none and existing.mv is none -%}
+        {%- if existing.barriers -%} {%- do dbt_backfill._check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
         {{ return(dbt_backfill.get_missing_state(backfill)) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill) -%}
@@ -40,7 +41,7 @@
     {%- set state = dbt_backfill.read_state(
         backfill, dbt_backfill.get_uncached_relations(backfill), history_of=backfill.mv_id if existing.barriers else none
     ) -%}
-    {%- do backfill.update({'written': state.get('written') or -1 if existing.barriers else none}) -%}
+    {%- do backfill.update({'written': (-1 if state.get('written') is none else state.written) if existing.barriers else none}) -%}
     {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill, state.get('txn_app_id', '')) -%}
@@ -167,11 +168,31 @@
 {% endmacro %}
 
 
+{% macro _get_format_of(properties) %}
+    {{ return('iceberg' if properties.get('format', '').startswith('iceberg') else 'delta') }}
+{% endmacro %}
+
+
+{#- Refuse a table with the history's name that the history of a new MV cannot be written to. -#}
+{% macro _check_history_is_ours(backfill, existing) %}
+    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.barriers) -%}
+    {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
+            or dbt_backfill._get_format_of(properties) != backfill.options.file_format -%}
+        {%- do dbt_backfill.refuse(
+            backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
+                ~ backfill.options.file_format,
+            'Drop or rename it; nothing but a history of barriers stands there',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {% macro _check_mv_is_ours(backfill, existing) %}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
-    {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
+    {%- set format = dbt_backfill._get_format_of(properties) -%}
     {%- if format != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',

@@ -41,7 +41,7 @@
         )) }}
     {%- endif -%}
     {{ return(dbt_backfill.get_change_table_events(
-        backfill.feed, backfill.observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(backfill, state), 'feed').version,
+        backfill.feed, backfill.observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
         dbt_backfill.get_source(plan, 'feed').version, keys
     )) }}
 {% endmacro %}

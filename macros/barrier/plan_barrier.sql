@@ -23,6 +23,7 @@
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
+            {%- do dbt_backfill.drop_stages(backfill) -%}
             {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
             {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}

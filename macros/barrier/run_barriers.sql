@@ -70,11 +70,9 @@
       last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
 -#}
 {% macro run_barrier(backfill, state, rebuild, last=false) %}
-    {%- do backfill.update({
-        'staged': none, 'stages': [], 'committed': state.committed, 'columns': none, 'guarded': false, 'failed': none,
-    }) -%}
+    {%- do dbt_backfill.begin_barrier(backfill, state) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(backfill, state)) -%}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state)) -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
         {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
@@ -110,6 +108,15 @@
 {% endmacro %}
 
 
+{#- What `backfill` knows of a barrier when it begins; the key's position has the columns of the last committed plan. -#}
+{% macro begin_barrier(backfill, state) %}
+    {%- do backfill.update({
+        'staged': none, 'stages': [], 'committed': state.committed, 'columns': none, 'guarded': false, 'failed': none,
+        'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
+    }) -%}
+{% endmacro %}
+
+
 {#-
     The plan that an earlier run left: executed word for word, unless its version can no longer be read or the
     MV is to be rebuilt anyway; then it is abandoned.
@@ -119,10 +126,7 @@
     {%- set readable = source.get('version') is none or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
     {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
     {%- if readable and dbt_backfill.has_changes(state, plan) -%}
-        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(backfill, state)) -%}
-    {%- endif -%}
-    {%- if state.dirty and plan.kind == 'advance' -%}
-        {%- set lost = 'the plan before it was abandoned' -%}
+        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
     {%- set wanted = not rebuild or plan.kind == 'reset' and dbt_backfill._is_reset_for(backfill, plan) -%}
     {%- if plan.kind == 'abandon' or (not lost and wanted) -%}
@@ -184,13 +188,14 @@
 {% macro has_changes(state, plan) %}
     {%- if plan.kind != 'advance' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
     {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
-    {%- set moves = dbt_backfill.get_source(plan, followed).version != (dbt_backfill.get_source(state.committed, followed) or {}).get('version') -%}
+    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
+    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
     {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
 {% endmacro %}
 
 
 {#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
-{% macro get_feed_start(backfill, state) %}
+{% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- if state.dirty -%} {{ return((state.committed.get('given_up') or {}).get('since')) }} {%- endif -%}
     {{ return(state.committed) }}

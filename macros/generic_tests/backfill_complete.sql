@@ -11,7 +11,7 @@
         {%- do dbt_backfill.check_has_state(relations) %}
         select *
         from {{ relations.progress.render() }}
-        where dirty or not backfill_finished or plan_kind = 'reset'
+        where dirty or not backfill_finished or plan_kind in ('reset', 'abandon')
     {%- endif -%}
 {% endtest %}
 

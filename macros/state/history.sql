@@ -69,7 +69,7 @@
     {%- set unwritten = dbt_backfill.get_unwritten_sql(relations, since) -%}
     {%- if written is none %}
     create table if not exists {{ relations.barriers.render() }}
-    {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.state_table_properties()) }}
+    {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.history_properties()) }}
     as
     select * from ({{ unwritten }}) where false;
     {%- endif %}

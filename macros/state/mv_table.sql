@@ -41,7 +41,7 @@
 
 {#-
     Statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let
-    an Iceberg table be replaced by one that has another type at the place of a column, see get_narrowed_progress_sql.
+    an Iceberg table be replaced by one that has another type at the place of a column.
 -#}
 {% macro get_columnless_mv_sql(mv, backfill_id, fence) -%}
     create or replace table {{ mv.render() }}

@@ -4,7 +4,7 @@
       'rows', 'last_epoch': how many rows it has, and the highest epoch on one,
       'uniform': whether all vnodes have one position,
       'committed': the plan of that epoch, with what became of it,
-      'planned': the plan of the next epoch, absent if there is none; its kind is `abandon` once it was given up,
+      'planned': the plan of the next epoch, none if there is none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,

@@ -47,15 +47,17 @@
 
 {#-
     The column of the progress table for a column of the key: the upstream's name, unless the table has it already, for
-    itself or for a key of before a full refresh that had another type.
+    itself, for another column of the key, or for a key of before a full refresh that had another type.
 
     Arguments:
       present (dict): names in lower case -> types of the columns that the table has, empty where it is made.
+      taken (list): names in lower case that other columns of the key have.
 -#}
-{% macro get_position_column(upstream_column, type, present={}) %}
+{% macro get_position_column(upstream_column, type, present={}, taken=[]) %}
     {%- for number in range(100) -%}
         {%- set name = ['', 'pk_'][number] ~ upstream_column if number < 2 else 'pk' ~ number ~ '_' ~ upstream_column -%}
-        {%- if name | lower not in dbt_backfill.progress_columns() and present.get(name | lower, type) == type -%}
+        {%- if name | lower not in dbt_backfill.progress_columns() and name | lower not in taken
+                and present.get(name | lower, type) == type -%}
             {{ return(name) }}
         {%- endif -%}
     {%- endfor -%}

@@ -33,6 +33,12 @@
 {% endmacro %}
 
 
+{#- Those of the history, which may outlive its MV. -#}
+{% macro history_properties() %}
+    {{ return(dict(dbt_backfill.state_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()})) }}
+{% endmacro %}
+
+
 {#- What says that a table is one of ours: whose, and of which format of the state. -#}
 {% macro _own_properties(backfill_id) %}
     {{ return({'dbt_backfill.id': backfill_id, 'dbt_backfill.format': dbt_backfill.state_format()}) }}

@@ -18,7 +18,7 @@
 {% macro release_upstream(backfill, plan) %}
     {%- if backfill.upstream.kind != 'iceberg' -%} {{ return(none) }} {%- endif -%}
     {%- set held = backfill.observed.get('holds', {}).get(dbt_backfill._hold_name(plan)) -%}
-    {%- set needed = plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan).version == held | string -%}
+    {%- set needed = plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan).get('version') == held | string -%}
     {%- if held is not none and not needed -%}
         {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ dbt_backfill.get_source(plan).relation
             ~ ' drop tag if exists ' ~ dbt_backfill._hold_name(plan)) -%}

@@ -162,12 +162,6 @@ def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
     assert backfill["key"] == [LINEAGE[i] | places[i] for i in range(2)]
 
 
-UNDEFINED = pytest.mark.xfail(
-    reason="keep_positions, new_plan.sql: `| first` of no column lacks `| default(none)`"
-)
-
-
-@UNDEFINED
 def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
     explain: Any, backfill: Any, make_plan: Any, keys: Any
 ) -> None:
@@ -177,7 +171,6 @@ def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
     assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
 
 
-@UNDEFINED
 def test_a_key_of_an_mv_that_is_about_to_be_created_has_free_columns_for_its_position(
     explain: Any, backfill: Any
 ) -> None:

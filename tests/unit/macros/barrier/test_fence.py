@@ -66,6 +66,12 @@ def test_a_plan_is_stopped_where_none_stands_in_its_place(fence: Any) -> None:
     assert fence() == _overtaken("this one executed the barrier 3", "committed epoch 2")
 
 
+def test_a_plan_that_is_stopped_tells_which_run_has_gone_on(fence: Any) -> None:
+    assert fence(epoch=3, last='{"invocation_id": "run8"}') == _overtaken(
+        "this one executed the barrier 3", "committed epoch 3 of invocation run8"
+    )
+
+
 def test_a_plan_that_has_the_kind_of_another_one_is_stopped(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, with_plan: Any
 ) -> None:

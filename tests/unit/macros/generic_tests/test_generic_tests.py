@@ -31,7 +31,7 @@ def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_empti
 ) -> None:
     assert render("test_backfill_complete", macros.relation) == (
         "select * from lake.mv__progress where dirty or not backfill_finished "
-        "or plan_kind = 'reset'"
+        "or plan_kind in ('reset', 'abandon')"
     )
 
 
@@ -44,6 +44,7 @@ def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_empti
         ((0, 0, None), True),
         ((1, 1, None), True),
         ((1, 1, "abandon"), True),
+        ((0, 1, "abandon"), True),  # it may have emptied the MV
     ],
 )
 def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(

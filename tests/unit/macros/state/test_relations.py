@@ -85,6 +85,26 @@ def test_a_key_of_another_type_takes_another_column(
     assert macros.call("get_position_column", upstream, type, present) == column
 
 
+@pytest.mark.parametrize(
+    ("key", "positions"),
+    [
+        (["epoch", "pk_epoch"], ["pk_epoch", "pk_pk_epoch"]),
+        (["PK_Epoch", "epoch"], ["PK_Epoch", "pk2_epoch"]),
+    ],
+)
+def test_no_two_columns_of_a_key_have_one_position(
+    macros: Macros, key: list[str], positions: list[str]
+) -> None:
+    taken: list[str] = []
+    for column in key:
+        taken.append(macros.call("get_position_column", column, "int", {}, taken).lower())
+
+    assert taken == [position.lower() for position in positions]
+    columns = [{"name": "k", "upstream": column, "type": "int"} for column in key]
+    placed = macros.call("keep_positions", columns, None)
+    assert [column["position"] for column in placed] == positions
+
+
 def test_the_columns_that_the_progress_table_has_are_told_by_names_in_lower_case(
     macros: Macros, relations: dict[str, Any]
 ) -> None:
