@@ -17,7 +17,8 @@
             {%- do parts.append('re-anchored: ' ~ plan.reason ~ limited) -%}
         {%- endif -%}
         {%- if counts -%}
-            {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%}
+            {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
+            {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
         {%- endif -%}
         {%- do parts.append('version ' ~ dbt_backfill.get_source(plan).version) -%}
     {%- endif -%}
