@@ -363,7 +363,11 @@ class _Flow:
             yield
 
         anew, empty = yield Statement("read the history of the MV", execute)
-        if anew and not empty and not self.world.has(MISSING[3]):
+        if (
+            anew
+            and not empty
+            and not self.world.has("an MV that was begun anew is reset, whatever it holds")
+        ):
             raise Stuck
         return anew
 
@@ -414,7 +418,10 @@ class _Flow:
             return plan
         kind = "reanchor" if gap else "advance"
         plan = Plan(plan.id, plan.epoch, kind, log.newest, state.position, state.position)
-        if gap and (not self.world.is_iceberg or not self.world.has(MISSING[1])):
+        if gap and (
+            not self.world.is_iceberg
+            or not self.world.has("a re-anchor finds the keys that came and went")
+        ):
             plan = replace(plan, touched=_find_touched(state, log))
         return plan
 
@@ -427,14 +434,16 @@ class _Flow:
                 high, at_once = world.draw_range(mine)
                 mine = replace(mine, high=high, at_once=at_once)
             yield
-            is_free = world.state.plan is None or not world.has(PROTECTIONS[0])
+            is_free = world.state.plan is None or not world.has(
+                "a plan that stands is not replaced"
+            )
             if world.state.epoch == mine.epoch - 1 and is_free:
                 world.state = replace(world.state, plan=mine)
             yield
             standing = world.state.plan
             if world.state.epoch != mine.epoch - 1 or standing is None:
                 raise Stopped
-            if not world.has(PROTECTIONS[0]):
+            if not world.has("a plan that stands is not replaced"):
                 standing = mine
             return standing, standing.id == mine.id
 
@@ -460,7 +469,9 @@ class _Flow:
             return None
             yield
 
-        if not self.world.is_iceberg or self.world.has(MISSING[2]):
+        if not self.world.is_iceberg or self.world.has(
+            "an abandoned Iceberg plan stops what is on its way"
+        ):
             yield Statement("stop what is on its way in the barrier", execute)
 
     def _execute_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
@@ -614,7 +625,7 @@ class _Flow:
         if state.epoch < plan.epoch or overtaken or (state.epoch == plan.epoch and lost):
             raise Stopped
         if self.world.executed.get(plan.epoch) != (plan.id, plan.kind):
-            if self.world.has(MISSING[0]):
+            if self.world.has("a run whose plan was given up is refused"):
                 raise Stopped
             self.world.wrong = f"a run whose plan of the epoch {plan.epoch} was given up goes on"
 

@@ -83,6 +83,24 @@ def test_two_runs_may_take_turns_anywhere(file_format: str) -> None:
     assert_exact(all_switches(file_format))
 
 
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
+    file_format: str,
+) -> None:
+    histories = list(islice(random_histories(file_format), 200))
+    kinds = {kind for history in histories for _, kind in history.world.executed.values()}
+    assert kinds == {"advance", "reset", "reanchor", "abandon"}
+    told = "\n".join(line for history in histories for line in history.told)
+    for what in (
+        "(Stopped)",
+        "(Conflict)",
+        "orphan",
+        "the feed is lost",
+        "re-anchor in the barrier",
+    ):
+        assert what in told
+
+
 @pytest.mark.parametrize("without", NEEDED, ids=lambda without: without.protection)
 def test_what_is_taken_out_of_the_protocol_is_missed(without: Without) -> None:
     assert any(history.wrong for history in without.histories())
