@@ -302,9 +302,8 @@ class _Flow:
     def run(self, full_refresh: bool, barriers: int) -> Flow:
         snapshot = (yield self._describe()) if self.world.is_iceberg else None
         state, log = yield self._observe()
-        rebuild = full_refresh or state.begun_anew
-        if snapshot is not None and not rebuild:
-            rebuild = yield from self._find_replacement(state, snapshot)
+        replaced = snapshot is not None and (yield from self._find_replacement(state, snapshot))
+        rebuild = full_refresh or state.begun_anew or replaced
         while barriers:
             self.guarded = False
             log = log or (yield self._read_log())
