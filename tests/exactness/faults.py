@@ -138,6 +138,10 @@ class Scene:
             died.go_to(Statement("plan the barrier"))
             died.advance(die_after)
         self.commit()
+        self.lose_the_feed()
+
+    def lose_the_feed(self) -> None:
+        """The changes since any version before this can no longer be told."""
         table = self.upstream.table
         if self.project.file_format == "delta":
             for value in ("false", "true"):

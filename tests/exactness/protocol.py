@@ -1,80 +1,690 @@
 """The barrier protocol as a program: what each statement of a run does to what is committed.
 
-A run observes, plans or adopts a plan, merges changes and range, by one statement or by two, and
-commits. What a statement does follows from nothing else than what stands here, so that random
-interleavings of several runs can be played with it and with real runs at once. See docs/barrier.md.
+What a run sends, and what each statement does, follows from nothing else than what stands here, so
+that random interleavings of several runs can be played with it alone (`test_protocol.py`) and with
+real runs at once (`test_interleavings.py`). See docs/barrier.md.
 
 All state is one table, and each of its transitions is one statement with a guard on its own rows:
 
-    plan      where epoch = k and plan is null
-    commit    where epoch = k and plan is mine
+    plan      where epoch = k and plan_id is null
+    abandon   where epoch = k and plan_id = p and plan_kind <> 'abandon'
+    commit    where epoch = k and plan_id = p and plan_kind = kind
+
+A statement on the MV has three moments: its base (the version of the MV that it commits against),
+its fence (the state that it sees), and its commit, which fails if a commit since its base has
+touched a key that it reads. A script has a moment for each of its statements.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+Rows = Mapping[int, Any]
+NOT_STARTED, FINISHED = -math.inf, math.inf
+"""Positions beside those that are keys."""
+
+PROTECTIONS = (
+    "a plan that stands is not replaced",
+    "the fence",
+    "the fence is read after the base",
+    "the kind of an abandoned plan",
+    "the commit is guarded",
+    "overlapping merges conflict",
+    "an Iceberg range has a WHEN MATCHED clause",
+    "an abandoned plan stops what is on its way",
+    "a commit notes that the MV was begun anew",
+    "changes follow the last executed barrier",
+    "snapshots that the log does not know may delete",
+    "epochs do not restart",
+)
+"""What a world can be made without."""
+
+MISSING = (
+    "a run whose plan was given up is refused",
+    "a re-anchor finds the keys that came and went",
+    "an abandoned Iceberg plan stops what is on its way",
+    "an MV that was begun anew is reset, whatever it holds",
+)
+"""Further ones, which the macros do not have: the defects that the model has found in them."""
 
 
-@dataclass(eq=False)
+class Stopped(Exception):
+    """A statement, and the run that sent it, finds that another one went on."""
+
+
+class Conflict(Stopped):
+    """A commit since the base has touched what the statement reads."""
+
+
+class Stuck(Exception):
+    """A run refuses the MV, as every later one will."""
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The plan of one epoch. Two plans are never the same, even if they say the same."""
+    """What is stored of a barrier. An abandoned plan has the id of what it was."""
 
-    version: int
+    id: int
+    epoch: int
+    kind: str
+    version: int | None = None
+    low: float = NOT_STARTED
+    high: float = NOT_STARTED
+    touched: tuple[float, ...] | None = None
+    """Of a limited re-anchor: the ends of the ranges that given-up plans could write to."""
+    at_once: bool = False
 
 
-MERGES = {
-    "merge the changes of the barrier": ("changes",),
-    "merge the range of the barrier": ("range",),
-    "merge the changes and the range of the barrier": ("changes", "range"),
-}
-"""The statements on the MV, and what each merges."""
+@dataclass(frozen=True)
+class GivenUp:
+    """The plans that were given up since the last executed barrier, and its version."""
+
+    since: int | None
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """The progress table; `last` is the plan that was committed as this epoch."""
+
+    epoch: int
+    last: Plan
+    version: int | None = None
+    position: float = NOT_STARTED
+    dirty: bool = False
+    given_up: GivenUp | None = None
+    snapshot: int = 0
+    root: int = 0
+    begun_anew: bool = False
+    plan: Plan | None = None
+
+    def stands(self, plan: Plan) -> bool:
+        """Whether this is the plan of the next epoch, given up or not."""
+        return self.epoch == plan.epoch - 1 and self.plan is not None and self.plan.id == plan.id
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a run has read of the upstream: its version, and from which on the feed is whole."""
+
+    newest: int
+    feed_from: int
+
+
+@dataclass
+class Mv:
+    """The rows, and which keys each version has touched: None where none may be merged over it."""
+
+    rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
+    commits: list[frozenset[int] | None] = field(default_factory=list)
+    root: int = 0
+    """The version that began it anew."""
+
+    @property
+    def snapshot(self) -> int:
+        return len(self.commits)
+
+    def merge(self, written: Mapping[int, Any], touched: Iterable[int]) -> None:
+        for key, row in [*self.rows]:
+            if key in written:
+                del self.rows[key, row]
+        self.append(written)
+        self.commits.append(frozenset(touched))
+
+    def append(self, written: Mapping[int, Any]) -> None:
+        self.rows.update((key, row) for key, row in written.items() if row is not None)
+
+    def begin_anew(self) -> None:
+        self.rows.clear()
+        self.stop()
+        self.root = self.snapshot
+
+    def stop(self) -> None:
+        """Whatever began before it conflicts with it."""
+        self.commits.append(None)
+
+
+Moments = Generator[None, None, Any]
+"""A statement while it is executed: it pauses between its moments, and returns its result."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement, by its comment in SQL; each execution is a new generator."""
+
+    step: str
+    execute: Callable[[], Moments]
+    plan: Plan | None = None
+    """That of a fenced statement."""
 
 
 @dataclass
 class World:
-    """What the tables hold: the committed epoch and version, the plan, and where the MV is."""
+    """What the tables hold. `without` are protections that are taken out."""
 
-    epoch: int
-    version: int
-    newest: int
-    """The upstream's version."""
-    plan: Plan | None = None
-    """That of the next epoch."""
-    merged: frozenset[str] = frozenset()
-    """What of the plan is in the MV."""
+    file_format: str
+    upstream: list[Rows]
+    """The rows of each version."""
+    show: Callable[[Any], Any] = lambda row: row
+    """The query: None for a row that it drops."""
+    without: frozenset[str] = frozenset()
+    draw_range: Callable[[Plan], tuple[float, bool]] = lambda plan: (FINISHED, False)
+    """Where a new range ends, and whether changes and range are merged at once."""
+    feed_from: int = 0
+    mv: Mv = field(default_factory=Mv)
+    emptied: bool = False
+    """Whether an Iceberg reset came late, and no reset was committed since."""
+    executed: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """The id and the kind of the plan that each epoch was committed with."""
+    wrong: str | None = None
+
+    def __post_init__(self) -> None:
+        assert self.without <= {*PROTECTIONS, *MISSING}
+        self.ids = itertools.count(1)
+        self.state = State(0, Plan(0, 0, "create"))
+
+    @property
+    def is_iceberg(self) -> bool:
+        return self.file_format == "iceberg"
+
+    def has(self, protection: str) -> bool:
+        assert protection in (*PROTECTIONS, *MISSING)
+        return protection not in self.without
+
+    def prefix(self, version: int | None, position: float) -> Counter[tuple[int, Any]]:
+        rows = {} if version is None else self.upstream[version]
+        shown = ((key, self.show(row)) for key, row in rows.items() if key <= position)
+        return Counter((key, row) for key, row in shown if row is not None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the MV is a prefix that the committed state and its plan allow."""
+        state, plan = self.state, self.state.plan
+        if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
+            return True  # promised again by the next commit
+        allowed = [(state.version, state.position)]
+        if plan is not None:
+            allowed += [(plan.version, state.position), (plan.version, plan.high)]
+        return any(self.mv.rows == self.prefix(*at) for at in allowed)
+
+    def changed_keys(self, since: int, to: int) -> set[int]:
+        """The keys that the feed names: row lineage compares two snapshots, the others tell all."""
+        if self.is_iceberg:
+            versions = [self.upstream[since], self.upstream[to]]
+            rewritten = self._rewritten_keys(since, to) & versions[1].keys()
+            return rewritten | {*versions[0].keys() - versions[1].keys()}
+        return self._rewritten_keys(since, to)
+
+    def _rewritten_keys(self, since: int, to: int) -> set[int]:
+        return {
+            key
+            for before, after in itertools.pairwise(self.upstream[since : to + 1])
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+        }
+
+    def appends(self, version: int) -> bool:
+        """Whether a version only adds rows."""
+        before, after = self.upstream[version - 1], self.upstream[version]
+        return all(after.get(key) == row for key, row in before.items())
+
+
+Flow = Generator[Statement, Any, Any]
+"""The statements of an invocation: it is sent the result of each, or what it was stopped by."""
+
+
+class Run:
+    """A dbt invocation: it stands before its `next` statement, or in the middle of it, or ends."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.refused: str | None = None
+        self.next: Statement | None = None
+        self.executing: Moments | None = None
+        """The next statement, once it was sent."""
+        self._flow = flow
+        self._go_on(partial(next, self._flow))
+
+    @property
+    def ended(self) -> bool:
+        return self.next is None
+
+    def advance(self) -> None:
+        """One moment."""
+        assert self.next is not None
+        if self.executing is None:
+            self.executing = self.next.execute()
+        try:
+            next(self.executing)
+        except StopIteration as done:
+            self._go_on(partial(self._flow.send, done.value))
+        except Stopped as stopped:
+            self._go_on(partial(self._flow.throw, stopped))
+
+    def send(self) -> None:
+        """The rest of the statement."""
+        statement = self.next
+        while self.next is statement and statement is not None:
+            self.advance()
+
+    def _go_on(self, move: Callable[[], Statement]) -> None:
+        self.executing = None
+        try:
+            self.next = move()
+        except StopIteration:
+            self.next = None
+        except (Stopped, Stuck) as why:
+            self.next, self.refused = None, type(why).__name__
+
+
+def dbt_run(world: World, *, full_refresh: bool = False, barriers: int = 1) -> Flow:
+    return _Flow(world).run(full_refresh, barriers)
+
+
+def abandon_plan(world: World) -> Flow:
+    """The operation."""
+    return _Flow(world).abandon_by_hand()
 
 
 @dataclass
-class Run:
-    """One run of one barrier; `execute` is told what it sends."""
+class _Flow:
+    """What a run sends, as run_barriers.sql has it."""
 
     world: World
-    epoch: int = -1
-    newest: int = -1
+    guarded: bool = False
+    """Whether the plan may be given up if one of its statements fails."""
+
+    def run(self, full_refresh: bool, barriers: int) -> Flow:
+        snapshot = (yield self._describe()) if self.world.is_iceberg else None
+        state, log = yield self._observe()
+        replaced = snapshot is not None and (yield from self._find_replacement(state, snapshot))
+        rebuild = full_refresh or state.begun_anew or replaced
+        while barriers:
+            self.guarded = False
+            log = log or (yield self._read_log())
+            if state.plan is not None:
+                plan = yield from self._adopt(state, log, rebuild)
+            else:
+                mine = self._choose(state, log, rebuild)
+                if mine is None:
+                    return
+                plan, own = yield self._plan(mine)
+            staged = state.plan is None and own
+            try:
+                yield from self._execute(state, log, plan, staged)
+            except Stopped as stopped:
+                plan = yield from self._give_up(state, plan, stopped)
+            state, log = yield self._commit(state, plan)
+            self._check_committed(state, plan)
+            rebuild = (rebuild or state.begun_anew) and plan.kind != "reset"
+            barriers -= plan.kind not in ("reset", "abandon") and not rebuild
+
+    def _describe(self) -> Statement:
+        def execute() -> Moments:
+            return self.world.mv.snapshot
+            yield
+
+        return Statement("describe the MV", execute)
+
+    def _observe(self) -> Statement:
+        def execute() -> Moments:
+            return self._read_state()
+            yield
+
+        return Statement("observe the state", execute)
+
+    def _read_state(self) -> tuple[State, Log | None]:
+        return self.world.state, self._log() if self.world.is_iceberg else None
+
+    def _log(self) -> Log:
+        return Log(len(self.world.upstream) - 1, self.world.feed_from)
+
+    def _read_log(self) -> Statement:
+        def execute() -> Moments:
+            return self._log()
+            yield
+
+        return Statement("read the log of the upstream", execute)
+
+    def _find_replacement(self, state: State, snapshot: int) -> Flow:
+        """Whether the MV has left the snapshot of the last barrier because it was begun anew."""
+        plan = state.plan
+        if snapshot == state.snapshot or (plan and plan.kind in ("reset", "abandon")):
+            return False
+
+        def execute() -> Moments:
+            return self.world.mv.root > state.snapshot, not self.world.mv.rows
+            yield
+
+        anew, empty = yield Statement("read the history of the MV", execute)
+        if (
+            anew
+            and not empty
+            and not self.world.has("an MV that was begun anew is reset, whatever it holds")
+        ):
+            raise Stuck
+        return anew
+
+    def _adopt(self, state: State, log: Log, rebuild: bool) -> Flow:
+        plan = state.plan
+        assert plan is not None
+        since = _feed_start(state)
+        lost = (
+            plan.version is not None
+            and _has_changes(self.world, state, plan)
+            and (since is None or since < log.feed_from)
+        )
+        if plan.kind == "abandon" or (not lost and (not rebuild or plan.kind == "reset")):
+            self.guarded = plan.kind not in ("abandon", "reset") and plan.version != log.newest
+            return plan
+        return (yield from self._abandon(plan))
+
+    def _abandon(self, plan: Plan) -> Flow:
+        given_up = yield Statement("abandon the plan of the barrier", lambda: self._mark(plan))
+        if given_up is None:
+            raise Stopped
+        return given_up
+
+    def _mark(self, plan: Plan) -> Moments:
+        world = self.world
+        if world.state.stands(plan):
+            world.state = replace(world.state, plan=replace(plan, kind="abandon"))
+        yield
+        now = world.state.plan if world.state.stands(plan) else None
+        return now if now is not None and now.kind == "abandon" else None
+
+    def abandon_by_hand(self) -> Flow:
+        state, _ = yield self._observe()
+        if state.plan is not None and state.plan.kind != "abandon":
+            plan = yield from self._abandon(state.plan)
+            yield from self._stop_what_is_on_its_way(plan)
+
+    def _choose(self, state: State, log: Log, rebuild: bool) -> Plan | None:
+        plan = Plan(next(self.world.ids), state.epoch + 1, "reset")
+        if rebuild or (state.last.kind == "abandon" and state.last.version is None):
+            return plan
+        started = state.position != NOT_STARTED
+        gap = state.dirty or (state.version is not None and state.version < log.feed_from)
+        moves = state.position != FINISHED
+        if not gap and not moves and log.newest == state.version:
+            return None
+        if gap and not started:
+            return plan
+        kind = "reanchor" if gap else "advance"
+        plan = Plan(plan.id, plan.epoch, kind, log.newest, state.position, state.position)
+        if gap and (
+            not self.world.is_iceberg
+            or not self.world.has("a re-anchor finds the keys that came and went")
+        ):
+            plan = replace(plan, touched=_find_touched(state, log))
+        return plan
+
+    def _plan(self, plan: Plan) -> Statement:
+        """The script that stores the plan and returns the one that stands, and whether it is it."""
+
+        def execute() -> Moments:
+            world, mine = self.world, plan
+            if mine.kind == "advance" and mine.low != FINISHED:
+                high, at_once = world.draw_range(mine)
+                mine = replace(mine, high=high, at_once=at_once)
+            yield
+            is_free = world.state.plan is None or not world.has(
+                "a plan that stands is not replaced"
+            )
+            if world.state.epoch == mine.epoch - 1 and is_free:
+                world.state = replace(world.state, plan=mine)
+            yield
+            standing = world.state.plan
+            if world.state.epoch != mine.epoch - 1 or standing is None:
+                raise Stopped
+            if not world.has("a plan that stands is not replaced"):
+                standing = mine
+            return standing, standing.id == mine.id
+
+        return Statement("plan the barrier", execute)
+
+    def _execute(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
+        if plan.kind == "reset":
+            yield Statement("empty the MV in the barrier", lambda: self._reset(plan), plan)
+        elif plan.kind == "abandon":
+            yield from self._stop_what_is_on_its_way(plan)
+        elif plan.kind == "reanchor" and plan.touched is None:
+            wanted = {key: row for key, row in self.world.prefix(plan.version, plan.high)}
+            yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
+        else:
+            yield from self._execute_steps(state, log, plan, staged)
+
+    def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
+        """On Delta by a change of the table's metadata; the macros do nothing of it on Iceberg."""
+
+        def execute() -> Moments:
+            if self.world.has("an abandoned plan stops what is on its way"):
+                self.world.mv.stop()
+            return None
+            yield
+
+        if not self.world.is_iceberg or self.world.has(
+            "an abandoned Iceberg plan stops what is on its way"
+        ):
+            yield Statement("stop what is on its way in the barrier", execute)
+
+    def _execute_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
+        assert plan.version is not None
+        read = self.world.upstream[plan.version]
+        shown = {key: self.world.show(row) for key, row in read.items()}
+        changes: dict[int, Any] = {}
+        if _has_changes(self.world, state, plan):
+            if not staged:
+                yield Statement("stage the changes", lambda: _nothing())
+            changes = self._changes(state, log, plan, shown)
+        in_range = {key: row for key, row in shown.items() if plan.low < key <= plan.high}
+        if changes and plan.at_once and in_range:
+            both = "merge the changes and the range of the barrier"
+            yield self._merge(both, plan, changes | in_range)
+            return
+        if changes:
+            yield self._merge("merge the changes of the barrier", plan, changes)
+        if in_range:
+            yield self._merge("merge the range of the barrier", plan, in_range, is_range=True)
+        elif plan.touched:
+            yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
+
+    def _changes(self, state: State, log: Log, plan: Plan, shown: Rows) -> dict[int, Any]:
+        """The staged changes: None for a key that the query no longer returns."""
+        assert state.version is not None and plan.version is not None
+        keys = self.world.changed_keys(state.version, plan.version)
+        if self.world.is_iceberg and not self._may_delete(state.version, plan.version, log):
+            keys &= shown.keys()
+        return {key: shown.get(key) for key in keys if key <= state.position}
+
+    def _may_delete(self, since: int, to: int, log: Log) -> bool:
+        """By the operations of the snapshots in between, as far as the run's log knows them."""
+        if to > log.newest:
+            return self.world.has("snapshots that the log does not know may delete")
+        return not all(map(self.world.appends, range(since + 1, to + 1)))
+
+    def _merge(
+        self,
+        step: str,
+        plan: Plan,
+        source: Mapping[int, Any],
+        *,
+        is_range: bool = False,
+        whole: bool = False,
+    ) -> Statement:
+        """A MERGE of `source`; `whole`: what is in the MV where it may write, and not in it, goes.
+
+        A removal may write to the ranges that were given up, a re-anchor to the whole MV.
+        """
+
+        def execute() -> Moments:
+            mv, world = self.world.mv, self.world
+            fence_first = not world.has("the fence is read after the base")
+            if fence_first:
+                self._fence(plan)
+                yield
+            base, before = mv.snapshot, dict(mv.rows.keys())
+            yield
+            if not fence_first:
+                self._fence(plan)
+                yield
+            written = dict(source)
+            reads = Everything(plan) if whole else frozenset(source)
+            if whole:
+                written = {key: None for key in before if key in reads} | written
+                written = {key: row for key, row in written.items() if before.get(key) != row}
+            if is_range and not world.is_iceberg:
+                written = {key: row for key, row in written.items() if key not in before}
+            is_checked = world.has("an Iceberg range has a WHEN MATCHED clause")
+            if is_range and world.is_iceberg and not is_checked:
+                mv.append({key: row for key, row in written.items() if key not in before})
+                mv.commits.append(frozenset(written))
+                return
+            self._check_conflicts(base, reads)
+            mv.merge(
+                written, [key for key, row in written.items() if row is not None or key in before]
+            )
+
+        return Statement(step, execute, plan)
+
+    def _reset(self, plan: Plan) -> Moments:
+        base = self.world.mv.snapshot
+        yield
+        self._fence(plan)
+        yield
+        if not self.world.is_iceberg:
+            self._check_conflicts(base, Everything())
+        elif not self.world.state.stands(plan):
+            self.world.emptied = True
+        self.world.mv.begin_anew()
+
+    def _fence(self, plan: Plan) -> None:
+        if self.world.has("the fence") and not self._is_current(plan):
+            raise Stopped
+
+    def _is_current(self, plan: Plan) -> bool:
+        state = self.world.state
+        if not state.stands(plan):
+            return False
+        assert state.plan is not None
+        return state.plan.kind == plan.kind or not self.world.has("the kind of an abandoned plan")
+
+    def _check_conflicts(self, base: int, reads: Everything | frozenset[int]) -> None:
+        """Raises where a commit since `base` has touched what a statement has read."""
+        if not self.world.has("overlapping merges conflict"):
+            return
+        for touched in self.world.mv.commits[base:]:
+            if touched is None or any(key in reads for key in touched):
+                raise Conflict
+
+    def _give_up(self, state: State, plan: Plan, stopped: Stopped) -> Flow:
+        """Of a plan that may be given up: Iceberg's conflict is an error like any other."""
+        if not self.guarded or (isinstance(stopped, Conflict) and not self.world.is_iceberg):
+            raise stopped
+        now, _ = yield self._observe()
+        if now.epoch != state.epoch or now.plan != plan:
+            raise stopped
+        given_up = yield from self._abandon(plan)
+        yield from self._stop_what_is_on_its_way(given_up)
+        return given_up
+
+    def _commit(self, state: State, plan: Plan) -> Statement:
+        def execute() -> Moments:
+            world = self.world
+            snapshot, root = world.mv.snapshot, world.mv.root
+            yield
+            if self._is_current(plan) or not world.has("the commit is guarded"):
+                noted = world.has("a commit notes that the MV was begun anew")
+                anew = world.is_iceberg and plan.kind != "reset" and root != state.root and noted
+                self._record(plan)
+                world.state = replace(
+                    _committed(world, state, plan), snapshot=snapshot, root=root, begun_anew=anew
+                )
+            yield
+            return self._read_state()
+
+        return Statement("commit the barrier", execute)
+
+    def _record(self, plan: Plan) -> None:
+        world = self.world
+        if plan.epoch in world.executed:
+            world.wrong = f"the epoch {plan.epoch} is committed twice"
+        world.executed[plan.epoch] = (plan.id, plan.kind)
+        if plan.kind == "reset":
+            world.emptied = False
+
+    def _check_committed(self, state: State, plan: Plan) -> None:
+        overtaken = plan.kind == "reset" and state.epoch > plan.epoch
+        lost = (state.dirty and plan.kind != "abandon") or state.last.id != plan.id
+        if state.epoch < plan.epoch or overtaken or (state.epoch == plan.epoch and lost):
+            raise Stopped
+        if self.world.executed.get(plan.epoch) != (plan.id, plan.kind):
+            if self.world.has("a run whose plan was given up is refused"):
+                raise Stopped
+            self.world.wrong = f"a run whose plan of the epoch {plan.epoch} was given up goes on"
+
+
+@dataclass(frozen=True)
+class Everything:
+    """The keys that a statement without a source of its own reads: those its plan could touch."""
+
     plan: Plan | None = None
 
-    def execute(self, step: str) -> bool:
-        """Whether the run goes on: it ends where it finds that another one went on."""
-        world = self.world
-        if step == "observe the state":
-            self.epoch, self.plan = world.epoch, world.plan
-        elif step == "read the log of the upstream":
-            self.newest = world.newest
-        elif step == "plan the barrier":
-            if world.epoch == self.epoch and world.plan is None:
-                world.plan = Plan(self.newest)
-            self.plan = world.plan
-            return world.epoch == self.epoch
-        elif step in MERGES:
-            if not self._stands():
-                return False  # its fence raises an error
-            world.merged |= {*MERGES[step]}
-        elif step == "commit the barrier" and self._stands():
-            assert self.plan is not None
-            world.epoch, world.version = self.epoch + 1, self.plan.version
-            world.plan, world.merged = None, frozenset()
-        return True
+    def __contains__(self, key: int) -> bool:
+        if self.plan is None or not self.plan.touched:
+            return True
+        return any(self.plan.low < key <= high for high in self.plan.touched)
 
-    def _stands(self) -> bool:
-        """Whether the plan that it executes is the one of the next epoch."""
-        return self.world.epoch == self.epoch and self.world.plan is self.plan
+
+def _nothing() -> Moments:
+    return None
+    yield
+
+
+def _has_changes(world: World, state: State, plan: Plan) -> bool:
+    """Whether something was backfilled, and the version moves."""
+    if (plan.kind != "advance" and plan.touched is None) or state.version is None:
+        return False
+    last = "changes follow the last executed barrier"
+    since = _feed_start(state) if world.has(last) else state.last.version
+    return state.position != NOT_STARTED and plan.version != since
+
+
+def _feed_start(state: State) -> int | None:
+    """The version of the last barrier that was executed."""
+    if state.dirty:
+        return state.given_up.since if state.given_up is not None else None
+    return state.version
+
+
+def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
+    """Where given-up plans could write above the position; None if that cannot be told."""
+    given_up = state.given_up
+    if not state.dirty or given_up is None or given_up.since is None:
+        return None
+    if given_up.since != state.version or given_up.since < log.feed_from:
+        return None
+    ends = [high for plan in given_up.plans for high in plan.touched or ()]
+    ends += [plan.high for plan in given_up.plans if plan.high != plan.low]
+    return tuple(dict.fromkeys(ends))
+
+
+def _committed(world: World, state: State, plan: Plan) -> State:
+    """The state that the commit of a plan leaves; `state` is the one that it was planned in."""
+    new = State(plan.epoch, plan)
+    if plan.kind == "reset":
+        return new if world.has("epochs do not restart") else replace(new, epoch=0)
+    if plan.kind != "abandon":
+        return replace(new, version=plan.version, position=plan.high)
+    earlier = state.given_up if state.last.kind == "abandon" else GivenUp(state.version, ())
+    if earlier is not None and plan.version is not None:
+        earlier = GivenUp(earlier.since, (plan, *earlier.plans))
+    else:
+        earlier = None
+    dirty = replace(new, dirty=True, given_up=earlier)
+    return replace(dirty, version=state.version, position=state.position)

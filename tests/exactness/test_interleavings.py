@@ -1,9 +1,10 @@
 """Random interleavings of several runs do to real tables what the model of the protocol says.
 
 Up to three runs of one MV are moved statement by statement, in random order, while the upstream
-changes; some die. After every statement the committed epoch and version, the plan of the next epoch
-and the MV must be those of the model, and whether the run goes on, too. Changes and range are
-merged by one statement in one half of the histories, and by two in the other.
+changes; some die, some are full refreshes, and plans are given up. Each run must send what the
+model's sends, and end as it does. After every statement that writes, what is committed, the plan of
+the next epoch and the rows of the MV must be those of the model. Changes and range are merged by
+one statement in one half of the histories, and by two in the other.
 
 DBT_BACKFILL_INTERLEAVINGS=50   how many histories of each kind (1)
 """
@@ -12,20 +13,47 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from exactness.faults import Scene
-from exactness.protocol import MERGES, Run, World
-from exactness.runners import Runner, die_before, stepping
+from exactness.oracle import Position
+from exactness.protocol import (
+    FINISHED,
+    MISSING,
+    NOT_STARTED,
+    Plan,
+    Run,
+    State,
+    World,
+    abandon_plan,
+    dbt_run,
+)
+from exactness.runners import Runner, Statement, die_before, stepping
 from support.project import Project, two_merges
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_INTERLEAVINGS", "1"))
-ACTIONS = 60
+ACTIONS = 50
 RUNS_AT_ONCE = 3
+
+READS = ("observe the state", "read the log of the upstream", "stage the changes")
+WRITES = (
+    "plan the barrier",
+    "merge the changes of the barrier",
+    "merge the range of the barrier",
+    "merge the changes and the range of the barrier",
+    "empty the MV in the barrier",
+    "re-anchor in the barrier",
+    "remove what was given up in the barrier",
+    "abandon the plan of the barrier",
+    "stop what is on its way in the barrier",
+    "commit the barrier",
+)
 
 
 @dataclass
@@ -35,25 +63,22 @@ class Twin:
     real: Runner
     model: Run
 
-    def advance(self) -> None:
-        """The next statement, of both."""
+    def advance(self) -> bool:
+        """The next statement, of both; whether it may have written anything."""
         statement = self.real.next
         assert statement is not None
-        goes_on = self.model.execute(statement.step)
+        expected = self.model.next.step if self.model.next is not None else None
+        is_modelled = statement.step == expected
+        assert is_modelled or statement.step not in (*READS, *WRITES), f"{statement}: {expected}"
         self.real.advance()
-        if not goes_on:
-            self._look_why(statement.step)
-            assert self.real.ended, f"{statement} was not fenced"
+        if is_modelled:
+            self.model.send()
         if self.real.ended:
             result = self.real.finish()
-            assert result.success == goes_on, f"{statement}: {result.error}"
-            assert goes_on or "another run went on while this one" in result.error, result.error
-
-    def _look_why(self, step: str) -> None:
-        """A plan that was adopted may be given up: then the run reads the state before it ends."""
-        again = self.real.next
-        if step in MERGES and again is not None and again.step == "observe the state":
-            self.real.advance()
+            assert self.model.ended, f"the run ended with {statement}: {result.error}"
+            assert result.success == (self.model.refused is None), f"{statement}: {result.error}"
+            assert result.success or "another run went on while this one" in result.error
+        return statement.step in WRITES
 
 
 class Interleaving:
@@ -64,57 +89,175 @@ class Interleaving:
         self.scene = Scene(project, f"history_{seed}", rows=120)
         self.scene.mv.write(backfill_rate_limit=4)
         self.scene.run()
-        self.world = World(epoch=1, version=self.newest, newest=self.newest)
+        self.world = World(
+            project.file_format,
+            [],
+            self.scene.mv.definition.query.evaluate,
+            without=frozenset(MISSING),
+            draw_range=self._planned_range,
+        )
+        self.see_the_upstream()
+        self._see_the_first_barrier()
         self.twins: list[Twin] = []
         self.sent: set[str] = set()
 
-    @property
-    def newest(self) -> int:
-        return self.scene.upstream.version
+    def see_the_upstream(self) -> None:
+        versions = self.scene.upstream.versions
+        for version in range(len(self.world.upstream), len(versions)):
+            rows = {number: row for (number,), row in versions[version].items()}
+            self.world.upstream.append(rows)
 
-    def play(self) -> None:
-        for _ in range(ACTIONS):
-            chance = self.rng.random()
-            if chance < 0.08:
-                self.scene.commit()
-                self.world.newest = self.newest
-            elif chance < 0.11 and self.twins:
-                self.rng.choice(self.twins).real.advance(die_before)
-            elif not self.twins or (chance < 0.2 and len(self.twins) < RUNS_AT_ONCE):
-                self.twins.append(Twin(self.scene.runner(), Run(self.world)))
+    def _see_the_first_barrier(self) -> None:
+        version = self.scene.upstream.version
+        position = _position(self.scene.mv.progress().positions[0])
+        plan = Plan(0, 1, "advance", version, high=position)
+        self.world.state = State(1, plan, version, position)
+        self.world.mv.rows = self.world.prefix(version, position)
+
+    def _planned_range(self, plan: Plan) -> tuple[float, bool]:
+        """What the model leaves open, from the plan that now stands."""
+        planned = self.scene.mv.planned()
+        if planned is None:
+            return plan.low, False
+        high = FINISHED if planned["last_range"] else int(planned["range_high"][0])
+        return high, bool(planned.get("at_once"))
+
+    def play(self, actions: int) -> None:
+        """Each of what a history has in any case happens at a moment that is drawn for it, or as
+        soon after it as it can; at last a run has nobody beside it."""
+        due = [self.abandon_plan, self.lose_the_feed, self.refresh]
+        moments = self.rng.sample(range(actions * 2 // 3), len(due))
+        for now in range(actions):
+            ready = [n for n, at in enumerate(moments) if at <= now and self._can(due[n])]
+            if ready:
+                due.pop(ready[0])()
+                moments.pop(ready[0])
             else:
-                self.rng.choice(self.twins).advance()
-                self.compare()
-            for twin in self.twins:
-                self.sent |= {statement.step for statement, _ in twin.real.sent}
-            self.twins = [twin for twin in self.twins if not twin.real.ended]
+                self._act()
+        for twin in [*self.twins]:
+            self.kill(twin)
+        self.finish(self.start())
+
+    def _can(self, act: Callable[[], object]) -> bool:
+        if act == self.abandon_plan:
+            return self.world.state.plan is not None
+        return act != self.refresh or len(self.twins) < RUNS_AT_ONCE
+
+    def _act(self) -> None:
+        chance = self.rng.random()
+        if chance < 0.07:
+            self.commit()
+        elif chance < 0.1 and self.twins:
+            self.kill(self.rng.choice(self.twins))
+        elif not self.twins or (chance < 0.2 and len(self.twins) < RUNS_AT_ONCE):
+            self.start()
+        else:
+            self.advance(self.rng.choice(self.twins))
+
+    def refresh(self) -> None:
+        self.start("--full-refresh")
+
+    def commit(self) -> None:
+        self.scene.commit()
+        self.see_the_upstream()
+
+    def lose_the_feed(self) -> None:
+        self.scene.lose_the_feed()
+        self.see_the_upstream()
+        self.world.feed_from = self.scene.upstream.version
+
+    def abandon_plan(self) -> None:
+        self.scene.project.operation("abandon_plan", model=self.scene.mv.name)
+        operation = Run(abandon_plan(self.world))
+        while not operation.ended:
+            operation.send()
+        self.compare()
+
+    def start(self, *arguments: str) -> Twin:
+        flow = dbt_run(self.world, full_refresh=bool(arguments))
+        self.twins.append(Twin(self.scene.runner(*arguments), Run(flow)))
+        return self.twins[-1]
+
+    def kill(self, twin: Twin) -> None:
+        twin.real.advance(die_before)
+        self.twins.remove(twin)
+
+    def advance(self, twin: Twin) -> None:
+        wrote = twin.advance()
+        self.sent |= {statement.step for statement, _ in twin.real.sent}
+        if twin.real.ended:
+            self.twins.remove(twin)
+        if wrote:
+            self.compare()
+
+    def advance_to(self, twin: Twin, step: str) -> None:
+        while twin.real.next != Statement(step):
+            self.advance(twin)
+
+    def finish(self, twin: Twin) -> None:
+        while not twin.real.ended:
+            self.advance(twin)
 
     def compare(self) -> None:
-        mv, world = self.scene.mv, self.world
+        mv, state = self.scene.mv, self.world.state
         progress = mv.progress()
-        assert (progress.epoch, progress.version) == (world.epoch, world.version)
-        planned, plan = mv.planned(), world.plan
-        assert (planned is None) == (plan is None)
-        if planned is not None and plan is not None:
-            [source] = planned["sources"]
-            assert (planned["epoch"], source["version"]) == (world.epoch + 1, str(plan.version))
-        if "range" in world.merged:
-            return  # where its range ends is known once it is committed; see `check` below
-        version = plan.version if plan is not None and "changes" in world.merged else world.version
-        assert mv.mv_rows() == mv.definition.prefix(version, progress.positions)
+        assert (progress.epoch, progress.dirty) == (state.epoch, state.dirty)
+        assert progress.version == state.version
+        assert {_position(at) for at in progress.positions.values()} == {state.position}
+        assert self._seen(mv.planned()) == (
+            None if state.plan is None else (state.plan.epoch, state.plan.kind, state.plan.version)
+        )
+        rows = Counter(row for _, row in self.world.mv.rows.elements())
+        assert mv.mv_rows() == rows
+
+    def _seen(self, planned: dict[str, Any] | None) -> tuple[int, str, int | None] | None:
+        if planned is None:
+            return None
+        [source] = planned["sources"]
+        version = source.get("version")
+        number = None if version is None else self.scene.upstream.stored.number_of(version)
+        return planned["epoch"], planned["kind"], number
+
+
+def _position(at: Position) -> float:
+    if at.finished:
+        return FINISHED
+    return NOT_STARTED if at.pk is None else float(at.pk[0])
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 @pytest.mark.parametrize("merges", [nullcontext, two_merges], ids=["at once", "one by one"])
-@pytest.mark.profiles("session-delta", reason="the model reads Delta's log apart from the state")
+@pytest.mark.profiles("session-delta", reason="all runs share one session")
 def test_tables_and_model_agree_after_every_statement(
     project: Project, merges: Callable[[], AbstractContextManager[None]], seed: int
 ) -> None:
     with merges():
         interleaving = Interleaving(project, seed)
         with stepping():
-            interleaving.play()
-        interleaving.scene.run()
+            interleaving.play(ACTIONS)
     interleaving.scene.mv.check()
+    kinds = {kind for _, kind in interleaving.world.executed.values()}
+    assert {"advance", "abandon"} < kinds
     if merges is two_merges:
         assert "merge the changes and the range of the barrier" not in interleaving.sent
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-iceberg", reason="about row lineage")
+def test_a_run_finds_the_deletes_of_a_plan_that_read_a_younger_snapshot_than_its_own_log(
+    project: Project,
+) -> None:
+    """Row lineage is asked for deletes only where the log tells of a snapshot that may delete."""
+    interleaving = Interleaving(project, 0)
+    upstream = interleaving.scene.upstream
+    with stepping():
+        late = interleaving.start()
+        interleaving.advance_to(late, "plan the barrier")
+        upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))
+        interleaving.see_the_upstream()
+        first = interleaving.start()
+        interleaving.advance_to(first, "plan the barrier")
+        interleaving.advance(first)
+        interleaving.kill(first)
+        interleaving.finish(late)
+    interleaving.scene.mv.check()

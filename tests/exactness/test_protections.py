@@ -106,6 +106,15 @@ def two_runs_stage_their_changes(scene: Scene) -> None:
     late.finish()
 
 
+def a_run_executes_the_plan_of_a_younger_snapshot(scene: Scene) -> None:
+    """One that deletes, of which its own log does not tell."""
+    late = stopped(scene, PLAN)
+    upstream = scene.upstream
+    upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))
+    stopped(scene, PLAN).advance(die_after)
+    late.finish()
+
+
 def a_range_is_sent_twice(scene: Scene) -> None:
     runner = stopped(scene, RANGE)
     runner.advance(twice)
@@ -244,6 +253,12 @@ PROTECTIONS = (
         "an Iceberg range has a WHEN MATCHED clause",
         ((FENCE, "when matched then {{ action }}", ""),),
         a_range_is_sent_twice_at_once,
+        "iceberg",
+    ),
+    Protection(
+        "snapshots that the log does not know may delete",
+        (("upstream/iceberg/reads.sql", "operations == [] or ", ""),),
+        a_run_executes_the_plan_of_a_younger_snapshot,
         "iceberg",
     ),
     Protection(

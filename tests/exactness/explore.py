@@ -1,0 +1,288 @@
+"""Random histories of the model alone: runs that crash, stall and overlap, moment by moment.
+
+history = History(seed, "iceberg", without=["the fence"])
+history.play()
+assert history.wrong, history.told
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from exactness.protocol import (
+    FINISHED,
+    NOT_STARTED,
+    Flow,
+    Moments,
+    Plan,
+    Run,
+    State,
+    Statement,
+    Stopped,
+    World,
+    abandon_plan,
+    dbt_run,
+)
+
+KEYS = range(8)
+ACTIONS = 100
+AT_ONCE = 3
+LONGEST_RUN = 8
+SWITCHED = 22
+"""In how many moments of two runs these take turns."""
+BARRIERS_TO_HEAL = 30
+
+
+@dataclass
+class Orphan:
+    """A statement that a server executes, and whose client is gone."""
+
+    next: Statement
+    executing: Moments | None
+
+    @property
+    def ended(self) -> bool:
+        return self.executing is None
+
+    def advance(self) -> None:
+        assert self.executing is not None
+        try:
+            next(self.executing)
+        except (StopIteration, Stopped):
+            self.executing = None
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How probable a change of the upstream, and that it breaks the feed, is at every moment, and
+    that what is started is a full refresh, or gives up the plan; the others are plain runs."""
+
+    change: float = 0.06
+    loss: float = 0.005
+    refresh: float = 0.1
+    abandon: float = 0.1
+
+
+REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
+GIVEN_UP = Odds(abandon=0.4, loss=0, refresh=0)
+UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
+MIXED = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
+
+
+class History:
+    """One history; `wrong` is what the MV, or a run, must not have been."""
+
+    def __init__(
+        self,
+        seed: int,
+        file_format: str,
+        without: Iterable[str] = (),
+        odds: Sequence[Odds] = MIXED,
+    ) -> None:
+        self.rng = random.Random(f"{file_format} {seed}")
+        first = {key: self._draw_row() for key in KEYS if self.rng.random() < 0.7}
+        self.world = World(
+            file_format,
+            [first],
+            show=lambda row: row or None,
+            without=frozenset(without),
+            draw_range=self._draw_range,
+        )
+        self.actors: dict[str, Run | Orphan] = {}
+        self.told: list[str] = []
+        """What happened, for whoever has to find out why something is wrong."""
+        self._started = 0
+        self._moving = ""
+        self._asleep: dict[str, int] = {}
+        """Until when an actor stalls."""
+        self._clock = 0
+        self._odds = self.rng.choice(odds)
+
+    @property
+    def wrong(self) -> str | None:
+        return self.world.wrong
+
+    def play(self) -> None:
+        for _ in range(ACTIONS):
+            self._act()
+            if self.wrong:
+                return
+        self._heal()
+
+    def play_switches(self, stalled: int, other: Other, at: Container[int]) -> bool:
+        """A run stands before its statement number `stalled` while another one begins; the two
+        take turns `at` these moments, and where one has ended. Whether it has so many statements.
+        """
+        version, position = len(self.world.upstream) - 1, KEYS[3]
+        self.world.state = State(1, Plan(0, 1, "advance", version), version, position)
+        self.world.mv.rows = self.world.prefix(version, position)
+        self._commit()
+        self.actors["run"] = run = Run(dbt_run(self.world))
+        for _ in range(stalled):
+            run.send()
+        if run.ended:
+            return False
+        self.actors["other"] = Run(other(self.world))
+        self._moving = "other"
+        self._commit()
+        for moment in itertools.count():
+            if not self.actors or self.wrong:
+                break
+            if moment in at or self._moving not in self.actors:
+                self._moving = next((n for n in self.actors if n != self._moving), self._moving)
+            self._move(self._moving)
+        self._heal()
+        return True
+
+    def _act(self) -> None:
+        """Mostly the one that moved last moves on; those that stall sleep for a while."""
+        self._clock += 1
+        chance = self.rng.random()
+        awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
+        if chance < self._odds.change:
+            self._commit()
+        elif chance < self._odds.change + self._odds.loss:
+            self._lose_the_feed()
+        elif not awake or (chance < 0.14 and len(self.actors) < AT_ONCE):
+            self._start()
+        elif chance < 0.16:
+            self._orphan(self.rng.choice(awake))
+        elif chance < 0.22:
+            self._asleep[self.rng.choice(awake)] = self._clock + self.rng.choice((4, 15, 40))
+        else:
+            if self._moving not in awake or chance > 0.95:
+                self._moving = self.rng.choice(awake)
+            self._move(self._moving)
+
+    def _commit(self) -> None:
+        """Some commits only add rows; rows come back as they were."""
+        before = self.world.upstream[-1]
+        rows = dict(before)
+        only_adds = self.rng.random() < 0.3
+        for key in self.rng.sample(KEYS, self.rng.randint(1, 3)):
+            if not only_adds and self.rng.random() < 0.4:
+                rows.pop(key, None)
+            elif not only_adds or key not in rows:
+                rows[key] = self._draw_row()
+        if rows != before:
+            self.world.upstream.append(rows)
+            self.told.append(f"the upstream has {rows}")
+
+    def _draw_row(self) -> int:
+        return self.rng.randint(0, 2)
+
+    def _draw_range(self, plan: Plan) -> tuple[float, bool]:
+        low = -1 if plan.low == NOT_STARTED else int(plan.low)
+        high = low + self.rng.randint(1, 4)
+        return (high if high < KEYS[-1] else FINISHED), self.rng.random() < 0.5
+
+    def _lose_the_feed(self) -> None:
+        self.world.upstream.append(self.world.upstream[-1])
+        self.world.feed_from = len(self.world.upstream) - 1
+        self.told.append("the feed is lost")
+
+    def _start(self) -> None:
+        self._started += 1
+        chance = self.rng.random()
+        if chance < self._odds.abandon:
+            name, flow = "abandon_plan", abandon_plan(self.world)
+        elif chance < self._odds.abandon + self._odds.refresh:
+            name, flow = "full refresh", dbt_run(self.world, full_refresh=True)
+        else:
+            name, flow = "run", dbt_run(self.world, barriers=self.rng.randint(1, 2))
+        self._moving = f"{name} {self._started}"
+        self.actors[self._moving] = Run(flow)
+
+    def _orphan(self, name: str) -> None:
+        """The client dies, or loses the connection and sends the statement again."""
+        run = self.actors[name]
+        if not isinstance(run, Run):
+            return
+        assert run.next is not None
+        if run.executing is not None:
+            self._started += 1
+            self.actors[f"orphan {self._started} of {name}"] = Orphan(run.next, run.executing)
+            run.executing = None
+        if self.rng.random() < 0.5:
+            del self.actors[name]
+        self.told.append(f"{name} loses its connection, or dies")
+
+    def _move(self, name: str) -> None:
+        actor, before = self.actors[name], len(self.world.mv.commits)
+        assert actor.next is not None
+        step = actor.next.step
+        actor.advance()
+        if actor.ended:
+            del self.actors[name]
+        refused = getattr(actor, "refused", None)
+        self.told.append(
+            f"{name}: {step}"
+            + (f" ({refused})" if refused else "")
+            + (f" -> {dict(self.world.mv.rows)}" if len(self.world.mv.commits) > before else "")
+        )
+        self._look()
+
+    def _look(self) -> None:
+        world, state = self.world, self.world.state
+        if not world.is_exact:
+            world.wrong = world.wrong or (
+                f"no allowed prefix at epoch {state.epoch}: {dict(world.mv.rows)}, {state}"
+            )
+
+    def _heal(self) -> None:
+        """What is on its way comes, then runs follow each other until nothing is left to do."""
+        self.actors = {n: actor for n, actor in self.actors.items() if isinstance(actor, Orphan)}
+        while self.actors and not self.wrong:
+            self._move(self.rng.choice([*self.actors]))
+        for _ in range(BARRIERS_TO_HEAL):
+            if self.wrong:
+                return
+            epoch = self.world.state.epoch
+            self.actors["last run"] = run = Run(dbt_run(self.world))
+            while not run.ended and not self.wrong:
+                self._move("last run")
+            if self.world.state.epoch == epoch:
+                break
+        newest = len(self.world.upstream) - 1
+        if self.world.mv.rows != self.world.prefix(newest, FINISHED) and not self.wrong:
+            self.world.wrong = f"the MV does not heal: the last run was {run.refused}"
+
+
+Other = Callable[[World], Flow]
+
+
+def two_barriers(world: World) -> Flow:
+    return dbt_run(world, barriers=2)
+
+
+def a_full_refresh(world: World) -> Flow:
+    return dbt_run(world, full_refresh=True)
+
+
+def abandon_plan_and_run(world: World) -> Flow:
+    yield from abandon_plan(world)
+    yield from dbt_run(world)
+
+
+def random_histories(
+    file_format: str, without: Iterable[str] = (), odds: Sequence[Odds] = MIXED
+) -> Iterator[History]:
+    """Histories that were played, without an end."""
+    for seed in itertools.count():
+        history = History(seed, file_format, without, odds)
+        history.play()
+        yield history
+
+
+def all_switches(file_format: str, without: Iterable[str] = ()) -> Iterator[History]:
+    """A run stalls before any of its statements, and two more times; another one goes on."""
+    for other in (two_barriers, a_full_refresh, abandon_plan_and_run):
+        for stalled in range(LONGEST_RUN):
+            for at in itertools.combinations(range(SWITCHED), 2):
+                history = History(0, file_format, without)
+                if not history.play_switches(stalled, other, at):
+                    break
+                yield history

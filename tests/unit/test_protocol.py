@@ -1,0 +1,117 @@
+"""The barrier protocol, as the model in `exactness/protocol.py` has it: exact in every history.
+
+Each protection is needed: without it some history is wrong. What the macros lack is expected to
+fail here.
+
+DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (1000)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import pytest
+
+from exactness.explore import (
+    GIVEN_UP,
+    MIXED,
+    REFRESHED,
+    UNCHANGED,
+    History,
+    Odds,
+    all_switches,
+    random_histories,
+)
+from exactness.protocol import MISSING, PROTECTIONS
+
+HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "1000"))
+
+
+@dataclass(frozen=True)
+class Without:
+    """A protection that is taken out, and where it is missed."""
+
+    protection: str
+    file_format: str = "delta"
+    odds: Sequence[Odds] | None = MIXED
+    """None: by two runs that take turns wherever they can."""
+
+    def histories(self) -> Iterator[History]:
+        if self.odds is None:
+            return all_switches(self.file_format, [self.protection])
+        found = random_histories(self.file_format, [self.protection], self.odds)
+        return islice(found, HISTORIES)
+
+
+NEEDED = (
+    Without("a plan that stands is not replaced"),
+    Without("the fence"),
+    Without("the fence is read after the base"),
+    Without("the kind of an abandoned plan", odds=None),
+    Without("the commit is guarded"),
+    Without("overlapping merges conflict"),
+    Without("an Iceberg range has a WHEN MATCHED clause", "iceberg"),
+    Without("an abandoned plan stops what is on its way", odds=None),
+    Without("a commit notes that the MV was begun anew", "iceberg", (REFRESHED,)),
+    Without("changes follow the last executed barrier", odds=(UNCHANGED,)),
+    Without("snapshots that the log does not know may delete", "iceberg"),
+    Without("epochs do not restart"),
+)
+LACKING = (
+    Without("a run whose plan was given up is refused"),
+    Without("a re-anchor finds the keys that came and went", "iceberg", (GIVEN_UP,)),
+    Without("an abandoned Iceberg plan stops what is on its way", "iceberg", None),
+    Without("an MV that was begun anew is reset, whatever it holds", "iceberg", (REFRESHED,)),
+)
+
+
+def assert_exact(histories: Iterator[History]) -> None:
+    for history in histories:
+        assert not history.wrong, "\n".join([*history.told, history.wrong])
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_runs_that_crash_stall_and_overlap_leave_the_mv_exact(file_format: str) -> None:
+    assert_exact(islice(random_histories(file_format), HISTORIES))
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_two_runs_may_take_turns_anywhere(file_format: str) -> None:
+    assert_exact(all_switches(file_format))
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
+    file_format: str,
+) -> None:
+    histories = list(islice(random_histories(file_format), 200))
+    kinds = {kind for history in histories for _, kind in history.world.executed.values()}
+    assert kinds == {"advance", "reset", "reanchor", "abandon"}
+    told = "\n".join(line for history in histories for line in history.told)
+    for what in (
+        "(Stopped)",
+        "(Conflict)",
+        "orphan",
+        "the feed is lost",
+        "re-anchor in the barrier",
+    ):
+        assert what in told
+
+
+@pytest.mark.parametrize("without", NEEDED, ids=lambda without: without.protection)
+def test_what_is_taken_out_of_the_protocol_is_missed(without: Without) -> None:
+    assert any(history.wrong for history in without.histories())
+
+
+@pytest.mark.xfail(strict=True, reason="the macros lack it")
+@pytest.mark.parametrize("without", LACKING, ids=lambda without: without.protection)
+def test_the_protocol_of_the_macros_is_exact(without: Without) -> None:
+    assert_exact(without.histories())
+
+
+def test_every_protection_is_taken_out_once() -> None:
+    assert [without.protection for without in NEEDED] == [*PROTECTIONS]
+    assert [without.protection for without in LACKING] == [*MISSING]
