@@ -26,18 +26,6 @@
 {% endmacro %}
 
 
-{#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
-{% macro report_adoption(plan) %}
-    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
-    {%- do log(
-        model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
-            ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-            ~ "dbt run-operation abandon_plan --args '{model: " ~ model['name'] ~ "}'",
-        info=true
-    ) -%}
-{% endmacro %}
-
-
 {#-
     How long the barrier took, and, where ranges are limited, how many of its size are left and how long they
     would take one after the other, such as `4 s, 5 barriers left (about 20 s)`.

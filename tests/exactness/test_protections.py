@@ -136,9 +136,9 @@ class Protection:
     """Whether one statement merges changes and range in the play."""
 
 
-FENCE = "barrier/fence.sql"
-CLAUSES = "state/table_clauses.sql"
-COMMITTED = "barrier/commit.sql"
+FENCE = "barrier/steps/fence.sql"
+CLAUSES = "table/table_clauses.sql"
+COMMITTED = "barrier/steps/commit.sql"
 STANDS = (
     "backfill, dbt_backfill.plan_stands_predicate(plan)"
     " ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),"
@@ -155,7 +155,7 @@ PROTECTIONS = (
                 "{%- set plan = none -%}",
             ),
             (
-                "barrier/plan_barrier.sql",
+                "barrier/plan/plan_barrier.sql",
                 "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
                 "where epoch = {{ plan.epoch - 1 }}",
             ),
@@ -220,7 +220,7 @@ PROTECTIONS = (
         "a stage is named by its plan",
         (
             (
-                "barrier/stage.sql",
+                "barrier/steps/stage.sql",
                 "'changes', plan.epoch, plan.plan_id, invocation]",
                 "'changes', plan.epoch]",
             ),
@@ -231,18 +231,18 @@ PROTECTIONS = (
         "a range is merged",
         (
             (
-                "barrier/range.sql",
+                "barrier/steps/range.sql",
                 "merge into {{ backfill.mv.render() }} as mv\n        using (",
                 "insert into {{ backfill.mv.render() }}",
             ),
-            ("barrier/range.sql", "        ) as range\n        on", "        /*"),
-            ("barrier/range.sql", "        when not matched then insert *", "*/"),
+            ("barrier/steps/range.sql", "        ) as range\n        on", "        /*"),
+            ("barrier/steps/range.sql", "        when not matched then insert *", "*/"),
         ),
         a_range_is_sent_twice,
     ),
     Protection(
         "an Iceberg range has a WHEN MATCHED clause",
-        ((FENCE, "when matched then {{ action }}", ""),),
+        (("table/merge.sql", "when matched then {{ action }}", ""),),
         a_range_is_sent_twice_at_once,
         "iceberg",
     ),

@@ -1,0 +1,13 @@
+{#-
+    A statement of a script that executes `sql` with some texts in it replaced by the values of variables.
+
+    Arguments:
+      literals (dict): text in `sql` -> SQL expression of what stands there instead.
+-#}
+{% macro get_execute_with_literals_sql(sql, literals) -%}
+    {%- set text = namespace(sql=dbt_backfill.string_literal(sql)) -%}
+    {%- for placeholder, value in literals.items() -%}
+        {%- set text.sql = 'replace(' ~ text.sql ~ ", '" ~ placeholder ~ "', " ~ value ~ ')' -%}
+    {%- endfor -%}
+    {{ return('execute immediate ' ~ text.sql) }}
+{%- endmacro %}
