@@ -170,7 +170,8 @@
     {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
     {%- if state.committed.get('begun_anew') -%} {%- do backfill.update({'begun_anew': begun_anew}) -%} {%- endif -%}
-    {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') in ['reset', 'abandon'] -%}
+    {%- set planned = state.get('planned') -%}
+    {%- if known in [none, backfill.mv_snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(

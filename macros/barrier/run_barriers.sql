@@ -51,12 +51,13 @@
     {%- if run.state.epoch - [backfill.written or 0, 0] | max >= 20 -%} {%- do dbt_backfill.write_history(backfill, run.state) -%} {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
-    {%- if run.plan.kind == 'reset' -%} {%- set run.rebuild = none -%} {%- endif -%}
-    {%- if run.plan.kind == 'advance' -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
+    {%- set traits = dbt_backfill.get_traits(run.plan) -%}
+    {%- if traits.replaces_mv -%} {%- set run.rebuild = none -%} {%- endif -%}
+    {%- if traits.reads_range -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
-    {%- if run.plan.kind not in ['reset', 'abandon'] and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
+    {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
     {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
-    {%- set reads = run.plan.kind != 'advance' or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
+    {%- set reads = not traits.reads_range or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
     {%- set run.done = run.barriers == backfill.options.barriers_per_run
         or backfill.options.barriers_per_run is none and run.followed == 2 -%}
@@ -82,7 +83,7 @@
             {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- if state.get('missing') or mine.kind == 'reset' -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
+        {%- if state.get('missing') or dbt_backfill.get_traits(mine).replaces_mv -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
@@ -92,7 +93,7 @@
         {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan) -%}
         {%- set counts = {} -%}
     {%- endif -%}
-    {%- set ends = last and plan.kind not in ['reset', 'abandon'] -%}
+    {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, ends) -%}
     {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
     {%- do dbt_backfill.release_upstream(backfill, plan) -%}

@@ -39,6 +39,7 @@
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
     {%- set name = 'spark.merge-into.num-target-rows-' -%}
+    {%- set reads_range = dbt_backfill.of_kind(plan.kind, 'traits')().reads_range -%}
     {%- set sql -%}
         (
             select max(cast(summary['{{ name ~ action }}'] as bigint))
@@ -47,7 +48,7 @@
                 from {{ backfill.mv.render() }}.snapshots
                 where summary['{{ name }}inserted'] is not null
             )
-            where number = {{ 2 if plan.kind == 'advance' and plan.get('range_row_count') and not plan.at_once or plan.get('touched') else 1 }}
+            where number = {{ 2 if reads_range and plan.get('range_row_count') and not plan.at_once or plan.get('touched') else 1 }}
         )
     {%- endset -%}
     {{ return(sql) }}

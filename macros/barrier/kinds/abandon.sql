@@ -1,4 +1,45 @@
 {#-
+    What is left of a plan that was given up: its epoch is committed at the old position and version, and as `dirty`, since
+    one of its MERGEs may have been sent. A re-anchor follows, or, after a reset that was given up, another reset.
+-#}
+{% macro abandon_traits() %}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': true}) }}
+{% endmacro %}
+
+
+{% macro abandon_scan(backfill, state, plan) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro abandon_follows_feed(plan) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro abandon_execute(backfill, state, plan) %}
+    {%- do dbt_backfill.run_abandon(backfill, plan) -%}
+    {{ return({}) }}
+{% endmacro %}
+
+
+{#- What it could touch is noted with it, for the re-anchor that follows. -#}
+{% macro abandon_columns(backfill, plan) %}
+    {%- set given_up = dbt_backfill.add_given_up(backfill.committed, plan) -%}
+    {{ return({
+        'dirty': 'true',
+        'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),
+    }) }}
+{% endmacro %}
+
+
+{% macro abandon_report(barrier) %}
+    {{ return(['plan given up: ' ~ barrier.plan.reason]) }}
+{% endmacro %}
+
+
+
+{#-
     Give up a plan that cannot be executed. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
     has committed it. Returns the plan as it now stands, none if another run has gone on.
@@ -23,7 +64,7 @@
 
 
 {#-
-    The step of an abandoned plan. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's
+    Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's
     metadata makes it fail. Iceberg has nothing of the kind but to replace the table.
 -#}
 {% macro run_abandon(backfill, plan) %}

@@ -1,5 +1,52 @@
 {#-
-    The step of a re-anchor: the whole MV, also above the position, is compared with
+    A re-anchor, where no feed leads from the committed version to the one that is read: the MV is put right at the same
+    position. As a rule the whole of it is compared with its definition. After plans that were given up, and where the feed
+    still tells the changes, it is limited to what these plans could touch: `plan.touched`, see find_touched.
+-#}
+{% macro reanchor_traits() %}
+    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': false, 'gives_up': false}) }}
+{% endmacro %}
+
+
+{#- The prefix, unless it is limited: its keys are checked again. -#}
+{% macro reanchor_scan(backfill, state, plan) %}
+    {%- if plan.get('touched') is not none -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.get_prefix_scan_sql(
+        dbt_backfill.get_planned_read(backfill, plan), state, backfill, backfill.key, with_null_keys=true
+    )) }}
+{% endmacro %}
+
+
+{% macro reanchor_follows_feed(plan) %}
+    {{ return(plan.get('touched') is not none) }}
+{% endmacro %}
+
+
+{#- Limited: the changes, and the removal of what given-up plans left above the position. -#}
+{% macro reanchor_execute(backfill, state, plan) %}
+    {%- if plan.get('touched') is none -%} {{ return(dbt_backfill.run_reanchor(backfill, state, plan)) }} {%- endif -%}
+    {%- set staged = dbt_backfill.take_staged_changes(backfill, state, plan) -%}
+    {%- set counts = dbt_backfill.run_changes(backfill, plan, staged) if staged else {} -%}
+    {%- if not backfill.failed and plan.touched -%} {%- do dbt_backfill.run_removal(backfill, plan) -%} {%- endif -%}
+    {{ return(counts) }}
+{% endmacro %}
+
+
+{#- The position stays. -#}
+{% macro reanchor_columns(backfill, plan) %}
+    {{ return({'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))}) }}
+{% endmacro %}
+
+
+{% macro reanchor_report(barrier) %}
+    {%- set limited = ', only what it could touch' if barrier.plan.get('touched') is not none else '' -%}
+    {{ return(dbt_backfill.get_report_of_merges(barrier, ['re-anchored: ' ~ barrier.plan.reason ~ limited])) }}
+{% endmacro %}
+
+
+
+{#-
+    Its step: the whole MV, also above the position, is compared with
     Q(upstream @ S where pk <= current_pos), and the difference merged. Returns {'changed', 'deleted'}.
 -#}
 {% macro run_reanchor(backfill, state, plan) %}
@@ -28,7 +75,7 @@
 
 
 {#-
-    The other step of a re-anchor that is limited to what given-up plans could touch: no row of the MV is above the
+    The other step of one that is limited to what given-up plans could touch: no row of the MV is above the
     position. What they could touch below it are changes like any other.
 -#}
 {% macro run_removal(backfill, plan) %}

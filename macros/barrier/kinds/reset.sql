@@ -1,4 +1,48 @@
-{#- The step of a reset (a full refresh): the MV is replaced by an empty one with the plan's columns. -#}
+{#-
+    A reset (a full refresh): the MV is replaced by an empty one of the plan's query, and no vnode has started. Its changes
+    and ranges are read by the barriers after it.
+-#}
+{% macro reset_traits() %}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': true, 'gives_up': false}) }}
+{% endmacro %}
+
+
+{% macro reset_scan(backfill, state, plan) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro reset_follows_feed(plan) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro reset_execute(backfill, state, plan) %}
+    {%- do dbt_backfill.run_reset(backfill, plan) -%}
+    {%- do backfill.update({'created': true}) -%}
+    {{ return({}) }}
+{% endmacro %}
+
+
+{#- A progress table that was made for another key or number of vnodes gets new rows, see get_reshape_statements. -#}
+{% macro reset_columns(backfill, plan) %}
+    {%- set columns = {
+        'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version')),
+        'backfill_finished': 'false',
+        'row_count': '0',
+    } -%}
+    {%- for column in dbt_backfill.position_columns(plan.key) -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{% macro reset_report(barrier) %}
+    {{ return(['emptied: ' ~ barrier.plan.reason]) }}
+{% endmacro %}
+
+
+
+{#- Its step: the MV is replaced by an empty one with the plan's columns. -#}
 {% macro run_reset(backfill, plan) %}
     {#- Known where this run has planned it. -#}
     {%- set columns = (backfill.get('columns') if plan.query == backfill.query else none)

@@ -9,9 +9,10 @@
     {%- if readable and dbt_backfill.has_changes(state, plan) -%}
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
-    {%- set wanted = not rebuild or plan.kind == 'reset' and dbt_backfill._is_reset_for(backfill, plan) -%}
-    {%- if plan.kind == 'abandon' or (not lost and wanted) -%}
-        {%- do backfill.update({'guarded': plan.kind != 'abandon' and dbt_backfill.has_gone_on(backfill, plan, observed)}) -%}
+    {%- set traits = dbt_backfill.get_traits(plan) -%}
+    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, plan) -%}
+    {%- if traits.gives_up or (not lost and wanted) -%}
+        {%- do backfill.update({'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return(plan) }}
     {%- endif -%}
@@ -39,7 +40,7 @@
 
 {#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
 {% macro report_adoption(plan) %}
-    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.get_traits(plan).gives_up -%} {{ return(none) }} {%- endif -%}
     {%- do log(
         model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
             ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '

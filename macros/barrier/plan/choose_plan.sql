@@ -10,7 +10,7 @@
     {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- do dbt_backfill.explain_backfill(backfill) -%}
         {%- do dbt_backfill.check_key_order(backfill) -%}
-        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', rebuild or 'a rebuild was given up')) }}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, rebuild or 'a rebuild was given up')) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
@@ -28,7 +28,7 @@
     {%- endif -%}
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
-    {%- if changed_query -%} {{ return(dbt_backfill.new_plan(backfill, state, 'reset', changed_query)) }} {%- endif -%}
+    {%- if changed_query -%} {{ return(dbt_backfill.new_reset_plan(backfill, state, changed_query)) }} {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- do dbt_backfill.check_key_order(backfill) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, version) -%}
@@ -84,7 +84,7 @@
 -#}
 {% macro choose_reanchor(backfill, state, observed, reason, started, whole=false) %}
     {%- if not started -%}
-        {{ return(dbt_backfill.new_plan(backfill, state, 'reset', reason)) }}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
     {%- if not whole -%} {%- do plan.update({'touched': dbt_backfill.find_touched(backfill, state, observed)}) -%} {%- endif -%}

@@ -13,11 +13,19 @@
         'query_hash': backfill.query_hash,
         'query_columns': backfill.query_columns,
         'used_settings': backfill.used_settings,
-        'key': dbt_backfill.place_positions(backfill, state) if kind == 'reset' else backfill.key,
+        'key': backfill.key,
         'vnode_count': backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
         'backfill_rate_limit': backfill.options.backfill_rate_limit,
     }) }}
+{% endmacro %}
+
+
+{#- A plan that rebuilds the MV, whose key may be another one than before. -#}
+{% macro new_reset_plan(backfill, state, reason) %}
+    {{ return(dict(
+        dbt_backfill.new_plan(backfill, state, 'reset', reason), key=dbt_backfill.place_positions(backfill, state)
+    )) }}
 {% endmacro %}
 
 
@@ -29,7 +37,7 @@
         'id': upstream.id, 'version': version | string, 'committed_at': at.committed_at if at else none,
     }) -%}
     {%- if upstream.get('feed') -%}
-        {%- set pinned = kind == 'advance' and dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill._stays_at_snapshot(backfill, state) -%}
         {%- do plan.sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
     {%- endif -%}
     {%- do plan.update({

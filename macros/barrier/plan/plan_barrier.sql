@@ -162,7 +162,7 @@
 {% macro get_counted_plan(plan, counted, staged) %}
     {%- set row = dict(plan) -%}
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
-    {%- if plan.kind == 'advance' and counted -%}
+    {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
         {%- if staged -%}
             {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
@@ -200,14 +200,9 @@
 {%- endmacro %}
 
 
-{#- A select of the rows whose keys the plan reads anew: its range, or the whole prefix; none if it reads none. -#}
+{#- The rows that the plan reads anew; none if it reads none. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
-    {%- if plan.get('touched') is not none or plan.kind != 'reanchor' and not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
-    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
-    {%- if plan.kind == 'reanchor' -%}
-        {{ return(dbt_backfill.get_prefix_scan_sql(read, state, backfill, backfill.key, with_null_keys=true)) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.get_range_scan_sql(read, plan, state, backfill, backfill.key, with_null_keys=true)) }}
+    {{ return(dbt_backfill.of_kind(plan.kind, 'scan')(backfill, state, plan)) }}
 {% endmacro %}
 
 

@@ -9,7 +9,7 @@
 {% macro find_query_change(backfill, state) %}
     {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
-    {%- set last = planned if planned and planned.kind == 'reset' else state.committed -%}
+    {%- set last = planned if planned and dbt_backfill.get_traits(planned).replaces_mv else state.committed -%}
     {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
     {%- if reason and backfill.options.on_query_change == 'fail' -%}
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}

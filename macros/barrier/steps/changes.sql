@@ -79,13 +79,3 @@
         dbt_backfill.get_source(plan, 'feed').version, keys
     )) }}
 {% endmacro %}
-
-
-{#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
-{% macro has_changes(state, plan) %}
-    {%- if plan.kind != 'advance' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
-    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
-    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
-    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
-{% endmacro %}

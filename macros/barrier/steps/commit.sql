@@ -20,9 +20,10 @@
         end
     {%- endset -%}
     {%- set state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
-    {%- set given_up = state.get('dirty') and plan.kind != 'abandon' -%}
+    {%- set traits = dbt_backfill.of_kind(plan.kind, 'traits')() -%}
+    {%- set given_up = state.get('dirty') and not traits.gives_up -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
-    {%- set overtaken = plan.kind == 'reset' and state.epoch > plan.epoch -%}
+    {%- set overtaken = traits.replaces_mv and state.epoch > plan.epoch -%}
     {%- if state.epoch < plan.epoch or overtaken
             or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
         {%- do dbt_backfill.refuse_overtaken(plan) -%}
@@ -38,7 +39,7 @@
 -#}
 {% macro get_outcome_sql(backfill, plan, counts) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {%- set root = backfill.committed.get('mv_root_id') if plan.kind != 'reset' else none -%}
+    {%- set root = backfill.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
         cast({{ counts.get('changed', 0) }} as bigint) as changed_row_count,
@@ -63,7 +64,7 @@
 
 
 {% macro get_commit_sql(backfill, plan) -%}
-    {%- if plan.kind == 'reset' and (dbt_backfill.is_abandoned_reset(backfill.committed)
+    {%- if dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and (dbt_backfill.is_abandoned_reset(backfill.committed)
             or not dbt_backfill.has_shape_of(backfill.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, plan) }}
     {%- else -%}
@@ -88,28 +89,9 @@
 
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
 {% macro _committed_columns(backfill, plan) %}
-    {%- set columns = dbt_backfill._state_columns(backfill, plan) -%}
-    {%- if plan.kind == 'abandon' -%} {{ return(columns) }} {%- endif -%}
-    {%- set positions = dbt_backfill.position_columns(plan.key) -%}
-    {%- do columns.update({'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))}) -%}
-    {%- if plan.kind == 'reset' -%}
-        {%- do columns.update({'backfill_finished': 'false', 'row_count': '0'}) -%}
-        {%- for column in positions -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
-    {%- elif plan.kind == 'advance' and (plan.last_range or plan.get('range_row_count') is not none) -%}
-        {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
-        {%- set counts = dbt_backfill.string_literal(tojson(plan.get('vnode_row_counts') or {})) -%}
-        {%- do columns.update({
-            'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
-            'row_count': 'progress.row_count + coalesce(from_json(' ~ counts
-                ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)",
-        }) -%}
-        {%- set passed = dbt_backfill._passes(plan, moves) -%}
-        {%- for column in positions if not plan.last_range -%}
-            {%- set moved = 'if(' ~ passed ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')' -%}
-            {%- do columns.update({column: moved}) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {{ return(columns) }}
+    {{ return(dict(
+        dbt_backfill.get_state_columns(backfill, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(backfill, plan)
+    )) }}
 {% endmacro %}
 
 
@@ -117,33 +99,25 @@
     The columns that every kind sets: the epoch moves, nothing is planned any more, and what was committed before goes to
     those that the history may not have yet.
 -#}
-{% macro _state_columns(backfill, plan) %}
-    {%- set given_up = dbt_backfill.add_given_up(backfill.committed, plan) if plan.kind == 'abandon' else none -%}
-    {%- set noted = '"given_up":' ~ tojson(given_up) ~ ',' if given_up else '' -%}
+{% macro get_state_columns(backfill, plan) %}
     {%- set written = backfill.written if backfill.written is not none else -1 -%}
     {{ return({
         'epoch': plan.epoch,
-        'dirty': 'true' if plan.kind == 'abandon' else 'false',
+        'dirty': 'false',
         'plan_id': 'null',
         'plan_kind': 'null',
         'plan': 'null',
-        'last': "if(progress.vnode = 0, concat(left(plan, length(plan) - 1), "
-            ~ dbt_backfill.string_literal(',' ~ noted) ~ ', substr(__bf_outcome__, 2)), null)',
+        'last': dbt_backfill.get_last_column(),
         'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
             ~ "barrier -> cast(get_json_object(barrier, '$.epoch') as bigint) > " ~ written ~ '), null)',
     }) }}
 {% endmacro %}
 
 
-{#-
-    Whether the end of the plan's range is a new position of a vnode. Where positions differ, because only some vnodes
-    were read before, the range begins at the lowest of them and may end below others: these stay where they are.
--#}
-{% macro _passes(plan, moves) %}
-    {%- if moves == 'true' or plan.last_range -%} {{ return(moves) }} {%- endif -%}
-    {%- set positions = dbt_backfill.position_columns(plan.key, 'progress.') -%}
-    {{ return(moves ~ ' and (' ~ positions[0] ~ ' is null or '
-        ~ dbt_backfill.tuple_predicate(positions, '<', plan.range_high) ~ ')') }}
+{#- The committed plan: what stood as the plan, what else its kind notes of it (JSON with a comma at its end), and its outcome. -#}
+{% macro get_last_column(noted='') %}
+    {{ return("if(progress.vnode = 0, concat(left(plan, length(plan) - 1), "
+        ~ dbt_backfill.string_literal(',' ~ noted) ~ ', substr(__bf_outcome__, 2)), null)') }}
 {% endmacro %}
 
 

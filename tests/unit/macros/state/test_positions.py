@@ -26,7 +26,7 @@ def place(macros: Macros, backfill: Any, make_state: Any, make_plan: Any) -> Any
         backfill["key"] = now
         macros.stub("read_progress_columns", lambda relations: columns)
         state = make_state(committed=make_plan(**committed))
-        plan = macros.call("new_plan", backfill, state, "reset", "full refresh")
+        plan = macros.call("new_reset_plan", backfill, state, "full refresh")
         return [column["position"] for column in plan["key"]]
 
     return place
