@@ -186,7 +186,7 @@
 {% macro get_uncached_relations(backfill) %}
     {%- set relations = [] -%}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
-    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and table.kind == 'iceberg' -%}
+    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and dbt_backfill.may_be_cached(table) -%}
         {%- do relations.append(table.relation) -%}
     {%- endfor -%}
     {{ return(relations) }}

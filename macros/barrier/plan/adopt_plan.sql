@@ -34,7 +34,7 @@
 {% macro has_gone_on(backfill, plan, observed) %}
     {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
     {%- set followed = observed.feed if backfill.feed else observed -%}
-    {{ return(dbt_backfill.get_source(plan).get('version') is not none and (source or {}).get('version') != followed.version | string) }}
+    {{ return(dbt_backfill.get_source(plan).get('version') is not none and (source or {}).get('version') != followed.version) }}
 {% endmacro %}
 
 

@@ -59,16 +59,16 @@
     the one at which the backfill began.
 -#}
 {% macro _choose_version(backfill, state, observed, gap) %}
-    {{ return(state.upstream_version | int if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
+    {{ return(state.upstream_version if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
 {% endmacro %}
 
 
 {#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
 {% macro _has_moved(backfill, state, observed, version) %}
     {%- if backfill.feed and not dbt_backfill._stays_at_snapshot(backfill, state) -%}
-        {{ return(observed.feed.version | string != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
+        {{ return(observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
     {%- endif -%}
-    {{ return(version | string != state.upstream_version) }}
+    {{ return(version != state.upstream_version) }}
 {% endmacro %}
 
 

@@ -8,7 +8,7 @@
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
-    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if backfill.upstream.kind == 'delta' else none -%}
+    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if dbt_backfill.takes_added_columns(backfill.upstream) else none -%}
     {%- do backfill.update({
         'explained': true,
         'key': dbt_backfill.keep_positions(

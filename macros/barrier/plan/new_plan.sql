@@ -32,9 +32,10 @@
 {#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
 {% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
-    {%- set at = upstream.log | selectattr('version', 'equalto', version) | list | first | default(none) -%}
     {%- do plan.sources[0].update({
-        'id': upstream.id, 'version': version | string, 'committed_at': at.committed_at if at else none,
+        'id': upstream.id,
+        'version': version,
+        'committed_at': dbt_backfill.get_version_time(backfill.upstream, upstream, version),
     }) -%}
     {%- if upstream.get('feed') -%}
         {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill._stays_at_snapshot(backfill, state) -%}
@@ -68,7 +69,7 @@
         'relation': backfill.feed.relation.render(),
         'kind': backfill.feed.kind,
         'id': committed.get('id') if pinned else feed.id,
-        'version': committed.get('version') if pinned else feed.version | string,
+        'version': committed.get('version') if pinned else feed.version,
         'committed_at': committed.get('committed_at') if pinned else feed.committed_at,
         'definition': dbt_backfill.describe_change_table(backfill.feed),
     }) }}

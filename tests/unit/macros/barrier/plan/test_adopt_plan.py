@@ -19,7 +19,7 @@ def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
     newest: int,
     expected: bool,
 ) -> None:
-    observed = {"version": newest, "feed": {"version": 4}}
+    observed = {"version": str(newest), "feed": {"version": "4"}}
     reset = make_plan(kind="reset", sources=[make_source(version=None)])
 
     assert macros.call("has_gone_on", backfill, make_plan(), observed) is expected
@@ -69,7 +69,7 @@ def adopt(
         macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
         plan = {"sources": sources(version, feed), **plan}
         planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
-        observed = {"version": 17}
+        observed = {"version": "17"}
         committed = make_plan(epoch=2, sources=sources("16", feed and "8"))
         state = make_state(dirty=dirty, committed=committed)
         adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)

@@ -41,7 +41,7 @@ def choose(
         log = [entry for entry in LOG if entry["version"] <= version]
         kept = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
         upstream = {
-            "version": version, "id": "u1", "log": log, "complete": True, "properties": kept,
+            "version": str(version), "id": "u1", "log": log, "complete": True, "properties": kept,
         }  # fmt: skip
         made = make_state(**state)
         observed = {**upstream, **(observed or {})}
@@ -278,7 +278,7 @@ def feed(
     macros.stub("find_change_table_gap", lambda feed, observed, committed: None)
 
     def feed(version: int, upstream: int = 16, **arguments: Any) -> Any:
-        observed = {"feed": {"version": version, "id": "f1", "committed_at": "noon"}}
+        observed = {"feed": {"version": str(version), "id": "f1", "committed_at": "noon"}}
         followed = make_source(role="feed", version="7", definition="the feed")
         committed = make_plan(epoch=2, sources=[make_source(version="16"), followed])
         return choose(upstream, observed=observed, committed=committed, **arguments)
@@ -313,15 +313,15 @@ def test_the_mode_snapshot_takes_no_events_until_all_vnodes_have_finished(
     ("state", "observed", "tried"),
     [
         ({}, {}, []),
-        ({"upstream_version": None, "position": None}, {}, [17]),
-        ({}, {"id": "u2"}, [17]),  # a re-anchor
+        ({"upstream_version": None, "position": None}, {}, ["17"]),
+        ({}, {"id": "u2"}, ["17"]),  # a re-anchor
     ],
     ids=["next", "first", "gap"],
 )
 def test_the_query_is_tried_on_the_version_where_its_columns_may_be_others(
-    macros: Macros, choose: Any, state: Any, observed: Any, tried: list[int]
+    macros: Macros, choose: Any, state: Any, observed: Any, tried: list[str]
 ) -> None:
-    asked: list[int] = []
+    asked: list[str] = []
     macros.stub("check_query_at", lambda backfill, observed, version: asked.append(version))
     choose(observed=observed, **state)
 

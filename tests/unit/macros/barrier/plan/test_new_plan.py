@@ -14,7 +14,7 @@ LOG = [
     {"version": 18, "committed_at": "2024-05-01 10:18:00", "operation": "WRITE", "parameters": ""},
     {"version": 17, "committed_at": "2024-05-01 10:17:00", "operation": "WRITE", "parameters": ""},
 ]
-OBSERVED = {"version": 18, "id": "u1", "log": LOG, "complete": True}
+OBSERVED = {"version": "18", "id": "u1", "log": LOG, "complete": True}
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_a_plan_at_a_version_leaves_the_position_where_it_is(
     macros: Macros, backfill: Any, make_state: Callable[..., Any]
 ) -> None:
     state = make_state(position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, "advance", OBSERVED, 17)
+    plan = macros.call("new_plan_at", backfill, state, "advance", OBSERVED, "17")
 
     assert (plan["range_low"], plan["range_high"], plan["last_range"]) == (
         ["1", "2"],
@@ -73,7 +73,7 @@ def test_a_plan_at_a_version_leaves_the_position_where_it_is(
 def test_a_plan_at_a_version_tells_which_version_of_which_table(
     macros: Macros, backfill: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 17)
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "17")
 
     assert plan["sources"] == [
         {
@@ -90,7 +90,7 @@ def test_a_plan_at_a_version_tells_which_version_of_which_table(
 def test_the_time_of_a_version_that_left_the_log_is_unknown(
     macros: Macros, backfill: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 3)
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "3")
 
     assert plan["sources"][0]["committed_at"] is None
 
@@ -100,7 +100,7 @@ def test_bounds_that_were_found_are_kept_for_the_next_range(
 ) -> None:
     committed = make_plan(next_bounds=[["7", "8"]], bounds_complete=True, upstream_row_count=99)
     state = make_state(committed=committed)
-    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, 18, "why")
+    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, "18", "why")
 
     assert (plan["next_bounds"], plan["bounds_complete"]) == ([["7", "8"]], True)
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
@@ -121,14 +121,14 @@ def test_the_bound_of_an_abandoned_range_lies_ahead_again(
 ) -> None:
     abandoned = make_plan(kind="abandon", range_high=range_high, next_bounds=[["7", "8"]])
     state = make_state(committed=abandoned, dirty=True, position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, 18, "why")
+    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, "18", "why")
 
     assert plan["next_bounds"] == ahead
 
 
 # -- a change table of the user's own -----------------------------------------------------------
 
-FEED = {"id": "f1", "version": 9, "committed_at": "noon"}
+FEED = {"id": "f1", "version": "9", "committed_at": "noon"}
 COMMITTED = {"role": "feed", "id": "f0", "version": "7", "committed_at": "dawn"}
 
 
@@ -148,7 +148,7 @@ def noted(
     def noted(kind: str = "advance", **state: Any) -> Any:
         sources = [make_source(version="16"), make_source(**COMMITTED)]
         state = make_state(committed=make_plan(epoch=2, sources=sources), **state)
-        plan = macros.call("new_plan_at", backfill, state, kind, {**OBSERVED, "feed": FEED}, 18)
+        plan = macros.call("new_plan_at", backfill, state, kind, {**OBSERVED, "feed": FEED}, "18")
         _, feed = plan["sources"]
         names = ["role", "relation", "kind", "id", "version", "committed_at", "definition"]
         return tuple(feed[name] for name in names)
@@ -170,6 +170,6 @@ def test_a_pinned_snapshot_takes_no_events(noted: Callable[..., Any], options: A
 def test_a_plan_without_a_change_table_notes_none(
     macros: Macros, backfill: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, 18)
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "18")
 
     assert [source["role"] for source in plan["sources"]] == ["upstream"]
