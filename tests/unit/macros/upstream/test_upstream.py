@@ -39,6 +39,13 @@ def test_every_question_is_asked() -> None:
     assert sorted(asked) == sorted(QUESTIONS)
 
 
+def test_the_page_on_new_upstreams_has_every_question() -> None:
+    page = (MACROS.parent / "docs" / "new_upstream.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(QUESTIONS)
+
+
 def test_nothing_else_knows_the_kinds_of_upstreams() -> None:
     """`committed.kind` and the like are compared where a kind looks at a plan of another one."""
     knowing = [
