@@ -9,8 +9,6 @@
       'drops_rows': whether the query may return none for a row, as far as this run knows,
       'explained': whether this run has explained it,
       'committed': the plan of the committed epoch,
-      'stages': the temporary views of staged changes that the barrier has cached, until its commit,
-      'guarded', 'failed': whether a statement that fails gives the plan up, and the one that did, see run_merge,
       'written': the last epoch that the history is known to have, none if there is no history,
       'begun_anew': why the MV is to be reset although nobody asked for it, none as a rule
     }
@@ -35,9 +33,6 @@
         'drops_rows': true,
         'explained': false,
         'committed': none,
-        'stages': [],
-        'guarded': false,
-        'failed': none,
         'written': none,
         'begun_anew': none,
     }) -%}

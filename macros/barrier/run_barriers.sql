@@ -74,27 +74,30 @@
     {%- do dbt_backfill.begin_barrier(backfill, state) -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state)) -%}
+    {%- set columns = none -%}
     {%- set plan = state.get('planned') -%}
     {%- if plan -%}
-        {%- set plan = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
+        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
         {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
         {%- if mine is none -%}
             {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- if state.get('missing') or dbt_backfill.get_traits(mine).replaces_mv -%} {%- do dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
-        {%- set plan = dbt_backfill.plan_barrier(backfill, state, mine) -%}
+        {%- if state.get('missing') or dbt_backfill.get_traits(mine).replaces_mv -%}
+            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
+        {%- endif -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, mine, columns) -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
     {%- endif -%}
+    {%- set plan = planned.plan -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
-    {%- set counts = dbt_backfill.execute_plan(backfill, state, plan) -%}
-    {%- if backfill.failed -%}
-        {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan) -%}
-        {%- set counts = {} -%}
-    {%- endif -%}
+    {%- set work = dbt_backfill.new_work(backfill, state, planned, columns) -%}
+    {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
+    {%- set counts = {} if done.failed else done.counts -%}
+    {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, ends) -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, ends, work.views) -%}
     {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
     {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
@@ -112,7 +115,7 @@
 {#- What `backfill` knows of a barrier when it begins; the key's position has the columns of the last committed plan. -#}
 {% macro begin_barrier(backfill, state) %}
     {%- do backfill.update({
-        'staged': none, 'stages': [], 'committed': state.committed, 'columns': none, 'guarded': false, 'failed': none,
+        'committed': state.committed,
         'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
     }) -%}
 {% endmacro %}

@@ -1,10 +1,10 @@
 {#- Create the tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
 {% macro create_backfill(backfill, state) %}
-    {%- do dbt_backfill.prepare_creation(backfill) -%}
+    {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.declare_creation() }}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns) }}
         end
     {%- endset -%}
     {%- do dbt_backfill.run_table('create the tables', sql) -%}

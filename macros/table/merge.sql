@@ -15,27 +15,31 @@
     Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and notes it in
     the summary of the snapshot that the MERGE made: the newest, or, where the barrier's range was merged after it, the
     one before.
+
+    Arguments:
+      merged (dict): what run_merge returned.
 -#}
-{% macro get_merge_counts(backfill, plan, staged, result) %}
-    {{ return({'changed': staged.upserts, 'deleted': dbt_backfill._count_of_merge(backfill, plan, result, 'deleted') if staged.drops else 0}) }}
+{% macro get_merge_counts(backfill, plan, staged, merged) %}
+    {{ return({'changed': staged.upserts, 'deleted': dbt_backfill._count_of_merge(backfill, plan, merged, 'deleted') if staged.drops else 0}) }}
 {% endmacro %}
 
 
 {#- The same of a re-anchor, of which nothing is known before. -#}
-{% macro get_reanchor_counts(backfill, plan, result) %}
+{% macro get_reanchor_counts(backfill, plan, merged) %}
     {%- set count = dbt_backfill._count_of_merge -%}
     {{ return({
-        'changed': count(backfill, plan, result, 'updated') ~ ' + ' ~ count(backfill, plan, result, 'inserted'),
-        'deleted': count(backfill, plan, result, 'deleted'),
+        'changed': count(backfill, plan, merged, 'updated') ~ ' + ' ~ count(backfill, plan, merged, 'inserted'),
+        'deleted': count(backfill, plan, merged, 'deleted'),
     }) }}
 {% endmacro %}
 
 
 {#- `action`: `updated`, `inserted` or `deleted`. -#}
-{% macro _count_of_merge(backfill, plan, result, action) -%}
+{% macro _count_of_merge(backfill, plan, merged, action) -%}
     {%- if backfill.options.file_format == 'delta' -%}
         {%- set name = 'num_' ~ action ~ '_rows' -%}
-        {%- if backfill.guarded -%} {{ return('cast(null as bigint)') }} {%- endif -%}
+        {%- if merged.guarded -%} {{ return('cast(null as bigint)') }} {%- endif -%}
+        {%- set result = merged.result -%}
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
     {%- set name = 'spark.merge-into.num-target-rows-' -%}

@@ -8,7 +8,7 @@
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
     ) -%}
     {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
-    {%- do backfill.update({'columns': columns}) -%}
+    {{ return(columns) }}
 {% endmacro %}
 
 

@@ -17,9 +17,9 @@
 {% endmacro %}
 
 
-{% macro abandon_execute(backfill, state, plan) %}
+{% macro abandon_execute(backfill, state, plan, work) %}
     {%- do dbt_backfill.run_abandon(backfill, plan) -%}
-    {{ return({}) }}
+    {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}
 
 
@@ -126,15 +126,15 @@
 {% endmacro %}
 
 
-{#- Give up a plan of which a guarded statement failed, unless it did because another run went on. -#}
-{% macro give_up_plan(backfill, state, plan) %}
+{#- Give up a plan of which a guarded statement failed, the step `failed`, unless it did because another run went on. -#}
+{% macro give_up_plan(backfill, state, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- if now.epoch != state.epoch or (now.get('planned') or {}).get('plan_id') != plan.plan_id
             or now.planned.kind != plan.kind -%}
         {%- do dbt_backfill.refuse_overtaken(plan) -%}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
-        backfill, plan, 'it could not ' ~ backfill.failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
+        backfill, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
     ) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}

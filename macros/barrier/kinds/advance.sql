@@ -23,17 +23,17 @@
 {% endmacro %}
 
 
-{% macro advance_execute(backfill, state, plan) %}
-    {%- set counts = {} -%}
-    {%- set staged = dbt_backfill.take_staged_changes(backfill, state, plan) -%}
-    {%- if staged -%}
-        {%- if plan.at_once -%} {{ return(dbt_backfill.run_changes_and_range(backfill, state, plan, staged)) }} {%- endif -%}
-        {%- set counts = dbt_backfill.run_changes(backfill, plan, staged) -%}
+{% macro advance_execute(backfill, state, plan, work) %}
+    {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
+    {%- if changes.staged and plan.at_once -%}
+        {{ return(dbt_backfill.run_changes_and_range(backfill, state, plan, work, changes.staged)) }}
     {%- endif -%}
-    {%- if not backfill.failed and plan.get('range_row_count') -%}
-        {%- do dbt_backfill.run_range(backfill, state, plan) -%}
+    {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
+        else {'failed': changes.failed, 'counts': {}} -%}
+    {%- if not done.failed and plan.get('range_row_count') -%}
+        {%- set done = {'failed': dbt_backfill.run_range(backfill, state, plan, work), 'counts': done.counts} -%}
     {%- endif -%}
-    {{ return(counts) }}
+    {{ return(done) }}
 {% endmacro %}
 
 

@@ -2,22 +2,22 @@
     What the flow of a barrier asks of the kind of its plan. Each kind answers in a file of its own, by macros of the names
     `<kind>_<question>`, see of_kind:
 
-      traits()                          {
-                                          'follows': whether it brings the MV to a version of the upstream; only such a
-                                            barrier counts towards `barriers_per_run`,
-                                          'reads_range': whether it may read a range, and move the position,
-                                          'replaces_mv': whether the MV is a new table after it, and the query, its key and
-                                            the number of vnodes may be others,
-                                          'gives_up': whether it is what is left of a plan that was not executed
-                                        }
-      scan(backfill, state, plan)       a select of the upstream's rows that it reads anew, whose keys are checked while it is
-                                        planned; none if it reads none
-      follows_feed(plan)                whether it merges what changed upstream below the position
-      execute(backfill, state, plan)    runs what it does to the MV, each time a function of plan and state only; returns
-                                        get_merge_counts, empty if it merged no changes
-      columns(backfill, plan)           what its commit sets in the progress table beside get_state_columns: {column: SQL over
-                                        a row of it}
-      report(barrier)                   the middle of its line in dbt's output, as a list of texts
+      traits()                               {
+          'follows': whether it brings the MV to a version of the upstream; only such a barrier counts towards
+            `barriers_per_run`,
+          'reads_range': whether it may read a range, and move the position,
+          'replaces_mv': whether the MV is a new table after it, whose query, key and number of vnodes may be others,
+          'gives_up': whether it is what is left of a plan that was not executed
+        }
+      scan(backfill, state, plan)            a select of the upstream's rows that it reads anew, whose keys are checked while it
+        is planned; none if it reads none
+      follows_feed(plan)                     whether it merges what changed upstream below the position
+      execute(backfill, state, plan, work)   runs what it does to the MV, the same whenever it is run for this plan and state:
+        {'failed': the step that failed, if it was guarded, see run_merge, 'counts': get_merge_counts, {} if it merged no
+        changes}
+      columns(backfill, plan)                what its commit sets in the progress table beside get_state_columns: {column: SQL
+        over a row of it}
+      report(barrier)                        the middle of its line in dbt's output, as a list of texts
 
     A kind is chosen by choose_plan, or, of a plan that stands, given up by mark_abandoned.
 -#}
@@ -37,15 +37,16 @@
 
 
 {#-
-    The changes of a plan, staged: by this run as it planned them, or now. None if there are none to merge, or a guarded
-    statement failed.
+    The changes of a plan, staged by this run as it planned them, or now: {'failed': see run_merge, 'staged': none if there
+    are none to merge}.
 -#}
-{% macro take_staged_changes(backfill, state, plan) %}
-    {%- if not backfill.staged and dbt_backfill.has_changes(state, plan) -%}
-        {%- do backfill.update({'staged': dbt_backfill.stage_changes(backfill, state, plan)}) -%}
+{% macro take_staged_changes(backfill, state, plan, work) %}
+    {%- set staged = work.staged -%}
+    {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
+        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) -%}
     {%- endif -%}
-    {%- set staged = backfill.staged -%}
-    {{ return(staged if not backfill.failed and staged and staged.upserts + staged.drops else none) }}
+    {%- set failed = (staged or {}).get('failed') -%}
+    {{ return({'failed': failed, 'staged': staged if not failed and staged and staged.upserts + staged.drops else none}) }}
 {% endmacro %}
 
 

@@ -23,12 +23,15 @@
 
 
 {#- Limited: the changes, and the removal of what given-up plans left above the position. -#}
-{% macro reanchor_execute(backfill, state, plan) %}
-    {%- if plan.get('touched') is none -%} {{ return(dbt_backfill.run_reanchor(backfill, state, plan)) }} {%- endif -%}
-    {%- set staged = dbt_backfill.take_staged_changes(backfill, state, plan) -%}
-    {%- set counts = dbt_backfill.run_changes(backfill, plan, staged) if staged else {} -%}
-    {%- if not backfill.failed and plan.touched -%} {%- do dbt_backfill.run_removal(backfill, plan) -%} {%- endif -%}
-    {{ return(counts) }}
+{% macro reanchor_execute(backfill, state, plan, work) %}
+    {%- if plan.get('touched') is none -%} {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }} {%- endif -%}
+    {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
+    {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
+        else {'failed': changes.failed, 'counts': {}} -%}
+    {%- if not done.failed and plan.touched -%}
+        {%- set done = {'failed': dbt_backfill.run_removal(backfill, plan, work), 'counts': done.counts} -%}
+    {%- endif -%}
+    {{ return(done) }}
 {% endmacro %}
 
 
@@ -47,9 +50,9 @@
 
 {#-
     Its step: the whole MV, also above the position, is compared with
-    Q(upstream @ S where pk <= current_pos), and the difference merged. Returns {'changed', 'deleted'}.
+    Q(upstream @ S where pk <= current_pos), and the difference merged. Returns what run_changes does.
 -#}
-{% macro run_reanchor(backfill, state, plan) %}
+{% macro run_reanchor(backfill, state, plan, work) %}
     {%- set keys = plan.key -%}
     {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys) -%}
@@ -68,9 +71,8 @@
         when not matched then insert *
         when not matched by source then delete
     {%- endset -%}
-    {{ return(dbt_backfill.get_reanchor_counts(
-        backfill, plan, dbt_backfill.run_merge(backfill, 're-anchor in the barrier ' ~ plan.epoch, sql)
-    )) }}
+    {%- set merged = dbt_backfill.run_merge(backfill, work, 're-anchor in the barrier ' ~ plan.epoch, sql) -%}
+    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_reanchor_counts(backfill, plan, merged)}) }}
 {% endmacro %}
 
 
@@ -78,7 +80,7 @@
     The other step of one that is limited to what given-up plans could touch: no row of the MV is above the
     position. What they could touch below it are changes like any other.
 -#}
-{% macro run_removal(backfill, plan) %}
+{% macro run_removal(backfill, plan, work) %}
     {%- set keys = plan.key -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
@@ -90,7 +92,7 @@
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'touched.') }} and ({{ dbt_backfill.touched_predicate(keys, plan) }})
         when matched then delete
     {%- endset -%}
-    {%- do dbt_backfill.run_merge(backfill, 'remove what was given up in the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.run_merge(backfill, work, 'remove what was given up in the barrier ' ~ plan.epoch, sql).failed) }}
 {% endmacro %}
 
 

@@ -17,10 +17,10 @@
 {% endmacro %}
 
 
-{% macro reset_execute(backfill, state, plan) %}
-    {%- do dbt_backfill.run_reset(backfill, plan) -%}
+{% macro reset_execute(backfill, state, plan, work) %}
+    {%- do dbt_backfill.run_reset(backfill, plan, work.columns) -%}
     {%- do backfill.update({'created': true}) -%}
-    {{ return({}) }}
+    {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}
 
 
@@ -43,9 +43,9 @@
 
 
 {#- Its step: the MV is replaced by an empty one with the plan's columns. -#}
-{% macro run_reset(backfill, plan) %}
+{% macro run_reset(backfill, plan, columns=none) %}
     {#- Known where this run has planned it. -#}
-    {%- set columns = (backfill.get('columns') if plan.query == backfill.query else none)
+    {%- set columns = (columns if plan.query == backfill.query else none)
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}

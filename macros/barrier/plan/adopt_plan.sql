@@ -1,6 +1,6 @@
 {#-
     The plan that an earlier run left: executed word for word, unless its version can no longer be read or the
-    MV is to be rebuilt anyway; then it is abandoned.
+    MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
@@ -12,13 +12,12 @@
     {%- set traits = dbt_backfill.get_traits(plan) -%}
     {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
-        {%- do backfill.update({'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
-        {{ return(plan) }}
+        {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
-    {{ return(given_up) }}
+    {{ return({'plan': given_up, 'guarded': false}) }}
 {% endmacro %}
 
 

@@ -1,19 +1,29 @@
 {#-
-    Step 2 of a barrier: the plan of the next epoch. Returns the plan that now stands.
+    Step 2 of a barrier: the plan of the next epoch. Returns {
+      'plan': the one that now stands,
+      'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
+      'views': the temporary views that were made on the way
+    }
 
     One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
     nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one stands already.
     If so, because an earlier run died or another is alive, that one is adopted word for word. So whatever is
     refused is refused before anything is written.
+
+    Arguments:
+      columns (list): of the MV, where it is about to be created.
 -#}
-{% macro plan_barrier(backfill, state, plan) %}
-    {%- set attempt = namespace(plan=plan, stands=none) -%}
+{% macro plan_barrier(backfill, state, plan, columns=none) %}
+    {%- set attempt = namespace(plan=plan, stands=none, staged=none, views=[]) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
     {%- for _ in range(4) if attempt.stands is none -%}
         {%- set planned = attempt.plan -%}
         {%- set result = dbt_backfill.run_json(
-            'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan)
+            'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan, columns)
         )[0] -%}
+        {%- if dbt_backfill.has_changes(state, planned) -%}
+            {%- set attempt.views = attempt.views + dbt_backfill.get_stage_views(backfill, state, planned, backfill.key) -%}
+        {%- endif -%}
         {%- set checked = result.get('checked') or {} -%}
         {%- set unclear = dbt_backfill.find_lost_changes(state, result)
             or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
@@ -23,29 +33,29 @@
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
-            {%- do dbt_backfill.drop_stages(backfill) -%}
+            {%- do dbt_backfill.drop_stages(attempt.views) -%}
             {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
             {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}
         {%- elif twice -%}
-            {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice) -%}
+            {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice, attempt.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
-            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked) -%}
+            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, attempt.views) -%}
             {%- do attempt.plan.update({'keys_are_unique': true}) -%}
         {%- else -%}
             {%- do dbt_backfill.plan_bounds(backfill, state, attempt.plan) -%}
             {%- do attempt.plan.pop('most_rows', none) -%}
         {%- endif -%}
-        {%- do backfill.update({'staged': dbt_backfill._own_stage(backfill, planned, attempt.stands, result)}) -%}
+        {%- set attempt.staged = dbt_backfill._own_stage(backfill, planned, attempt.stands, result) -%}
     {%- endfor -%}
     {%- if attempt.stands is none -%}
-        {%- do dbt_backfill.drop_stages(backfill) -%}
+        {%- do dbt_backfill.drop_stages(attempt.views) -%}
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
-    {{ return(attempt.stands) }}
+    {{ return({'plan': attempt.stands, 'staged': attempt.staged, 'views': attempt.views}) }}
 {% endmacro %}
 
 
@@ -66,7 +76,7 @@
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
 -#}
-{% macro get_plan_script(backfill, state, plan) -%}
+{% macro get_plan_script(backfill, state, plan, columns=none) -%}
     {%- set keys = backfill.key -%}
     {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
@@ -110,7 +120,7 @@
         {%- endif %}
         if {{ conditions | join(' and ') }} then
             {%- if state.get('missing') %}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns, counted) }}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
             select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
             {%- else %}
             {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
@@ -207,9 +217,9 @@
 
 
 {#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
-{% macro refuse_keys(backfill, state, plan, checked) %}
+{% macro refuse_keys(backfill, state, plan, checked, views=[]) %}
     {%- if checked.null_keys -%}
-        {%- do dbt_backfill.drop_stages(backfill) -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_source(plan).relation ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
                 ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
@@ -221,14 +231,14 @@
         'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, backfill.key)
     ) -%}
     {%- if duplicates -%}
-        {%- do dbt_backfill.refuse_duplicate_keys(backfill, plan, duplicates | map(attribute='key') | list) -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(backfill, plan, duplicates | map(attribute='key') | list, views) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- `duplicates`: some of the keys, as lists of literals. -#}
-{% macro refuse_duplicate_keys(backfill, plan, duplicates) %}
-    {%- do dbt_backfill.drop_stages(backfill) -%}
+{#- `duplicates`: some of the keys, as lists of literals; `views`: those to drop. -#}
+{% macro refuse_duplicate_keys(backfill, plan, duplicates, views) %}
+    {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
         'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
             ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('

@@ -1,15 +1,15 @@
 {#-
     Step 3 of a barrier: one MERGE of the staged changes. A key whose row Q no longer returns is deleted. Returns
-    get_merge_counts.
+    {'failed': see run_merge, 'counts': get_merge_counts}.
 
     Arguments:
       staged (dict): as stage_changes returned it.
 -#}
-{% macro run_changes(backfill, plan, staged) %}
+{% macro run_changes(backfill, plan, work, staged) %}
     {%- set bounds = dbt_backfill.staged_predicate(plan, staged) -%}
     {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, 'select * from ' ~ staged.name, bounds) -%}
-    {%- set result = dbt_backfill.run_merge(backfill, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return(dbt_backfill.get_merge_counts(backfill, plan, staged, result)) }}
+    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
 {% endmacro %}
 
 
@@ -17,7 +17,7 @@
     Steps 3 and 4 by one MERGE, where both are small: the keys of the changes are those up to the old position, and those
     of the range lie above it.
 -#}
-{% macro run_changes_and_range(backfill, state, plan, staged) %}
+{% macro run_changes_and_range(backfill, state, plan, work, staged) %}
     {%- set range_keys = [] -%}
     {%- for column in dbt_backfill.mv_columns(plan.key) -%}
         {%- do range_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
@@ -33,8 +33,8 @@
     {%- set window = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), plan) -%}
     {%- set bounds = '(' ~ dbt_backfill.staged_predicate(plan, staged) ~ ' or ' ~ window ~ ')' -%}
     {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
-    {%- set result = dbt_backfill.run_merge(backfill, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return(dbt_backfill.get_merge_counts(backfill, plan, staged, result)) }}
+    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
 {% endmacro %}
 
 

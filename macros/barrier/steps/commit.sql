@@ -5,8 +5,9 @@
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
+      views (list): the temporary views that are of no use after it.
 -#}
-{% macro commit_barrier(backfill, plan, counts={}, ends=false) %}
+{% macro commit_barrier(backfill, plan, counts={}, ends=false, views=[]) %}
     {%- set sql -%}
         begin
             declare outcome string;
@@ -15,7 +16,7 @@
             {%- if ends %}
             {{ dbt_backfill.get_history_statements(backfill, backfill.written, plan.epoch) }}
             {%- endif %}
-            {{ dbt_backfill.get_drop_stages_sql(backfill.stages) }}
+            {{ dbt_backfill.get_drop_stages_sql(views) }}
             {{ dbt_backfill.get_state_sql(backfill) }};
         end
     {%- endset -%}

@@ -1,10 +1,14 @@
 {#-
-    Statements of a plan that an earlier run left, and that may be given up since the upstream has gone on: where one
-    fails, `backfill.failed` says which, and nothing is raised. (Jinja catches no error; a script of SQL does.) So a row
-    on which the query or a constraint fails does not hold the MV for ever once it was corrected upstream.
+    Run a statement that writes the MV. That of a plan which an earlier run left, and which may be given up since the upstream
+    has gone on, is guarded: where it fails, that is told, and nothing is raised. (Jinja catches no error; a script of SQL
+    does.) So a row on which the query or a constraint fails does not hold the MV for ever once it was corrected upstream.
+
+    Returns {'guarded', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none if it was guarded}.
 -#}
-{% macro run_merge(backfill, step, sql) %}
-    {%- if not backfill.guarded -%} {{ return(dbt_backfill.run_table(step, sql)) }} {%- endif -%}
+{% macro run_merge(backfill, work, step, sql) %}
+    {%- if not work.guarded -%} 
+        {{ return({'guarded': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql)}) }}
+    {%- endif -%}
     {%- set script -%}
         begin
             {{ dbt_backfill.declare_guard() }}
@@ -12,8 +16,8 @@
             select to_json(named_struct('done', true));
         end
     {%- endset -%}
-    {%- do dbt_backfill.is_done(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
-    {{ return(none) }}
+    {%- set failed = dbt_backfill.find_failure(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
+    {{ return({'guarded': true, 'failed': failed, 'result': none}) }}
 {% endmacro %}
 
 
@@ -24,15 +28,13 @@
 {%- endmacro %}
 
 
-{#- Whether its result is not that of a handler; notes in `backfill.failed` if it is. -#}
-{% macro is_done(backfill, step, result) %}
+{#- The step if its result is that of a handler, none if it is not. -#}
+{% macro find_failure(backfill, step, result) %}
     {%- if result.get('conflict') -%}
         {%- do dbt_backfill.refuse(
             'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this one went on with its barrier',
             'Nothing is lost; run again to continue'
         ) -%}
-    {%- elif result.get('failed') -%}
-        {%- do backfill.update({'failed': backfill.failed or step}) -%}
     {%- endif -%}
-    {{ return(not result.get('failed')) }}
+    {{ return(step if result.get('failed') else none) }}
 {% endmacro %}

@@ -1,8 +1,8 @@
 {#-
     Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was
-    written by this same plan. The literals in ON prune the target to nothing.
+    written by this same plan. The literals in ON prune the target to nothing. Returns the step if it failed, see run_merge.
 -#}
-{% macro run_range(backfill, state, plan) %}
+{% macro run_range(backfill, state, plan, work) %}
     {%- set keys = plan.key -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
@@ -15,7 +15,7 @@
         {{ dbt_backfill.get_matched_clause('update set *') }}
         when not matched then insert *
     {%- endset -%}
-    {%- do dbt_backfill.run_merge(backfill, 'merge the range of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.run_merge(backfill, work, 'merge the range of the barrier ' ~ plan.epoch, sql).failed) }}
 {% endmacro %}
 
 

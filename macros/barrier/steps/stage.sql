@@ -7,6 +7,7 @@
 
     The views belong to the session and their names carry epoch, plan and invocation, so that a stalled run
     cannot swap them under another. Returns {
+      'failed': see run_merge; the rest is absent if it is not none,
       'name': of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage_summary_sql,
       'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
@@ -16,12 +17,12 @@
     While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
     that was adopted.
 -#}
-{% macro stage_changes(backfill, state, plan) %}
+{% macro stage_changes(backfill, state, plan, work) %}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, plan.key) -%}
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
-            {%- if backfill.guarded %}
+            {%- if work.guarded %}
             {{ dbt_backfill.declare_guard() }}
             {%- endif %}
             {{ stage.statements | join(';\n            ') }};
@@ -29,8 +30,8 @@
         end
     {%- endset -%}
     {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
-    {%- if not dbt_backfill.is_done(backfill, 'stage the changes', result) -%} {{ return(none) }} {%- endif -%}
-    {{ return(dbt_backfill.get_own_stage(backfill, plan, result)) }}
+    {%- set failed = dbt_backfill.find_failure(backfill, 'stage the changes', result) -%}
+    {{ return({'failed': failed} if failed else dict(dbt_backfill.get_own_stage(backfill, plan, result), failed=none)) }}
 {% endmacro %}
 
 
@@ -53,7 +54,7 @@
 
 {#-
     Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged`,
-    `reread` and `merged` what it holds. The views that they make are added to `backfill.stages`.
+    `reread` and `merged` what it holds. The views that they make are get_stage_views.
 
     Arguments:
       check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
@@ -73,7 +74,6 @@
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and backfill.drops_rows else []) -%}
     {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
-    {%- do backfill.stages.extend([rows] + dbt_backfill.get_reread_names(backfill, plan) + [name] + changes.get('views', [])) -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
             'declare staged ' ~ dbt_backfill.stage_summary_type(), 'declare reread ' ~ dbt_backfill.reread_summary_type(),
@@ -87,6 +87,14 @@
             dbt_backfill.get_rows_statements(backfill, plan, keys, rows),
         ],
     }) }}
+{% endmacro %}
+
+
+{#- The temporary views of the stage, each before those that it reads. -#}
+{% macro get_stage_views(backfill, state, plan, keys) %}
+    {%- set of_feed = dbt_backfill.get_changes(backfill, state, plan, keys).get('views', []) -%}
+    {{ return([dbt_backfill.get_stage_name(backfill, plan, '__rows')] + dbt_backfill.get_reread_names(backfill, plan)
+        + [dbt_backfill.get_stage_name(backfill, plan)] + of_feed) }}
 {% endmacro %}
 
 
@@ -275,10 +283,10 @@
 
 
 {#- The same before a run is refused that has staged something. -#}
-{% macro drop_stages(backfill) %}
-    {%- if backfill.stages -%}
+{% macro drop_stages(stages) %}
+    {%- if stages -%}
         {%- do dbt_backfill.run_table(
-            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(backfill.stages) ~ ' end'
+            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end'
         ) -%}
     {%- endif -%}
 {% endmacro %}

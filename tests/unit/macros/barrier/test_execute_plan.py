@@ -14,41 +14,59 @@ from support.macros import Macros
 
 @pytest.fixture
 def execute(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    work: Any,
 ) -> Callable[..., Any]:
     """The steps that a plan takes, and what they counted."""
     steps: list[str] = []
-    macros.stub("run_reset", lambda backfill, plan: steps.append("reset"))
+    failing: list[str] = []
+
+    def done(step: str, counts: Any = None) -> dict[str, Any]:
+        steps.append(step)
+        return {"failed": step if step in failing else None, "counts": counts}
+
+    macros.stub("run_reset", lambda backfill, plan, columns: steps.append("reset"))
     macros.stub(
-        "run_reanchor", lambda backfill, state, plan: steps.append("reanchor") or {"changed": 7}
+        "run_reanchor",
+        lambda backfill, state, plan, work: done("reanchor", {"changed": 7}),
     )
-    macros.stub("run_range", lambda backfill, state, plan: steps.append("range"))
+    macros.stub("run_range", lambda backfill, state, plan, work: done("range")["failed"])
     macros.stub(
         "run_changes",
-        lambda backfill, plan, staged: steps.append("changes") or {"changed": staged["upserts"]},
+        lambda backfill, plan, work, staged: done("changes", {"changed": staged["upserts"]}),
     )
     macros.stub(
         "run_changes_and_range",
-        lambda backfill, state, plan, staged: steps.append("at once") or {"changed": 9},
+        lambda backfill, state, plan, work, staged: done("at once", {"changed": 9}),
     )
-    macros.stub("run_removal", lambda backfill, plan: steps.append("removal"))
+    macros.stub("run_removal", lambda backfill, plan, work: done("removal")["failed"])
     macros.stub("run_abandon", lambda backfill, plan: steps.append("abandon"))
 
     def staged_rows(upserts: int, drops: int = 0) -> dict[str, int]:
         return {"count": 6, "upserts": upserts, "drops": drops}
 
     def execute(
-        staged: int | None = None, drops: int = 0, changed: int = 6, plan: Any = None, **state: Any
+        staged: int | None = None,
+        drops: int = 0,
+        changed: int = 6,
+        plan: Any = None,
+        failed: str | None = None,
+        **state: Any,
     ) -> Any:
         macros.stub(
             "stage_changes",
-            lambda backfill, state, plan: steps.append("stage") or staged_rows(changed),
+            lambda backfill, state, plan, work: {**staged_rows(changed), **done("stage")},
         )
-        backfill["staged"] = staged_rows(staged, drops) if staged is not None else None
-        counts = macros.call(
-            "execute_plan", backfill, make_state(**state), make_plan(**(plan or {}))
-        )
-        return list(steps), counts
+        work["staged"] = staged_rows(staged, drops) if staged is not None else None
+        steps.clear()
+        failing[:] = [failed] if failed else []
+        made = make_plan(**(plan or {}))
+        result = macros.call("execute_plan", backfill, make_state(**state), made, work)
+        assert result["failed"] == failed
+        return list(steps), result["counts"]
 
     return execute
 
@@ -80,11 +98,17 @@ def test_a_limited_reanchor_merges_changes_and_removes_what_is_above_the_positio
 
 
 def test_nothing_is_merged_after_a_step_that_failed(
-    execute: Any, macros: Macros, backfill: Any
+    execute: Any,
 ) -> None:
-    backfill["failed"] = "stage the changes"
+    limited = {"kind": "reanchor", "touched": [["5", "6"]], "range_row_count": None}
 
-    assert execute() == (["stage"], {})
+    assert execute(failed="stage") == (["stage"], {})
+    assert execute(failed="changes")[0] == ["stage", "changes"]
+    assert execute(failed="range")[0] == ["stage", "changes", "range"]
+    assert execute(failed="at once", plan={"at_once": True})[0] == ["stage", "at once"]
+    assert execute(failed="stage", plan=limited) == (["stage"], {})
+    assert execute(failed="changes", plan=limited)[0] == ["stage", "changes"]
+    assert execute(failed="removal", plan=limited)[0] == ["stage", "changes", "removal"]
 
 
 def test_an_empty_set_of_changes_is_not_merged(execute: Any) -> None:

@@ -258,12 +258,12 @@ def barrier(
         asked["since"] = since
         return {"version": 17}
 
-    def execute_plan(backfill: Any, state: Any, plan: Any) -> dict[str, int]:
-        asked["staged"] = backfill["staged"]
-        return {"changed": 1}
+    def execute_plan(backfill: Any, state: Any, plan: Any, work: Any) -> dict[str, Any]:
+        asked["work"] = work
+        return {"failed": None, "counts": {"changed": 1}}
 
-    def commit_barrier(backfill: Any, plan: Any, counts: Any, ends: bool) -> Any:
-        asked["committed"] = (plan["plan_id"], counts, backfill["stages"])
+    def commit_barrier(backfill: Any, plan: Any, counts: Any, ends: bool, views: Any) -> Any:
+        asked["committed"] = (plan["plan_id"], counts, views)
         asked["ends"] = ends
         noted = {"changed_row_count": 5, "deleted_row_count": 2}
         return {"epoch": 3, "committed": noted}
@@ -272,17 +272,23 @@ def barrier(
     macros.stub("choose_plan", lambda backfill, state, observed, rebuild: make_plan())
     macros.stub("execute_plan", execute_plan)
     macros.stub("commit_barrier", commit_barrier)
-    macros.stub("prepare_creation", lambda backfill: asked["steps"].append("prepare"))
+    macros.stub(
+        "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
+    )
+    macros.stub("get_stage_views", lambda backfill, state, plan, keys: [f"`{plan['plan_id']}`"])
     macros.stub("finish_creation", lambda backfill, state: asked["steps"].append("finish"))
-    macros.stub("adopt_plan", lambda backfill, state, observed, plan, rebuild: plan)
+    macros.stub(
+        "adopt_plan",
+        lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
+    )
 
     def barrier(standing: str = "p3", last: bool = False, **state: Any) -> Any:
-        def plan_barrier(backfill: Any, state: Any, plan: Any) -> Any:
+        def plan_barrier(backfill: Any, state: Any, plan: Any, columns: Any) -> Any:
+            asked["columns"] = columns
             asked["steps"].append("plan")
             is_ours = standing == plan["plan_id"]
-            backfill["staged"] = {"name": "`s`", "count": 1} if is_ours else None
-            backfill["stages"].append("`s`")
-            return {**plan, "plan_id": standing}
+            staged = {"name": "`p3`", "count": 1} if is_ours else None
+            return {"plan": {**plan, "plan_id": standing}, "staged": staged, "views": ["`p3`"]}
 
         asked["steps"] = []
         macros.stub("plan_barrier", plan_barrier)
@@ -295,14 +301,15 @@ def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) 
     result, asked = barrier()
 
     assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, ["`s`"])
+    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`", "`p3`"])
+    assert (asked["work"]["guarded"], asked["work"]["staged"]["count"]) == (False, 1)
 
 
 def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
     """What Iceberg counts is known only then."""
     assert barrier()[0]["counts"] == {"changed": 5, "deleted": 2}
 
-    macros.stub("execute_plan", lambda backfill, state, plan: {})
+    macros.stub("execute_plan", lambda *_: {"failed": None, "counts": {}})
     assert barrier()[0]["counts"] == {}
 
 
@@ -317,21 +324,19 @@ def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any)
     result, asked = barrier(standing="theirs")
 
     assert result["plan"]["plan_id"] == "theirs"
-    assert asked["staged"] is None
-    assert asked["committed"] == ("theirs", {"changed": 1}, ["`s`"])
+    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (False, None)
+    assert asked["committed"] == ("theirs", {"changed": 1}, ["`p3`", "`theirs`"])
 
 
 def test_a_plan_that_stands_is_executed_and_none_is_chosen(
     barrier: Any, macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """What was staged in the barrier before is not used for it."""
     macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
-    backfill.update(staged={"name": "`older`", "count": 1}, stages=["`older`"])
     committed = make_plan(epoch=2, plan_id="p2b")
     result, asked = barrier(planned=make_plan(plan_id="left"), committed=committed)
 
     assert result["plan"]["plan_id"] == "left"
-    assert asked["staged"] is None
+    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (True, None)
     assert backfill["committed"] == committed
     assert asked["committed"] == ("left", {"changed": 1}, [])
 
@@ -355,6 +360,7 @@ def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, s
 def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
     """What is refused leaves nothing behind."""
     assert barrier(missing=True)[1]["steps"] == ["prepare", "plan", "finish"]
+    assert barrier(missing=True)[1]["columns"] == ["columns"]
     assert barrier()[1]["steps"] == ["plan"]
 
 

@@ -45,9 +45,10 @@ RESULTS = pytest.mark.parametrize(
 def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
     """The counts of a MERGE of changes: eight keys with a row, and so many without."""
 
-    def merged(result: Any, drops: int = 4) -> Any:
+    def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
         staged = {**STAGED, "drops": drops}
-        return macros.call("get_merge_counts", backfill, make_plan(), staged, result)
+        merged = {"guarded": guarded, "result": result}
+        return macros.call("get_merge_counts", backfill, make_plan(), staged, merged)
 
     return merged
 
@@ -68,16 +69,16 @@ def test_delta_deletes_nothing_where_it_returned_nothing(merged: Any, result: An
 
 
 def test_delta_tells_no_counts_in_a_script(merged: Any, backfill: Any) -> None:
-    backfill["guarded"] = True
-
-    assert merged(None) == {"changed": 8, "deleted": "cast(null as bigint)"}
-    assert merged(None, drops=0) == {"changed": 8, "deleted": 0}
+    assert merged(None, guarded=True) == {"changed": 8, "deleted": "cast(null as bigint)"}
+    assert merged(None, guarded=True, drops=0) == {"changed": 8, "deleted": 0}
 
 
 def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_plan: Any) -> None:
     plan = make_plan(kind="reanchor")
 
-    counts = macros.call("get_reanchor_counts", backfill, plan, _Counts(**WRITTEN))
+    counts = macros.call(
+        "get_reanchor_counts", backfill, plan, {"guarded": False, "result": _Counts(**WRITTEN)}
+    )
     assert counts == {"changed": "5 + 3", "deleted": 2}
 
 
@@ -104,9 +105,9 @@ def count(
         backfill["options"]["file_format"] = "iceberg"
         made = make_plan(kind="reanchor" if reanchor else "advance", **plan)
         counts = (
-            macros.call("get_reanchor_counts", backfill, made, None)
+            macros.call("get_reanchor_counts", backfill, made, {})
             if reanchor
-            else macros.call("get_merge_counts", backfill, made, STAGED, None)
+            else macros.call("get_merge_counts", backfill, made, STAGED, {})
         )
         columns = [f"summary_{name}" for name in ("updated", "inserted", "deleted")]
         sqlite.execute(f"create table snapshots (committed_at, summary, {', '.join(columns)})")

@@ -255,12 +255,12 @@ def give_up(
     make_plan: Callable[..., Any],
     stored: Callable[..., str],
 ) -> Callable[..., Any]:
-    backfill["failed"] = "merge the range of the barrier 3"
+    failed = "merge the range of the barrier 3"
 
     def give_up(marked: Any = MARKED, **now: Any) -> Any:
         found = stored(**{"planned": make_plan(), **now})
         macros.results = [[[found]], [[json.dumps({"plan": marked})]]]
-        return macros.call("give_up_plan", backfill, make_state(), make_plan())
+        return macros.call("give_up_plan", backfill, make_state(), make_plan(), failed)
 
     return give_up
 

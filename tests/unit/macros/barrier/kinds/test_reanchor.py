@@ -12,13 +12,18 @@ from support.macros import Macros
 
 @pytest.fixture
 def merge(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    work: Any,
 ) -> Callable[..., str]:
     columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<int,int>"}]
     macros.stub("get_table_columns", lambda relation: columns)
 
     def merge(**state: Any) -> str:
-        macros.call("run_reanchor", backfill, make_state(**state), make_plan(kind="reanchor"))
+        plan = make_plan(kind="reanchor")
+        macros.call("run_reanchor", backfill, make_state(**state), plan, work)
         return " ".join(macros.statements[-1].sql.split())
 
     return merge
@@ -62,21 +67,27 @@ def test_a_reanchor_is_fenced_in_the_source_beside_the_prefix(
 
 
 def test_the_rows_that_were_merged_are_counted(
-    macros: Macros, merge: Any, backfill: Any, make_plan: Callable[..., Any], make_state: Any
+    macros: Macros,
+    merge: Any,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    make_state: Any,
+    work: Any,
 ) -> None:
     plan = make_plan(kind="reanchor")
     asked: list[Any] = []
     macros.stub("get_reanchor_counts", lambda *given: asked.append(given) or {"changed": 8})
     macros.results = [[["result"]]]
 
-    assert macros.call("run_reanchor", backfill, make_state(), plan) == {"changed": 8}
-    assert asked == [(backfill, plan, [["result"]])]
+    done = macros.call("run_reanchor", backfill, make_state(), plan, work)
+    assert done == {"failed": None, "counts": {"changed": 8}}
+    assert asked[0][2]["result"] == [["result"]] and asked[0][:2] == (backfill, plan)
 
 
 def test_what_given_up_plans_left_above_the_position_is_removed(
-    macros: Macros, backfill: Any, make_plan: Any
+    macros: Macros, backfill: Any, make_plan: Any, work: Any
 ) -> None:
-    macros.call("run_removal", backfill, make_plan(kind="reanchor", touched=[["5", "6"]]))
+    macros.call("run_removal", backfill, make_plan(kind="reanchor", touched=[["5", "6"]]), work)
     sql = " ".join(macros.statements[0].sql.split())
     window = (
         "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
@@ -88,10 +99,10 @@ def test_what_given_up_plans_left_above_the_position_is_removed(
 
 
 def test_what_is_removed_is_fenced_in_the_source(
-    macros: Macros, backfill: Any, make_plan: Any, render: Any
+    macros: Macros, backfill: Any, make_plan: Any, render: Any, work: Any
 ) -> None:
     plan = make_plan(kind="reanchor", touched=[["5", "6"]])
-    macros.call("run_removal", backfill, plan)
+    macros.call("run_removal", backfill, plan, work)
     sql = " ".join(macros.statements[0].sql.split())
 
     assert f" and {render('get_fence', backfill, plan)} ) as touched on " in sql

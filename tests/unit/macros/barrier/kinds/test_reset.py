@@ -36,9 +36,9 @@ def test_the_columns_are_known_where_the_run_has_planned_it(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
     macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
-    backfill["columns"] = [{"name": "k", "type": "bigint"}]
+    plan = make_plan(kind="reset", query=backfill["query"])
 
-    macros.call("run_reset", backfill, make_plan(kind="reset", query=backfill["query"]))
+    macros.call("run_reset", backfill, plan, [{"name": "k", "type": "bigint"}])
     [replace] = macros.statements
     assert "cast(null as bigint) as `k` from" in " ".join(replace.sql.split())
 
@@ -65,10 +65,9 @@ def test_on_iceberg_a_column_of_another_type_comes_only_where_none_was(
     macros.stub("get_file_format", lambda: "iceberg")
     macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
     macros.results = [old]
-    backfill["columns"] = [{"name": "k", "type": "bigint"}]
     plan = make_plan(kind="reset", query=backfill["query"])
 
-    macros.call("run_reset", backfill, plan)
+    macros.call("run_reset", backfill, plan, [{"name": "k", "type": "bigint"}])
     describe, *replaced = (" ".join(statement.sql.split()) for statement in macros.statements)
     assert describe.endswith("describe query select * from lake.mv")
     assert len(replaced) == steps

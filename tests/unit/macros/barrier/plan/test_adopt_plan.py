@@ -72,7 +72,7 @@ def adopt(
         observed = {"version": "17"}
         committed = make_plan(epoch=2, sources=sources("16", feed and "8"))
         state = make_state(dirty=dirty, committed=committed)
-        adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)
+        adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)["plan"]
         return "adopted" if adopted == planned else adopted
 
     return adopt

@@ -42,7 +42,7 @@ def script(
     planned: Callable[..., Any],
 ) -> Callable[..., str]:
     """The script of a plan with a range, whose upstream went from version 16 to 17."""
-    backfill["columns"] = [{"name": "k", "type": "bigint"}]
+    columns = [{"name": "k", "type": "bigint"}]
     macros.stub("get_reread_statements", lambda *_: "REREAD")
     macros.stub("get_rows_statements", lambda *_: "ROWS")
     macros.stub(
@@ -53,7 +53,7 @@ def script(
     def script(state: dict[str, Any] | None = None, **plan: Any) -> str:
         committed = {"committed": make_plan(epoch=2)} if state == UNCHANGED else {}
         made = make_state(**(state or {}), **committed)
-        return render("get_plan_script", backfill, made, planned(**plan))
+        return render("get_plan_script", backfill, made, planned(**plan), columns)
 
     return script
 
@@ -406,9 +406,10 @@ def plan_barrier(
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
         made = planned(**(plan or {}))
-        stands = macros.call("plan_barrier", backfill, make_state(**state), made)
+        stood = macros.call("plan_barrier", backfill, make_state(**state), made, [])
+        backfill["stood"] = stood
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
-        return stands, [sql for sql in scripts if ": plan the barrier 3 */ begin " in sql]
+        return stood["plan"], [sql for sql in scripts if ": plan the barrier 3 */ begin " in sql]
 
     return plan_barrier
 
@@ -421,15 +422,15 @@ def test_the_plan_of_this_run_stands_with_what_it_staged(
 
     assert stands == OURS
     assert len(scripts) == 1
-    assert (backfill["staged"]["count"], backfill["staged"]["upserts"]) == (3, 2)
-    assert backfill["stages"][0] == backfill["staged"]["name"]
-    assert f"cache table {backfill['staged']['name']};" in scripts[0]
+    assert (backfill["stood"]["staged"]["count"], backfill["stood"]["staged"]["upserts"]) == (3, 2)
+    assert backfill["stood"]["views"][0] == backfill["stood"]["staged"]["name"]
+    assert f"cache table {backfill['stood']['staged']['name']};" in scripts[0]
 
 
 def _assert_noted(backfill: Any, script: str) -> None:
     """The view that a script made is dropped with the commit, though it is not merged."""
-    assert backfill["stages"]
-    for name in backfill["stages"]:
+    assert backfill["stood"]["views"]
+    for name in backfill["stood"]["views"]:
         assert f"cache table {name};" in script
 
 
@@ -440,25 +441,23 @@ def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
 
     assert stands == THEIRS
     assert len(scripts) == 1
-    assert backfill["staged"] is None
+    assert backfill["stood"]["staged"] is None
     _assert_noted(backfill, scripts[0])
 
 
 def test_a_plan_without_changes_stands_without_a_stage(
     plan_barrier: Callable[..., Any], backfill: Any, make_plan: Any
 ) -> None:
-    backfill["staged"] = {"name": "`older`"}
     plan_barrier({"plan": OURS, "checked": CHECKED}, committed=make_plan(epoch=2))
 
-    assert backfill["staged"] is None
-    assert backfill["stages"] == []
+    assert backfill["stood"]["staged"] is None
+    assert backfill["stood"]["views"] == []
 
 
 def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
     plan_barrier: Callable[..., Any], backfill: Any, refused: Any, macros: Macros
 ) -> None:
     """It was told to read nothing (`--empty`)."""
-    backfill["columns"] = []
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
     with refused("another run has created its tables meanwhile. Nothing is lost; run again to"):
         plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
@@ -506,8 +505,8 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
     staged = {"staged": STAGED, "merged": MERGED}
     plan_barrier({**staged, **MANY}, {"plan": OURS, **staged}, plan={"most_rows": 12})
 
-    assert backfill["staged"]["name"] in backfill["stages"]
-    assert len(backfill["stages"]) == 8 and len(set(backfill["stages"])) == 4
+    assert backfill["stood"]["staged"]["name"] in backfill["stood"]["views"]
+    assert len(backfill["stood"]["views"]) == 8 and len(set(backfill["stood"]["views"])) == 4
 
 
 def test_changes_without_a_key_are_a_reanchor(
@@ -524,7 +523,7 @@ def test_changes_without_a_key_are_a_reanchor(
     assert "'the feed has 1 rows with a null in the key'" in scripts[1]
     assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
     assert "staged" not in scripts[1]
-    assert backfill["staged"] is None
+    assert backfill["stood"]["staged"] is None
     _assert_noted(backfill, scripts[0])
 
 
@@ -552,7 +551,7 @@ def test_changes_that_are_gone_are_a_reanchor(
     gone = "the changes since version 16 can no longer be read"
     assert f"cast('{gone}' as string) as reason" in scripts[1]
     assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
-    assert backfill["staged"] is None
+    assert backfill["stood"]["staged"] is None
     _assert_noted(backfill, scripts[0])
 
 

@@ -27,16 +27,21 @@ STAGE = {
 
 @pytest.fixture
 def merge(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any], make_state: Any, sent: Any
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    make_state: Any,
+    sent: Any,
+    work: Any,
 ) -> Callable[..., str]:
     """The MERGE of staged changes, and of a range where the plan has both `at_once`."""
 
     def merge(at_once: bool = False, **plan: Any) -> str:
         made = make_plan(at_once=at_once, **plan)
         if at_once:
-            macros.call("run_changes_and_range", backfill, make_state(), made, STAGE)
+            macros.call("run_changes_and_range", backfill, make_state(), made, work, STAGE)
         else:
-            macros.call("run_changes", backfill, made, STAGE)
+            macros.call("run_changes", backfill, made, work, STAGE)
         return str(sent()[-1])
 
     return merge
@@ -117,7 +122,8 @@ def test_the_rows_that_were_merged_are_counted(
     macros.results = [[["result"]]]
 
     assert merge(at_once).startswith(f"/* lake.mv: {step} the barrier 3 */")
-    assert asked == [(backfill, make_plan(at_once=at_once), STAGE, [["result"]])]
+    assert asked[0][:3] == (backfill, make_plan(at_once=at_once), STAGE)
+    assert asked[0][3]["result"] == [["result"]]
 
 
 @pytest.fixture

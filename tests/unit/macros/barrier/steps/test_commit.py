@@ -500,14 +500,13 @@ def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
     sent: Any, commit_barrier: Any, backfill: Any
 ) -> None:
     """Also that of a plan that did not stand: its rows are cached."""
-    backfill["stages"] = ["`first`", "`second`"]
-    commit_barrier(3, "p3")
+    views = ["`first`", "`second`"]
+    commit_barrier(3, "p3", views=views)
     (script,) = sent()
 
     handler = "declare exit handler for sqlexception begin end;"  # another session has none
     dropped = [
-        f"begin {handler} uncache table if exists {name}; drop view {name}; end; "
-        for name in backfill["stages"]
+        f"begin {handler} uncache table if exists {name}; drop view {name}; end; " for name in views
     ]
     assert "end; " + "".join(dropped) + "select to_json(struct( progress.*, " in script
 

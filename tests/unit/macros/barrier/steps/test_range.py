@@ -14,10 +14,14 @@ from support.macros import Macros
 
 @pytest.fixture
 def merge(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    work: Any,
 ) -> Callable[..., str]:
     def merge(**plan: Any) -> str:
-        macros.call("run_range", backfill, make_state(), make_plan(**plan))
+        macros.call("run_range", backfill, make_state(), make_plan(**plan), work)
         return " ".join(macros.statements[-1].sql.split())
 
     return merge

@@ -145,12 +145,12 @@ MERGED = {"upserts": 2, "drops": 1}
 
 
 @pytest.fixture
-def stage(macros: Macros, backfill: Any, make_plan: Any) -> Any:
+def stage(macros: Macros, backfill: Any, make_plan: Any, work: Any) -> Any:
     """Stages the changes of a plan that another run made."""
 
     def stage(state: dict[str, Any], **plan: Any) -> tuple[dict[str, Any], str]:
         macros.results = [[[json.dumps({"staged": STAGED, "merged": MERGED})]]]
-        staged = macros.call("stage_changes", backfill, state, make_plan(**plan))
+        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), work)
         return staged, " ".join(macros.statements[-1].sql.split())
 
     return stage
@@ -206,11 +206,11 @@ def test_a_stage_tells_that_no_key_was_read_again_where_none_was_in_doubt(
 def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, result: Any
 ) -> None:
-    backfill["guarded"] = True
     macros.results = [[[json.dumps(result)]]]
+    guarded = {"guarded": True}
 
-    assert macros.call("stage_changes", backfill, make_state(), make_plan()) is None
-    assert backfill["failed"] == "stage the changes"
+    staged = macros.call("stage_changes", backfill, make_state(), make_plan(), guarded)
+    assert staged == {"failed": "stage the changes"}
     script = " ".join(macros.statements[0].sql.split())
     assert "declare exit handler for sqlexception begin select " in script
 
@@ -272,14 +272,17 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
 
 
 def test_every_stage_is_noted_so_that_the_commit_drops_it(
-    stage: Any, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, stage: Any, backfill: Any, keys: Any, make_state: Any, make_plan: Any
 ) -> None:
-    backfill["stages"].append("`older`")
+    """Among them what the feed has set up."""
     name = stage(make_state())[0]["name"]
+    changes = {"events": "select * from changelog", "views": ["changelog"]}
+    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
 
     stage_name = name.removesuffix("__rows`")
     views = [f"{stage_name}{suffix}`" for suffix in ("__rows", "__again", "__doubtful", "")]
-    assert backfill["stages"] == ["`older`", *views]  # each before those that it reads
+    noted = macros.call("get_stage_views", backfill, make_state(), make_plan(), keys)
+    assert noted == [*views, "changelog"]  # each before those that it reads
 
 
 # -- the rows as the query returns them ---------------------------------------------------------
