@@ -37,8 +37,7 @@
         {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
-    {%- if moves -%} {%- do dbt_backfill.add_range_to_plan(backfill, state, plan, windows) -%} {%- endif -%}
-    {{ return(plan) }}
+    {{ return(dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if moves else plan) }}
 {% endmacro %}
 
 
@@ -87,6 +86,5 @@
         {{ return(dbt_backfill.new_reset_plan(backfill, state, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
-    {%- if not whole -%} {%- do plan.update({'touched': dbt_backfill.find_touched(backfill, state, observed)}) -%} {%- endif -%}
-    {{ return(plan) }}
+    {{ return(plan if whole else dict(plan, touched=dbt_backfill.find_touched(backfill, state, observed))) }}
 {% endmacro %}

@@ -7,8 +7,10 @@
     {%- do dbt_backfill.explain_backfill(backfill) -%}
     {%- do dbt_backfill.check_key_order(backfill) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, 'create') -%}
-    {%- do plan.update({'next_bounds': [], 'bounds_complete': false}) -%}
+    {%- set plan = dict(
+        dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, 'create'),
+        next_bounds=[], bounds_complete=false,
+    ) -%}
     {{ return({
         'missing': true, 'epoch': 0, 'committed': plan, 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0,

@@ -32,24 +32,24 @@
 {#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
 {% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
-    {%- do plan.sources[0].update({
-        'id': upstream.id,
-        'version': version,
-        'committed_at': dbt_backfill.get_version_time(backfill.upstream, upstream, version),
-    }) -%}
+    {%- set sources = [dict(
+        plan.sources[0], id=upstream.id, version=version,
+        committed_at=dbt_backfill.get_version_time(backfill.upstream, upstream, version),
+    )] -%}
     {%- if upstream.get('feed') -%}
         {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill._stays_at_snapshot(backfill, state) -%}
-        {%- do plan.sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
+        {%- do sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
     {%- endif -%}
-    {%- do plan.update({
-        'upstream_row_count': state.committed.get('upstream_row_count'),
-        'range_low': state.get('position'),
-        'range_high': state.get('position'),
-        'last_range': false,
-        'next_bounds': dbt_backfill._bounds_ahead(state),
-        'bounds_complete': state.committed.bounds_complete,
-    }) -%}
-    {{ return(plan) }}
+    {{ return(dict(
+        plan,
+        sources=sources,
+        upstream_row_count=state.committed.get('upstream_row_count'),
+        range_low=state.get('position'),
+        range_high=state.get('position'),
+        last_range=false,
+        next_bounds=dbt_backfill._bounds_ahead(state),
+        bounds_complete=state.committed.bounds_complete,
+    )) }}
 {% endmacro %}
 
 

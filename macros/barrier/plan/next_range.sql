@@ -1,14 +1,15 @@
-{#- Part of planning: add the next range to a plan. `windows` is what read_windows returned. -#}
-{% macro add_range_to_plan(backfill, state, plan, windows) %}
-    {%- do plan.update({'vnodes': windows.moving, 'range_low': windows.low, 'has_range': true}) -%}
+{#- Part of planning: the plan with the next range. `windows` is what read_windows returned. -#}
+{% macro get_plan_with_range(backfill, state, plan, windows) %}
+    {%- set begun = dict(plan, vnodes=windows.moving, range_low=windows.low, has_range=true) -%}
     {%- if backfill.options.backfill_rate_limit is none -%}
-        {%- do plan.update({'last_range': true, 'range_high': windows.low}) -%}
-    {%- elif dbt_backfill.take_next_bound(backfill, state, plan) -%}
-        {#- Rows may have been added since the bounds were found. -#}
-        {%- do plan.update({'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int}) -%}
-    {%- else -%}
-        {%- do dbt_backfill.plan_bounds(backfill, state, plan) -%}
+        {{ return(dict(begun, last_range=true, range_high=windows.low)) }}
     {%- endif -%}
+    {%- set known = dbt_backfill.get_next_bounds(backfill, state, begun) -%}
+    {%- if known is not none -%}
+        {#- Rows may have been added since the bounds were found. -#}
+        {{ return(dict(begun, most_rows=(backfill.options.backfill_rate_limit * 1.25) | int, **known)) }}
+    {%- endif -%}
+    {{ return(dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))) }}
 {% endmacro %}
 
 
@@ -44,20 +45,19 @@
 {% endmacro %}
 
 
-{#- The bound that an earlier pass found for this range, if it still fits; whether there was one. -#}
-{% macro take_next_bound(backfill, state, plan) %}
+{#- What an earlier pass found for this range and those after it, if it still fits; none if not. -#}
+{% macro get_next_bounds(backfill, state, plan) %}
     {%- set last = state.committed -%}
     {%- if last.get('backfill_rate_limit') != backfill.options.backfill_rate_limit or plan.vnodes is not none
             or last.get('vnodes') is not none or not last.next_bounds and not last.bounds_complete -%}
-        {{ return(false) }}
+        {{ return(none) }}
     {%- endif -%}
-    {%- do plan.update(dbt_backfill._bounds_of_plan(plan, last.next_bounds, last.bounds_complete)) -%}
-    {{ return(true) }}
+    {{ return(dbt_backfill._bounds_of_plan(plan, last.next_bounds, last.bounds_complete)) }}
 {% endmacro %}
 
 
-{#- Find the bounds of the next ranges by one pass over the keys that remain. -#}
-{% macro plan_bounds(backfill, state, plan) %}
+{#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
+{% macro find_bounds(backfill, state, plan) %}
     {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
     {%- set remaining = {
         'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
@@ -66,7 +66,7 @@
     {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, '(select count(*) from ' ~ read ~ ')', state.row_count, backfill.key, backfill.options.backfill_rate_limit
     ))[0] -%}
-    {%- do plan.update(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) -%}
+    {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
 {% endmacro %}
 
 

@@ -41,10 +41,9 @@
             {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice, attempt.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
             {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, attempt.views) -%}
-            {%- do attempt.plan.update({'keys_are_unique': true}) -%}
+            {%- set attempt.plan = dict(attempt.plan, keys_are_unique=true) -%}
         {%- else -%}
-            {%- do dbt_backfill.plan_bounds(backfill, state, attempt.plan) -%}
-            {%- do attempt.plan.pop('most_rows', none) -%}
+            {%- set attempt.plan = dict(attempt.plan, most_rows=none, **dbt_backfill.find_bounds(backfill, state, attempt.plan)) -%}
         {%- endif -%}
         {%- set attempt.staged = dbt_backfill._own_stage(backfill, planned, attempt.stands, result) -%}
     {%- endfor -%}

@@ -26,8 +26,8 @@ def choose(
     macros.stub("explain_backfill", lambda backfill: macros.context["explained"].append(1))
     macros.stub("find_query_change", lambda backfill, state: None)
     macros.stub(
-        "add_range_to_plan",
-        lambda backfill, state, plan, windows: plan.update(has_range=True, range_high=["9"]),
+        "get_plan_with_range",
+        lambda backfill, state, plan, windows: {**plan, "has_range": True, "range_high": ["9"]},
     )
 
     def choose(

@@ -79,28 +79,26 @@ def test_vnodes_of_which_one_has_not_started_move_from_the_start(windows: Any) -
 def take(
     macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Whether the committed plan has the bound of the next range, and the plan that takes it."""
+    """What the committed plan has of the bounds of the next ranges."""
 
     def take(vnodes: list[int] | None = None, **committed: Any) -> Any:
         plan = {**make_plan(range_low=["1", "2"]), "vnodes": vnodes}
         state = make_state(committed=make_plan(**committed))
-        return macros.call("take_next_bound", backfill, state, plan), plan
+        return macros.call("get_next_bounds", backfill, state, plan)
 
     return take
 
 
 def test_the_next_range_ends_at_the_next_bound(take: Any) -> None:
-    taken, plan = take(next_bounds=[["7", "8"], ["9", "9"]], bounds_complete=False)
+    plan = take(next_bounds=[["7", "8"], ["9", "9"]], bounds_complete=False)
 
-    assert taken
     assert (plan["range_high"], plan["last_range"]) == (["7", "8"], False)
     assert (plan["next_bounds"], plan["bounds_complete"]) == ([["9", "9"]], False)
 
 
 def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
-    taken, plan = take(next_bounds=[], bounds_complete=True)
+    plan = take(next_bounds=[], bounds_complete=True)
 
-    assert taken
     assert (plan["range_high"], plan["last_range"]) == (["1", "2"], True)
 
 
@@ -114,14 +112,11 @@ def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
     ],
 )
 def test_bounds_that_do_not_fit_are_not_taken(take: Any, committed: dict[str, Any]) -> None:
-    taken, plan = take(**committed)
-
-    assert not taken
-    assert plan["range_high"] == ["5", "6"]
+    assert take(**committed) is None
 
 
 def test_bounds_of_all_vnodes_are_not_taken_for_some(take: Any) -> None:
-    assert not take(vnodes=[0])[0]
+    assert take(vnodes=[0]) is None
 
 
 # -- the range of a plan ----------------------------------------------------------------------
@@ -148,14 +143,16 @@ def add_range(
         macros.results = [[[json.dumps(found)]]] if bounds is not None else []
         plan = make_plan(range_high=["1", "2"], range_row_count=None, vnode_row_counts=None)
         state = make_state(committed=make_plan(**committed))
-        macros.call(
-            "add_range_to_plan",
+        as_it_was = dict(plan)
+        ranged = macros.call(
+            "get_plan_with_range",
             backfill,
             state,
             plan,
             windows or {"moving": None, "low": ["1", "2"]},
         )
-        return plan
+        assert plan == as_it_was
+        return ranged
 
     return add_range
 

@@ -468,8 +468,8 @@ def bounds(macros: Macros) -> list[Any]:
     """The bounds that passes over the keys find; each is taken by one pass."""
     found: list[Any] = []
     macros.stub(
-        "plan_bounds",
-        lambda backfill, state, plan: plan.update(range_high=found.pop(0), last_range=False),
+        "find_bounds",
+        lambda backfill, state, plan: {"range_high": found.pop(0), "last_range": False},
     )
     return found
 
