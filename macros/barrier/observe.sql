@@ -15,7 +15,10 @@
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set state = dbt_backfill.get_missing_state(backfill) -%}
-        {%- if dbt_backfill._gives_way(backfill, state, left) -%} {{ return(state) }} {%- endif -%}
+        {%- if dbt_backfill._gives_way(backfill, left) -%}
+            {#- Noted in the plan that creates the tables, which puts it away. -#}
+            {{ return(dict(state, committed=dict(state.committed, replaces=left.committed.backfill_id))) }}
+        {%- endif -%}
         {%- do dbt_backfill.create_backfill(backfill, state) -%}
     {%- endif -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
@@ -24,14 +27,11 @@
 
 {#-
     Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
-    it gives way to this one, because nothing was ever merged. Its id is noted in the plan that creates the tables.
+    it gives way to this one, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, state, left) %}
-    {%- if not left.committed or not dbt_backfill._query_difference(backfill, left, left.planned or left.committed) -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- do state.committed.update({'replaces': left.committed.backfill_id}) -%}
-    {{ return(true) }}
+{% macro _gives_way(backfill, left) %}
+    {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
+    {{ return(not not dbt_backfill._query_difference(backfill, left, left.planned or left.committed)) }}
 {% endmacro %}
 
 

@@ -22,7 +22,7 @@
             {%- do dbt_backfill._run_next_barrier(backfill, run) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if run.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
+    {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- do dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
@@ -88,7 +88,10 @@
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, mine, columns) -%}
-        {%- if state.get('missing') -%} {%- do dbt_backfill.finish_creation(backfill, state) -%} {%- endif -%}
+        {%- if state.get('missing') -%}
+            {%- do backfill.update({'created': true}) -%}
+            {%- set state = dict(state, missing=false) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}

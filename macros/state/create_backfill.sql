@@ -1,4 +1,7 @@
-{#- Create the tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
+{#-
+    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing. Returns the state
+    that they have.
+-#}
 {% macro create_backfill(backfill, state) %}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
@@ -8,11 +11,6 @@
         end
     {%- endset -%}
     {%- do dbt_backfill.run_table('create the tables', sql) -%}
-    {%- do dbt_backfill.finish_creation(backfill, state) -%}
-{% endmacro %}
-
-
-{% macro finish_creation(backfill, state) %}
-    {%- do state.update({'missing': false}) -%}
     {%- do backfill.update({'created': true}) -%}
+    {{ return(dict(state, missing=false)) }}
 {% endmacro %}

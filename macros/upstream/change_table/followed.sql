@@ -12,8 +12,7 @@
     {%- else -%}
         {%- set feed = dbt_backfill.read_upstream(backfill.feed, dbt_backfill.get_source(since, 'feed'), state.get('log')) -%}
         {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
-        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)) -%}
-        {%- do observed.update({'feed': feed}) -%}
+        {%- set observed = dict(dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
     {%- endif -%}
     {%- do backfill.update({'observed': observed}) -%}
     {{ return(observed) }}

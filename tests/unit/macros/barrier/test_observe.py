@@ -30,7 +30,7 @@ def observe(macros: Macros, backfill: Any, stored: Callable[..., str]) -> Observ
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     no_questions(macros)
-    macros.stub("_gives_way", lambda backfill, state, left: False)
+    macros.stub("_gives_way", lambda backfill, left: False)
 
     def observe(
         exist: str = "mpb",
@@ -130,10 +130,11 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
     """By the script of its first plan, and not before it."""
-    macros.stub("_gives_way", lambda backfill, state, left: True)
+    macros.stub("_gives_way", lambda backfill, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
-    assert observe("p", epoch=0, last_epoch=0, committed=CREATED)["missing"]
+    state = observe("p", epoch=0, last_epoch=0, committed=CREATED)
+    assert state["missing"] and state["committed"]["replaces"] == CREATED["backfill_id"]
 
 
 @pytest.mark.parametrize("begun", ["committed", "planned"])
@@ -146,18 +147,14 @@ def test_what_was_begun_for_another_model_gives_way(
 ) -> None:  # fmt: skip
     """Its first plan tells, or, where there is none yet, the one by which it was created."""
     found = make_state(epoch=0, **{begun: make_plan(**left)})
-    state: dict[str, Any] = {"committed": {}}
 
-    assert macros.call("_gives_way", backfill, state, found) == gives_way
-    assert state["committed"] == ({"replaces": "b1"} if gives_way else {})
+    assert macros.call("_gives_way", backfill, found) is gives_way
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
     macros: Macros, backfill: Any, make_state: Any
 ) -> None:
-    state: dict[str, Any] = {"committed": {}}
-
-    assert not macros.call("_gives_way", backfill, state, make_state() | {"committed": None})
+    assert not macros.call("_gives_way", backfill, make_state() | {"committed": None})
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])

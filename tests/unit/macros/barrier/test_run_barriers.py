@@ -26,7 +26,7 @@ def run(
         "report_barrier",
         lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
     )
-    macros.stub("create_backfill", lambda backfill, state: state.update(missing=False))
+    macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
     macros.context["lasts"] = []
     macros.context["written"] = []
 
@@ -276,7 +276,6 @@ def barrier(
         "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
     )
     macros.stub("get_stage_views", lambda backfill, state, plan, keys: [f"`{plan['plan_id']}`"])
-    macros.stub("finish_creation", lambda backfill, state: asked["steps"].append("finish"))
     macros.stub(
         "adopt_plan",
         lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
@@ -359,7 +358,7 @@ def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, s
 
 def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
     """What is refused leaves nothing behind."""
-    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan", "finish"]
+    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan"]
     assert barrier(missing=True)[1]["columns"] == ["columns"]
     assert barrier()[1]["steps"] == ["plan"]
 

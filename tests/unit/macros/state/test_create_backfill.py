@@ -33,7 +33,7 @@ def create(macros: Macros, backfill: Any) -> Any:
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
         state = macros.call("get_missing_state", backfill)
-        macros.call("create_backfill", backfill, state)
+        state = macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
         return state, " ".join(statement.sql.split())
 
