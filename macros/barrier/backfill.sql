@@ -12,6 +12,10 @@
       'written': the last epoch that the history is known to have, none if there is no history,
       'begun_anew': why the MV is to be reset although nobody asked for it, none as a rule
     }
+    Noted in it once a run has found it out: 'observed', see observe_upstream; 'mv_id', 'mv_snapshot_id', 'docs' and
+    'constraints' of an MV that exists; 'created', if this run has created or replaced it; 'settings', see read_settings;
+    'key_order_checked'.
+
     Outside of a run, `name` is that of the model, for what refuses it.
 -#}
 {% macro get_backfill(mv, sql) %}

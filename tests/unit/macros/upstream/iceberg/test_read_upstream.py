@@ -65,6 +65,14 @@ def test_the_log_is_the_current_snapshot_and_its_ancestors_that_have_not_expired
     assert sorted(observed["snapshots"]) == [12, 13, 14, 15]
 
 
+def test_the_time_of_a_version_is_known_while_it_is_an_ancestor(
+    macros: Macros, read: Callable[..., Any]
+) -> None:
+    time = [macros.call("iceberg_committed_at", read(), version) for version in ("12", "11", "0")]
+
+    assert time == ["2024-05-01 10:12:00", None, None]
+
+
 def test_a_table_without_a_snapshot_has_the_version_0(read: Callable[..., Any]) -> None:
     observed = read(log=[])
 
