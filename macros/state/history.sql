@@ -36,6 +36,18 @@
 
 {#- A select of the barriers that the history may not have yet, those after the epoch `written`. -#}
 {% macro get_unwritten_sql(relations, written) -%}
+    {%- set texts -%}
+        select explode(array_append(coalesce(unwritten, array()), last)) as text
+        from {{ relations.progress.render() }}
+        where vnode = 0
+    {%- endset -%}
+    {{ dbt_backfill.get_barriers_sql(texts) }}
+    where barrier.epoch > {{ written }}
+{%- endmacro %}
+
+
+{#- A select of the history's columns of some barriers; `texts`: a select of these as JSON, `text`. -#}
+{% macro get_barriers_sql(texts) -%}
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, column in columns.items() if column[0] -%} {%- do fields.append(name ~ ' ' ~ column[0]) -%} {%- endfor -%}
     select
@@ -45,17 +57,15 @@
     from (
         select from_json(text, {{ dbt_backfill.string_literal(fields | join(', ')) }}) as barrier
         from (
-            select explode(array_append(coalesce(unwritten, array()), last)) as text
-            from {{ relations.progress.render() }}
-            where vnode = 0
+            {{ texts }}
         )
     )
-    where barrier.epoch > {{ written }}
 {%- endmacro %}
 
 
 {#-
-    Statements of a script that write it. They can be repeated, and run twice at once: a MERGE is checked for conflicts.
+    Statements of a script that write it. They can be repeated, and run twice at once: a MERGE is checked for conflicts,
+    and what the loser has not written the next run will.
 
     Each adds a file to a Delta table; every 50 barriers they are made one. Delta's own auto-compaction looks for
     small files at every commit.
@@ -73,13 +83,43 @@
     as
     select * from ({{ unwritten }}) where false;
     {%- endif %}
-    merge into {{ relations.barriers.render() }} as barriers
-    using (
-        {{ unwritten }}
-    ) as unwritten
-    on barriers.epoch = unwritten.epoch and barriers.backfill_id = unwritten.backfill_id and barriers.epoch > {{ since }}
-    {{ dbt_backfill.get_matched_clause('update set *') }}
-    when not matched then insert *;
+    {% set merge -%}
+        merge into {{ relations.barriers.render() }} as barriers
+        using (
+            {{ unwritten }}
+        ) as unwritten
+        on barriers.epoch = unwritten.epoch and barriers.backfill_id = unwritten.backfill_id and barriers.epoch > {{ since }}
+        {{ dbt_backfill.get_matched_clause('update set *') }}
+        when not matched then insert *
+    {%- endset -%}
+    {{ dbt_backfill.get_yielding_sql(merge, dbt_backfill.get_file_format()) }}
+    {{ dbt_backfill._get_compaction_statement(relations, since, epoch) }}
+{%- endmacro %}
+
+
+{#-
+    The same where only the barrier is missing that the script has just committed, by an INSERT, which reads nothing: on
+    `state`, the state as the script has read it, and only if this execution of the script is the one that has
+    committed it (`token`), and not an earlier sending of it or another run.
+-#}
+{% macro get_last_barrier_statements(relations, epoch) -%}
+    {%- set last = "get_json_object(state, '$.last')" -%}
+    if get_json_object({{ last }}, '$.committed_by') = token then
+        insert into {{ relations.barriers.render() }} ({{ dbt_backfill._shown_columns() | join(', ') }})
+        {{ dbt_backfill.get_barriers_sql('select ' ~ last ~ ' as text') }};
+        {{ dbt_backfill._get_compaction_statement(relations, epoch - 1, epoch) }}
+    end if;
+{%- endmacro %}
+
+
+{% macro _shown_columns() %}
+    {%- set shown = [] -%}
+    {%- for name, column in dbt_backfill.history_columns().items() if column[1] -%} {%- do shown.append(name) -%} {%- endfor -%}
+    {{ return(shown) }}
+{% endmacro %}
+
+
+{% macro _get_compaction_statement(relations, since, epoch) -%}
     {%- if dbt_backfill.get_file_format() == 'delta' and epoch // 50 > [since, 0] | max // 50 %}
     execute immediate {{ dbt_backfill.string_literal('optimize ' ~ relations.barriers.render()) }};
     {%- endif %}

@@ -42,8 +42,8 @@
         {%- endif %}
         {%- if history_of %},
         (
-            select max(epoch) from {{ relations.barriers.render() }}
-            where backfill_id = {{ dbt_backfill.string_literal(history_of) }}
+            select max(if(backfill_id = {{ dbt_backfill.string_literal(history_of) }}, epoch, null))
+            from {{ relations.barriers.render() }}
         ) as written
         {%- endif %}
     ))

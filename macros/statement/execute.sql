@@ -11,3 +11,16 @@
     {%- endfor -%}
     {{ return('execute immediate ' ~ text.sql) }}
 {%- endmacro %}
+
+
+{#- A statement of a script that gives way to another one which wrote the same table meanwhile, on Delta without an error. -#}
+{% macro get_yielding_sql(sql, file_format) -%}
+    {%- if file_format == 'delta' -%}
+    begin
+        declare exit handler for sqlstate '2D521' begin end;
+        {{ sql }};
+    end;
+    {%- else -%}
+    {{ sql }};
+    {%- endif -%}
+{%- endmacro %}

@@ -59,8 +59,10 @@
 {%- endmacro %}
 
 
-{#- The counts of a committed plan, empty if they are not known. -#}
+{#- The counts of a committed plan; without those that are not known. -#}
 {% macro get_committed_counts(committed) %}
     {%- if committed.get('changed_row_count') is none -%} {{ return({}) }} {%- endif -%}
-    {{ return({'changed': committed.changed_row_count, 'deleted': committed.get('deleted_row_count') or 0}) }}
+    {%- set counts = {'changed': committed.changed_row_count} -%}
+    {%- if committed.get('deleted_row_count') is not none -%} {%- do counts.update({'deleted': committed.deleted_row_count}) -%} {%- endif -%}
+    {{ return(counts) }}
 {% endmacro %}

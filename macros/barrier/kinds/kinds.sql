@@ -61,7 +61,8 @@
     {%- endif -%}
     {%- do parts.extend(notes) -%}
     {%- if counts -%}
-        {%- do parts.append('{:,} changed, {:,} deleted'.format(counts.changed, counts.deleted)) -%}
+        {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
+        {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
     {%- endif -%}
     {{ return(parts + ['version ' ~ dbt_backfill.get_source(plan).version]) }}
 {% endmacro %}

@@ -10,17 +10,28 @@
 {% macro commit_barrier(backfill, plan, counts={}, ends=false, views=[]) %}
     {%- set sql -%}
         begin
+            declare token string;
             declare outcome string;
+            declare state string;
+            set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, plan, counts) }});
             {{ dbt_backfill.get_commit_sql(backfill, plan) }}
-            {%- if ends %}
+            set state = ({{ dbt_backfill.get_state_sql(backfill) }});
+            {%- if ends and backfill.written == plan.epoch - 1 %}
+            {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
+            {%- elif ends %}
             {{ dbt_backfill.get_history_statements(backfill, backfill.written, plan.epoch) }}
             {%- endif %}
             {{ dbt_backfill.get_drop_stages_sql(views) }}
-            {{ dbt_backfill.get_state_sql(backfill) }};
+            select state;
         end
     {%- endset -%}
-    {%- set state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
+    {%- set sent = namespace(state=none) -%}
+    {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
+    {%- for _ in range(3) if sent.state is none or dbt_backfill._stands_in(sent.state, plan) -%}
+        {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
+    {%- endfor -%}
+    {%- set state = sent.state -%}
     {%- set traits = dbt_backfill.of_kind(plan.kind, 'traits')() -%}
     {%- set given_up = state.get('dirty') and not traits.gives_up -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
@@ -33,9 +44,15 @@
 {% endmacro %}
 
 
+{% macro _stands_in(state, plan) %}
+    {%- set planned = state.get('planned') or {} -%}
+    {{ return([planned.get('plan_id'), planned.get('kind')] == [plan.plan_id, plan.kind]) }}
+{% endmacro %}
+
+
 {#-
-    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'changed_row_count' and
-    'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left, 'mv_root_id', its oldest ancestor that is
+    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
+    script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left, 'mv_root_id', its oldest ancestor that is
     known, and 'begun_anew', whether that is another one than at the barrier before, so that something has replaced the MV.
 -#}
 {% macro get_outcome_sql(backfill, plan, counts) -%}
@@ -43,6 +60,7 @@
     {%- set root = backfill.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
+        token as committed_by,
         cast({{ counts.get('changed', 0) }} as bigint) as changed_row_count,
         cast({{ counts.get('deleted', 0) }} as bigint) as deleted_row_count
         {%- if is_iceberg %},

@@ -59,27 +59,22 @@
 -#}
 {% macro get_guarded_update_sql(backfill, sql, literals={}) -%}
     {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
-    {%- if backfill.options.file_format == 'delta' -%}
-    begin
-        declare exit handler for sqlstate '2D521' begin end;
-        {{ update }};
-    end;
-    {%- else -%}
-    {{ update }};
-    {%- endif -%}
+    {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
 {%- endmacro %}
 
 
-{#- A select of the plan of an epoch that now stands: {'plan'}, without it if there is none. -#}
+{#-
+    A select of the plan of an epoch that now stands: {'plan'}, null if there is none. All rows are read: a filter costs
+    Delta a job that looks for files to skip.
+-#}
 {% macro get_standing_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',
         {%- for name in known %}
         coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
         {%- endfor %}
-        '"plan":', coalesce(max(plan), 'null'), '}'
+        '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
     )
     from {{ relations.progress.render() }}
-    where vnode = 0 and epoch = {{ epoch - 1 }}
 {%- endmacro %}
 
 

@@ -58,6 +58,13 @@ def test_a_barrier_after_the_backfill_tells_its_changes_only(report: Callable[..
     assert line == "mv [BARRIER 3 · 100.0 % · 2 changed, 0 deleted · version 17 · 4 s]"
 
 
+def test_a_count_that_nobody_knows_is_left_out(report: Any, macros: Macros) -> None:
+    """Of the deleted rows where a plan was executed inside of a script on Delta."""
+    counts = macros.call("get_committed_counts", {"changed_row_count": 2})
+
+    assert " · 2 changed · version 17 · " in report(counts=counts)
+
+
 def test_a_reset_tells_why(report: Callable[..., str]) -> None:
     unread = {"upstream_version": None, "upstream_row_count": None, "range_row_count": None}
     line = report({"kind": "reset", "reason": "full refresh", **unread}, row_count=0)

@@ -165,8 +165,9 @@ def test_what_is_known_in_the_script_stands_in_an_update_as_a_literal(
 
 def test_the_plan_that_stands_is_that_of_the_epoch_only(render: Any, backfill: Any) -> None:
     assert render("get_standing_plan_sql", backfill, 3) == (
-        "select concat('{', '\"plan\":', coalesce(max(plan), 'null'), '}' ) "
-        "from lake.mv__progress where vnode = 0 and epoch = 2"
+        "select concat('{', '\"plan\":', "
+        "coalesce(max(if(vnode = 0 and epoch = 2, plan, null)), 'null'), '}' ) "
+        "from lake.mv__progress"
     )
 
 
