@@ -8,7 +8,6 @@
       'key', 'query_columns', 'used_settings': of the query, known once it was explained or read from the last plan,
       'drops_rows': whether the query may return none for a row, as far as this run knows,
       'explained': whether this run has explained it,
-      'committed': the plan of the committed epoch,
       'written': the last epoch that the history is known to have, none if there is no history,
       'begun_anew': why the MV is to be reset although nobody asked for it, none as a rule
     }
@@ -36,7 +35,6 @@
         'used_settings': [],
         'drops_rows': true,
         'explained': false,
-        'committed': none,
         'written': none,
         'begun_anew': none,
     }) -%}

@@ -10,7 +10,6 @@
         state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
-    {%- do backfill.update({'committed': run.state.committed}) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
     {%- elif not rebuild -%}
@@ -100,7 +99,7 @@
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, plan, counts, ends, work.views) -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
     {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
     {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
@@ -118,7 +117,6 @@
 {#- What `backfill` knows of a barrier when it begins; the key's position has the columns of the last committed plan. -#}
 {% macro begin_barrier(backfill, state) %}
     {%- do backfill.update({
-        'committed': state.committed,
         'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
     }) -%}
 {% endmacro %}

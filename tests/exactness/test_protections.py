@@ -212,7 +212,7 @@ PROTECTIONS = (
                 "        'epoch': plan.epoch,\n",
                 "        'epoch': 0 if plan.kind == 'reset' else plan.epoch,\n",
             ),
-            (COMMITTED, "{%- if state.epoch < plan.epoch or overtaken", "{%- if overtaken"),
+            (COMMITTED, "{%- if committed.epoch < plan.epoch or overtaken", "{%- if overtaken"),
         ),
         a_full_refresh,
     ),

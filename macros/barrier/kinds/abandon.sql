@@ -24,8 +24,8 @@
 
 
 {#- What it could touch is noted with it, for the re-anchor that follows. -#}
-{% macro abandon_columns(backfill, plan) %}
-    {%- set given_up = dbt_backfill.add_given_up(backfill.committed, plan) -%}
+{% macro abandon_columns(state, plan) %}
+    {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) -%}
     {{ return({
         'dirty': 'true',
         'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),

@@ -38,7 +38,7 @@
 
 
 {#- The vnodes of its range move to the end of it, and finish with the last one. Without a range only the version moves. -#}
-{% macro advance_columns(backfill, plan) %}
+{% macro advance_columns(state, plan) %}
     {%- set columns = {'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))} -%}
     {%- if not plan.last_range and plan.get('range_row_count') is none -%} {{ return(columns) }} {%- endif -%}
     {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}

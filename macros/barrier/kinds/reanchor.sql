@@ -36,7 +36,7 @@
 
 
 {#- The position stays. -#}
-{% macro reanchor_columns(backfill, plan) %}
+{% macro reanchor_columns(state, plan) %}
     {{ return({'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))}) }}
 {% endmacro %}
 

@@ -25,7 +25,7 @@
 
 
 {#- A progress table that was made for another key or number of vnodes gets new rows, see get_reshape_statements. -#}
-{% macro reset_columns(backfill, plan) %}
+{% macro reset_columns(state, plan) %}
     {%- set columns = {
         'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version')),
         'backfill_finished': 'false',

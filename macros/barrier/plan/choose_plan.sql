@@ -8,7 +8,7 @@
 -#}
 {% macro choose_plan(backfill, state, observed, rebuild) %}
     {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
-        {%- do dbt_backfill.explain_backfill(backfill) -%}
+        {%- do dbt_backfill.explain_backfill(backfill, state) -%}
         {%- do dbt_backfill.check_key_order(backfill) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, rebuild or 'a rebuild was given up')) }}
     {%- endif -%}
@@ -26,7 +26,7 @@
     {%- if not gap and not moves and (not started or not dbt_backfill._has_moved(backfill, state, observed, version)) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- do dbt_backfill.explain_backfill(backfill) -%}
+    {%- do dbt_backfill.explain_backfill(backfill, state) -%}
     {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
     {%- if changed_query -%} {{ return(dbt_backfill.new_reset_plan(backfill, state, changed_query)) }} {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}

@@ -1,8 +1,11 @@
 {#-
     Explain the model's query, refuse what cannot be followed, among it a change table without the upstream's columns,
     and note the query's key, columns and the settings that it uses.
+
+    Arguments:
+      state (dict): the committed one, which tells the columns of the key's position; none where there is none yet.
 -#}
-{% macro explain_backfill(backfill) %}
+{% macro explain_backfill(backfill, state=none) %}
     {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
@@ -12,7 +15,7 @@
     {%- do backfill.update({
         'explained': true,
         'key': dbt_backfill.keep_positions(
-            dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key), backfill.committed
+            dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key), (state or {}).get('committed')
         ),
         'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
         'used_settings': dbt_backfill.find_used_settings(explained, backfill.sql),

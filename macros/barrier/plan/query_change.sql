@@ -15,7 +15,7 @@
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
         {%- if not backfill.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- do dbt_backfill.explain_backfill(backfill) -%}
+            {%- do dbt_backfill.explain_backfill(backfill, state) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
             reason ~ ' since its last barrier',

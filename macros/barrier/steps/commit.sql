@@ -7,15 +7,15 @@
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
       views (list): the temporary views that are of no use after it.
 -#}
-{% macro commit_barrier(backfill, plan, counts={}, ends=false, views=[]) %}
+{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[]) %}
     {%- set sql -%}
         begin
             declare token string;
             declare outcome string;
             declare state string;
             set token = uuid();
-            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, plan, counts) }});
-            {{ dbt_backfill.get_commit_sql(backfill, plan) }}
+            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts) }});
+            {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             set state = ({{ dbt_backfill.get_state_sql(backfill) }});
             {%- if ends and backfill.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
@@ -31,16 +31,16 @@
     {%- for _ in range(3) if sent.state is none or dbt_backfill._stands_in(sent.state, plan) -%}
         {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
     {%- endfor -%}
-    {%- set state = sent.state -%}
+    {%- set committed = sent.state -%}
     {%- set traits = dbt_backfill.of_kind(plan.kind, 'traits')() -%}
-    {%- set given_up = state.get('dirty') and not traits.gives_up -%}
+    {%- set given_up = committed.get('dirty') and not traits.gives_up -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
-    {%- set overtaken = traits.replaces_mv and state.epoch > plan.epoch -%}
-    {%- if state.epoch < plan.epoch or overtaken
-            or state.epoch == plan.epoch and (given_up or state.committed.plan_id != plan.plan_id) -%}
+    {%- set overtaken = traits.replaces_mv and committed.epoch > plan.epoch -%}
+    {%- if committed.epoch < plan.epoch or overtaken
+            or committed.epoch == plan.epoch and (given_up or committed.committed.plan_id != plan.plan_id) -%}
         {%- do dbt_backfill.refuse_overtaken(plan) -%}
     {%- endif -%}
-    {{ return(state) }}
+    {{ return(committed) }}
 {% endmacro %}
 
 
@@ -55,9 +55,9 @@
     script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left, 'mv_root_id', its oldest ancestor that is
     known, and 'begun_anew', whether that is another one than at the barrier before, so that something has replaced the MV.
 -#}
-{% macro get_outcome_sql(backfill, plan, counts) -%}
+{% macro get_outcome_sql(backfill, state, plan, counts) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {%- set root = backfill.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
+    {%- set root = state.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
         token as committed_by,
@@ -82,13 +82,13 @@
 {%- endmacro %}
 
 
-{% macro get_commit_sql(backfill, plan) -%}
-    {%- if dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and (dbt_backfill.is_abandoned_reset(backfill.committed)
-            or not dbt_backfill.has_shape_of(backfill.committed, plan.key, plan.vnode_count)) -%}
-        {{ dbt_backfill.get_reshape_statements(backfill, plan) }}
+{% macro get_commit_sql(backfill, state, plan) -%}
+    {%- if dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+            or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
+        {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
         {%- set assignments = [] -%}
-        {%- for column, value in dbt_backfill._committed_columns(backfill, plan).items() -%}
+        {%- for column, value in dbt_backfill._committed_columns(backfill, state, plan).items() -%}
             {%- do assignments.append(column ~ ' = ' ~ value) -%}
         {%- endfor -%}
         {%- set sql -%}
@@ -107,9 +107,9 @@
 
 
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
-{% macro _committed_columns(backfill, plan) %}
+{% macro _committed_columns(backfill, state, plan) %}
     {{ return(dict(
-        dbt_backfill.get_state_columns(backfill, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(backfill, plan)
+        dbt_backfill.get_state_columns(backfill, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
     )) }}
 {% endmacro %}
 
@@ -145,9 +145,9 @@
     that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was
     committed since. Columns of a key of before stay, empty.
 -#}
-{% macro get_reshape_statements(backfill, plan) -%}
+{% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.read_progress_columns(backfill) -%}
-    {%- set columns = dbt_backfill._committed_columns(backfill, plan) -%}
+    {%- set columns = dbt_backfill._committed_columns(backfill, state, plan) -%}
     {%- set own = dbt_backfill.progress_columns() -%}
     {%- set positions = plan.key | map(attribute='position') | map('lower') | list -%}
     {%- for name in present if name not in own and name not in positions -%}

@@ -219,7 +219,6 @@ def backfill(
         "query_columns": "k: bigint, shard: int",
         "used_settings": [],
         "explained": True,
-        "committed": make_plan(epoch=2, plan_id="p2", sources=[make_source(version="16")]),
         "drops_rows": True,
         "written": 2,
         "begun_anew": None,

@@ -262,7 +262,10 @@ def barrier(
         asked["work"] = work
         return {"failed": None, "counts": {"changed": 1}}
 
-    def commit_barrier(backfill: Any, plan: Any, counts: Any, ends: bool, views: Any) -> Any:
+    def commit_barrier(
+        backfill: Any, state: Any, plan: Any, counts: Any, ends: bool, views: Any
+    ) -> Any:
+        asked["before"] = state["committed"]
         asked["committed"] = (plan["plan_id"], counts, views)
         asked["ends"] = ends
         noted = {"changed_row_count": 5, "deleted_row_count": 2}
@@ -336,7 +339,7 @@ def test_a_plan_that_stands_is_executed_and_none_is_chosen(
 
     assert result["plan"]["plan_id"] == "left"
     assert (asked["work"]["guarded"], asked["work"]["staged"]) == (True, None)
-    assert backfill["committed"] == committed
+    assert asked["before"] == committed
     assert asked["committed"] == ("left", {"changed": 1}, [])
 
 

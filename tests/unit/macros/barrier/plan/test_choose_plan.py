@@ -23,7 +23,7 @@ def choose(
     """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.context["explained"] = []
-    macros.stub("explain_backfill", lambda backfill: macros.context["explained"].append(1))
+    macros.stub("explain_backfill", lambda backfill, state: macros.context["explained"].append(1))
     macros.stub("find_query_change", lambda backfill, state: None)
     macros.stub(
         "get_plan_with_range",

@@ -32,10 +32,12 @@ def explain(macros: Macros, backfill: Any) -> Any:
     macros.stub("key_lineage", lambda explained, unique_key, upstream_key: LINEAGE)
     macros.context["get_assert_columns_equivalent"] = lambda sql: asked.append(f"contract {sql}")
 
-    def explain(enforced: bool = False, explained: bool = False) -> list[str]:
+    def explain(
+        enforced: bool = False, explained: bool = False, committed: Any = None
+    ) -> list[str]:
         macros.config["contract"] = SimpleNamespace(enforced=enforced)
         backfill["explained"] = explained
-        macros.call("explain_backfill", backfill)
+        macros.call("explain_backfill", backfill, committed and {"committed": committed})
         return asked
 
     return explain
@@ -52,8 +54,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(
 def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
     explain: Any, backfill: Any, make_plan: Any, keys: Any
 ) -> None:
-    backfill["committed"] = make_plan(key=[{**keys[0], "position": "pk_id"}, keys[1]])
-    explain()
+    explain(committed=make_plan(key=[{**keys[0], "position": "pk_id"}, keys[1]]))
 
     places = [{"position": "pk_id"}, {"position": "shard"}]
     assert backfill["key"] == [LINEAGE[i] | places[i] for i in range(2)]
@@ -62,8 +63,7 @@ def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
 def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
     explain: Any, backfill: Any, make_plan: Any, keys: Any
 ) -> None:
-    backfill["committed"] = make_plan(key=keys[:1])
-    explain()
+    explain(committed=make_plan(key=keys[:1]))
 
     assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
 
@@ -71,7 +71,6 @@ def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
 def test_a_key_of_an_mv_that_is_about_to_be_created_has_free_columns_for_its_position(
     explain: Any, backfill: Any
 ) -> None:
-    backfill["committed"] = None
     explain()
 
     assert [column["position"] for column in backfill["key"]] == ["id", "shard"]

@@ -19,12 +19,18 @@ OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
 
 
 @pytest.fixture
-def begun(progress: Any, with_plan: Any, backfill: Any) -> Callable[..., None]:
+def state(make_state: Callable[..., Any]) -> dict[str, Any]:
+    """What was committed before: the epoch 2."""
+    return dict(make_state())
+
+
+@pytest.fixture
+def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[..., None]:
     """The progress table while a plan stands that was made for it."""
 
     def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
         vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
-        last = {"last": json.dumps(backfill["committed"])}
+        last = {"last": json.dumps(state["committed"])}
         progress.fill(*vnodes, **{"dirty": 1, **last, **with_plan(**(plan or {})), **columns})
 
     return begun
@@ -32,13 +38,16 @@ def begun(progress: Any, with_plan: Any, backfill: Any) -> Callable[..., None]:
 
 @pytest.fixture
 def commit(
-    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> Callable[..., list[Row]]:
     """The progress table after the commit of a plan that stands."""
 
     def commit(**plan: Any) -> list[Row]:
         begun(plan)
-        assert progress.move("get_commit_sql", backfill, make_plan(**plan), outcome=OUTCOME) == 4
+        assert (
+            progress.move("get_commit_sql", backfill, state, make_plan(**plan), outcome=OUTCOME)
+            == 4
+        )
         names = [*NAMES, "epoch", "upstream_version", "dirty"]
         return [dict(zip(names, row, strict=True)) for row in progress.read(*names)]
 
@@ -124,10 +133,12 @@ def test_an_abandoned_plan_moves_nothing_and_leaves_the_mv_dirty(
 
 
 def test_a_position_goes_to_its_column_of_the_progress_table(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any]
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
     key = [{"name": "k", "upstream": "epoch", "type": "int", "position": "pk_epoch"}]
-    columns = macros.call("_committed_columns", backfill, make_plan(key=key, range_high=["5"]))
+    columns = macros.call(
+        "_committed_columns", backfill, state, make_plan(key=key, range_high=["5"])
+    )
 
     assert columns["`pk_epoch`"] == "if(true, 5, progress.`pk_epoch`)"
     assert columns["epoch"] == 3
@@ -135,7 +146,7 @@ def test_a_position_goes_to_its_column_of_the_progress_table(
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset", "abandon"])
 def test_the_epoch_moves_and_nothing_is_planned_any_more(
-    commit: Callable[..., Any], progress: Any, kind: str
+    commit: Callable[..., Any], progress: Any, kind: str, state: Any
 ) -> None:
     commit(kind=kind)
 
@@ -155,12 +166,17 @@ def test_what_became_of_a_barrier_is_noted_with_its_plan_on_one_row(
 
 
 def test_a_plan_that_was_given_up_is_noted_with_what_was_given_up(
-    commit: Callable[..., Any], progress: Any, macros: Macros, backfill: Any, make_plan: Any
+    commit: Callable[..., Any],
+    progress: Any,
+    macros: Macros,
+    backfill: Any,
+    make_plan: Any,
+    state: Any,
 ) -> None:
     commit(kind="abandon")
     last = json.loads(progress.read("last")[0])
 
-    assert last["given_up"] == macros.call("add_given_up", backfill["committed"], make_plan())
+    assert last["given_up"] == macros.call("add_given_up", state["committed"], make_plan())
     assert last["given_up"]["since"]["epoch"] == 2
     assert last["committed_at"] == "noon"
 
@@ -187,25 +203,26 @@ def test_barriers_are_kept_until_the_history_has_them(
     make_plan: Callable[..., Any],
     written: int | None,
     kept: list[int],
+    state: Any,
 ) -> None:
     """With the one that was committed before; the new one is `last`."""
     backfill["written"] = written
     texts = "json:" + json.dumps([json.dumps({"epoch": epoch}) for epoch in [0, 1]])
     begun(unwritten=texts)
-    progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME)
+    progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
     assert [barrier["epoch"] for barrier in progress.unwritten()] == kept
     assert progress.read("unwritten")[1:] == [None] * 3
 
 
 def test_the_first_barrier_that_is_kept_needs_no_list_before_it(
-    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
     backfill["written"] = None
     begun()
-    progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME)
+    progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
-    assert progress.unwritten() == [backfill["committed"]]
+    assert progress.unwritten() == [state["committed"]]
 
 
 @pytest.mark.parametrize("written", [1, None, 2])
@@ -238,18 +255,20 @@ def test_a_commit_in_the_middle_of_a_run_leaves_the_history_for_later(
 
 
 def test_a_commit_that_is_sent_again_moves_nothing(
-    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
     begun()
     plan = make_plan()
 
-    moved = [progress.move("get_commit_sql", backfill, plan, outcome=OUTCOME) for _ in range(2)]
+    moved = [
+        progress.move("get_commit_sql", backfill, state, plan, outcome=OUTCOME) for _ in range(2)
+    ]
     assert moved == [4, 0]
 
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset", "abandon"])
 @pytest.mark.parametrize(
-    "state",
+    "stands",
     [
         {"epoch": 1},
         {"epoch": 3},
@@ -265,19 +284,22 @@ def test_the_progress_moves_only_from_the_epoch_before_and_for_this_very_plan(
     backfill: Any,
     make_plan: Callable[..., Any],
     kind: str,
-    state: dict[str, Any],
+    stands: dict[str, Any],
+    state: Any,
 ) -> None:
-    begun({"kind": kind}, **state)
+    begun({"kind": kind}, **stands)
 
-    assert progress.move("get_commit_sql", backfill, make_plan(kind=kind), outcome=OUTCOME) == 0
+    assert (
+        progress.move("get_commit_sql", backfill, state, make_plan(kind=kind), outcome=OUTCOME) == 0
+    )
 
 
 def test_a_plan_that_was_given_up_is_not_committed_as_executed(
-    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any]
+    progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
     begun({"kind": "abandon"})
 
-    assert progress.move("get_commit_sql", backfill, make_plan(), outcome=OUTCOME) == 0
+    assert progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME) == 0
 
 
 # -- a reset with another key -------------------------------------------------------------------
@@ -290,7 +312,9 @@ ON_DELTA = "declare exit handler for sqlstate '2D521' begin end; "
 
 
 @pytest.fixture
-def reshape(macros: Macros, render: Any, backfill: Any, make_plan: Any) -> Callable[..., str]:
+def reshape(
+    macros: Macros, render: Any, backfill: Any, make_plan: Any, state: Any
+) -> Callable[..., str]:
     """The commit of a reset, in a progress table of a key of before."""
     types = {"id": "bigint", "shard": "int"}
     macros.stub("get_table_columns", lambda _: [
@@ -301,7 +325,7 @@ def reshape(macros: Macros, render: Any, backfill: Any, make_plan: Any) -> Calla
     macros.stub("get_execute_with_literals_sql", lambda sql, literals: sql)
 
     def reshape(**plan: Any) -> str:
-        sql = render("get_commit_sql", backfill, make_plan(**{"kind": "reset", **plan}))
+        sql = render("get_commit_sql", backfill, state, make_plan(**{"kind": "reset", **plan}))
         return sql.replace(";begin", "; begin")
 
     return reshape
@@ -369,11 +393,11 @@ def test_the_table_is_never_replaced(reshape: Any) -> None:
 
 
 def test_a_reset_after_one_that_was_given_up_gives_the_table_its_shape(
-    reshape: Any, backfill: Any, make_plan: Any, make_source: Any
+    reshape: Any, backfill: Any, make_plan: Any, make_source: Any, state: Any
 ) -> None:
     """It has the key and vnodes of the plan before that one."""
     given_up = {"kind": "abandon", "sources": [make_source(version=None)]}
-    backfill["committed"] = make_plan(vnode_count=8, **given_up)
+    state["committed"] = make_plan(vnode_count=8, **given_up)
 
     assert "merge into lake.mv__progress" in reshape(vnode_count=8)
 
@@ -386,7 +410,7 @@ def test_only_a_reset_gives_the_table_another_shape(reshape: Any) -> None:
 
 
 @pytest.fixture
-def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any) -> Any:
+def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any) -> Any:
     """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
 
     def commit_barrier(
@@ -394,7 +418,9 @@ def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any) -
     ) -> Any:
         committed = make_plan(epoch=epoch, plan_id=plan_id)
         macros.results = [[[stored(epoch=epoch, dirty=dirty, committed=committed)]]]
-        return macros.call("commit_barrier", backfill, make_plan(**(plan or {})), **arguments)
+        return macros.call(
+            "commit_barrier", backfill, state, make_plan(**(plan or {})), **arguments
+        )
 
     return commit_barrier
 
@@ -409,7 +435,7 @@ def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: An
 
 
 def test_a_commit_that_lost_to_no_run_is_sent_again(
-    macros: Macros, backfill: Any, make_plan: Any, stored: Any
+    macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any
 ) -> None:
     """An OPTIMIZE of the progress table, say, came between: the plan still stands."""
     plan, before = make_plan(), make_plan(epoch=2)
@@ -418,7 +444,7 @@ def test_a_commit_that_lost_to_no_run_is_sent_again(
         [[stored(epoch=3, committed=plan)]],
     ]
 
-    assert macros.call("commit_barrier", backfill, plan)["epoch"] == 3
+    assert macros.call("commit_barrier", backfill, state, plan)["epoch"] == 3
     assert len(macros.statements) == 2
 
 
@@ -447,11 +473,11 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
 
 
 @pytest.fixture
-def outcome(render: Any, backfill: Any, make_plan: Any) -> Callable[..., str]:
+def outcome(render: Any, backfill: Any, make_plan: Any, state: Any) -> Callable[..., str]:
     """The select of what became of a barrier."""
 
     def outcome(counts: Any = None, **plan: Any) -> str:
-        sql: str = render("get_outcome_sql", backfill, make_plan(**plan), counts or {})
+        sql: str = render("get_outcome_sql", backfill, state, make_plan(**plan), counts or {})
         return sql
 
     return outcome
@@ -494,11 +520,11 @@ def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
 
 
 def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such(
-    macros: Macros, outcome: Any, backfill: Any, make_plan: Any
+    macros: Macros, outcome: Any, backfill: Any, make_plan: Any, state: Any
 ) -> None:
     """Something has replaced it; a reset does so itself."""
     macros.config["file_format"] = "iceberg"
-    backfill["committed"] = make_plan(mv_root_id="7")
+    state["committed"] = make_plan(mv_root_id="7")
 
     assert "root as mv_root_id, if(root <> '7', true, null) as begun_anew ), " in outcome()
     assert "begun_anew" not in outcome(kind="reset")
