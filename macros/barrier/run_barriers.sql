@@ -114,7 +114,7 @@
 {% endmacro %}
 
 
-{#- What `backfill` knows of a barrier when it begins; the key's position has the columns of the last committed plan. -#}
+{#- The key's position has the columns of the last committed plan: a reset may have taken others. -#}
 {% macro begin_barrier(backfill, state) %}
     {%- do backfill.update({
         'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
