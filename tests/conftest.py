@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.profiles import PROFILES, SESSION_DELTA, Profile, depends_on_profile, skip_elsewhere
+from support.shares import Shares
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="on other profiles than session-delta, also the tests without `every_profile`",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Shares())
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
