@@ -15,7 +15,10 @@
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set state = dbt_backfill.get_missing_state(backfill) -%}
-        {%- if dbt_backfill._gives_way(backfill, state, left) -%} {{ return(state) }} {%- endif -%}
+        {%- if dbt_backfill._gives_way(backfill, left) -%}
+            {#- Noted in the plan that creates the tables, which puts it away. -#}
+            {{ return(dict(state, committed=dict(state.committed, replaces=left.committed.backfill_id))) }}
+        {%- endif -%}
         {%- do dbt_backfill.create_backfill(backfill, state) -%}
     {%- endif -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
@@ -24,14 +27,11 @@
 
 {#-
     Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
-    it gives way to this one, because nothing was ever merged. Its id is noted in the plan that creates the tables.
+    it gives way to this one, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, state, left) %}
-    {%- if not left.committed or not dbt_backfill._query_difference(backfill, left, left.planned or left.committed) -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- do state.committed.update({'replaces': left.committed.backfill_id}) -%}
-    {{ return(true) }}
+{% macro _gives_way(backfill, left) %}
+    {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
+    {{ return(not not dbt_backfill._query_difference(backfill, left, left.planned or left.committed)) }}
 {% endmacro %}
 
 
@@ -48,73 +48,6 @@
     {%- do dbt_backfill._check_state(backfill, state) -%}
     {%- do dbt_backfill._check_mv_was_not_replaced(backfill, state) -%}
     {{ return(state) }}
-{% endmacro %}
-
-
-{#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
-{% macro get_missing_state(backfill) %}
-    {%- do dbt_backfill.check_catalog_cache(backfill) -%}
-    {%- do dbt_backfill.check_settings(backfill) -%}
-    {%- do dbt_backfill.check_idempotent_writes(backfill) -%}
-    {%- do dbt_backfill.check_table_overrides(backfill) -%}
-    {%- do dbt_backfill.explain_backfill(backfill) -%}
-    {%- do dbt_backfill.check_key_order(backfill) -%}
-    {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, 'create') -%}
-    {%- do plan.update({'next_bounds': [], 'bounds_complete': false}) -%}
-    {{ return({
-        'missing': true, 'epoch': 0, 'committed': plan, 'uniform': true,
-        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0,
-    }) }}
-{% endmacro %}
-
-
-{#- Create the tables for such a state, without a barrier: an empty MV in a run that reads nothing. -#}
-{% macro create_backfill(backfill, state) %}
-    {%- do dbt_backfill.prepare_creation(backfill) -%}
-    {%- set sql -%}
-        begin
-            {{ dbt_backfill.declare_creation() }}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, backfill.columns) }}
-        end
-    {%- endset -%}
-    {%- do dbt_backfill.run_table('create the tables', sql) -%}
-    {%- do dbt_backfill.finish_creation(backfill, state) -%}
-{% endmacro %}
-
-
-{#- What has to be known about the query's columns before the tables are created. -#}
-{% macro prepare_creation(backfill) %}
-    {#- Not of the model's own text: the barriers' name for the upstream has no metadata columns and no branches. -#}
-    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
-    {%- do dbt_backfill.check_table_properties() -%}
-    {%- do dbt_backfill.check_columns(columns, dbt_backfill.mv_table_properties([], '')) -%}
-    {%- do dbt_backfill.check_constraints(
-        dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
-    ) -%}
-    {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
-    {%- do backfill.update({'columns': columns}) -%}
-{% endmacro %}
-
-
-{#- Refuse a column to partition or cluster by that the query does not return; Iceberg's transforms are left to Spark. -#}
-{% macro _check_columns_of_clauses(names) %}
-    {%- for option in ['partition_by', 'clustered_by'] -%}
-        {%- set columns = config.get(option) or [] -%}
-        {%- for column in ([columns] if columns is string else columns)
-                if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
-            {%- do dbt_backfill.refuse(
-                option ~ " names the column '" ~ column ~ "', which its query does not return",
-                'Select that column, or name another one'
-            ) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
-{% macro finish_creation(backfill, state) %}
-    {%- do state.update({'missing': false}) -%}
-    {%- do backfill.update({'created': true}) -%}
 {% endmacro %}
 
 
@@ -237,7 +170,8 @@
     {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
     {%- if state.committed.get('begun_anew') -%} {%- do backfill.update({'begun_anew': begun_anew}) -%} {%- endif -%}
-    {%- if known in [none, backfill.mv_snapshot_id] or (state.get('planned') or {}).get('kind') in ['reset', 'abandon'] -%}
+    {%- set planned = state.get('planned') -%}
+    {%- if known in [none, backfill.mv_snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(

@@ -1,41 +1,10 @@
 {#- One line per barrier in dbt's output. -#}
 {% macro report_barrier(backfill, barrier) %}
-    {%- set plan, state, counts = barrier.plan, barrier.state, barrier.counts -%}
-    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(state)] -%}
-    {%- if plan.kind == 'reset' -%}
-        {%- do parts.append('emptied: ' ~ plan.reason) -%}
-    {%- elif plan.kind == 'abandon' -%}
-        {%- do parts.append('plan given up: ' ~ plan.reason) -%}
-    {%- else -%}
-        {%- if not state.finished or plan.get('range_row_count') is not none -%}
-            {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
-            {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
-            {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
-        {%- endif -%}
-        {%- if plan.kind == 'reanchor' -%}
-            {%- set limited = ', only what it could touch' if plan.get('touched') is not none else '' -%}
-            {%- do parts.append('re-anchored: ' ~ plan.reason ~ limited) -%}
-        {%- endif -%}
-        {%- if counts -%}
-            {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
-            {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
-        {%- endif -%}
-        {%- do parts.append('version ' ~ dbt_backfill.get_source(plan).version) -%}
-    {%- endif -%}
+    {%- set plan = barrier.plan -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(barrier.state)] -%}
+    {%- do parts.extend(dbt_backfill.of_kind(plan.kind, 'report')(barrier)) -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- do log(model['name'] ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
-{% endmacro %}
-
-
-{#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
-{% macro report_adoption(plan) %}
-    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
-    {%- do log(
-        model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
-            ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-            ~ "dbt run-operation abandon_plan --args '{model: " ~ model['name'] ~ "}'",
-        info=true
-    ) -%}
 {% endmacro %}
 
 
@@ -46,7 +15,7 @@
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
     {%- set rows = barrier.plan.get('range_row_count') -%}
-    {%- if not rows or barrier.plan.kind != 'advance' or barrier.state.finished or barrier.plan.get('vnodes') is not none -%}
+    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range or barrier.state.finished or barrier.plan.get('vnodes') is not none -%}
         {{ return(took) }}
     {%- endif -%}
     {%- set left = [1, ((barrier.plan.upstream_row_count - barrier.state.row_count) / rows) | round(0, 'ceil') | int] | max -%}

@@ -85,3 +85,8 @@
     {%- endif -%}
     {{ return(value | unique | sort) }}
 {% endmacro %}
+
+
+{% macro get_file_format() %}
+    {{ return(dbt_backfill._read_choice('file_format', ['delta', 'iceberg'])) }}
+{% endmacro %}

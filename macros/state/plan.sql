@@ -52,11 +52,6 @@
 {% endmacro %}
 
 
-{% macro _source_fields() %}
-    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
-{% endmacro %}
-
-
 {% macro _key_fields() %}
     {{ return(['name', 'upstream', 'type', 'position']) }}
 {% endmacro %}
@@ -106,8 +101,22 @@
 {% endmacro %}
 
 
-{#- A source of a plan by its role, none if it reads none such. -#}
-{% macro get_source(plan, role='upstream') %}
-    {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
-    {{ return(none) }}
+{#- Whether a progress table that was made for a plan also serves this key and number of vnodes. -#}
+{% macro has_shape_of(plan, keys, vnode_count) %}
+    {%- set shapes = [] -%}
+    {%- for list in [plan.key, keys] -%}
+        {%- set columns = [] -%}
+        {%- for key in list -%} {%- do columns.append([key.upstream, key.type]) -%} {%- endfor -%}
+        {%- do shapes.append(columns) -%}
+    {%- endfor -%}
+    {{ return(shapes[0] == shapes[1] and plan.vnode_count == vnode_count) }}
+{% endmacro %}
+
+
+{#-
+    Whether a committed plan is a reset that was given up (it reads no version). The MV may be an empty one of its columns,
+    and the progress table has the key and vnodes of the plan before it: only another reset can follow.
+-#}
+{% macro is_abandoned_reset(plan) %}
+    {{ return(plan.kind == 'abandon' and dbt_backfill.get_source(plan).get('version') is none) }}
 {% endmacro %}

@@ -87,3 +87,11 @@
 {% macro has_started(state) %}
     {{ return(not state.uniform or state.any_finished or state.get('position') is not none) }}
 {% endmacro %}
+
+
+{#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
+{% macro get_feed_start(state) %}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- if state.dirty -%} {{ return((state.committed.get('given_up') or {}).get('since')) }} {%- endif -%}
+    {{ return(state.committed) }}
+{% endmacro %}

@@ -24,12 +24,6 @@
 {% endmacro %}
 
 
-{#- The number of the state's format. Nothing that was made with another one is read. -#}
-{% macro state_format() %}
-    {{ return('2') }}
-{% endmacro %}
-
-
 {#-
     The columns of the progress table that it has whatever the key is: {name: type}. The same in all rows are `epoch`,
     `dirty`, `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on
@@ -45,60 +39,11 @@
 {% endmacro %}
 
 
-{#-
-    The column of the progress table for a column of the key: the upstream's name, unless the table has it already, for
-    itself, for another column of the key, or for a key of before a full refresh that had another type.
-
-    Arguments:
-      present (dict): names in lower case -> types of the columns that the table has, empty where it is made.
-      taken (list): names in lower case that other columns of the key have.
--#}
-{% macro get_position_column(upstream_column, type, present={}, taken=[]) %}
-    {%- for number in range(100) -%}
-        {%- set name = ['', 'pk_'][number] ~ upstream_column if number < 2 else 'pk' ~ number ~ '_' ~ upstream_column -%}
-        {%- if name | lower not in dbt_backfill.progress_columns() and name | lower not in taken
-                and present.get(name | lower, type) == type -%}
-            {{ return(name) }}
-        {%- endif -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
 {#- The columns that the table has: {name in lower case: type}. -#}
 {% macro read_progress_columns(relations) %}
     {%- set columns = {} -%}
     {%- for column in dbt_backfill.get_table_columns(relations.progress) -%}
         {%- do columns.update({column.name | lower: column.type}) -%}
-    {%- endfor -%}
-    {{ return(columns) }}
-{% endmacro %}
-
-
-{#- The columns of the position for these keys, quoted. -#}
-{% macro position_columns(keys, prefix='') %}
-    {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.position)) -%}
-    {%- endfor -%}
-    {{ return(columns) }}
-{% endmacro %}
-
-
-{#- The columns of the upstream's key, quoted, each with `prefix` in front. -#}
-{% macro upstream_columns(keys, prefix='') %}
-    {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.upstream)) -%}
-    {%- endfor -%}
-    {{ return(columns) }}
-{% endmacro %}
-
-
-{#- The columns of the MV that carry the key, quoted, each with `prefix` in front. -#}
-{% macro mv_columns(keys, prefix='') %}
-    {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.name)) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}

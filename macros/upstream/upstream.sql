@@ -1,95 +1,73 @@
 {#-
-    What the protocol asks of an upstream, answered in `upstream/<kind>/` by one macro each. A version is opaque:
-    only the kind that gave it orders and renders it.
+    The contract of an upstream: what barriers ask of it, as a macro here, which each kind answers in `upstream/<kind>/` by
+    the macro `<kind>_<question>`, see of_kind. Nothing outside that folder knows more of a kind, and docs/new_upstream.md
+    says what a new one has to keep.
 
-      get_upstream           which relation and kind it is; refuses what cannot be followed
-      read_upstream          {'version', 'committed_at', 'id', 'log'}: the current version, and its log since another
-      check_upstream_feed    refuses a table whose changes cannot be followed
-      get_upstream_read      a relation expression: the table at a version
-      get_upstream_changes   the change events between two versions
-      find_upstream_gap      why the feed does not reach from one version to another, or none
-      continues_upstream     whether it is the same table as then, and has gone on from there
-      is_upstream_readable   whether a version can still be read
-      get_lost_conditions    how Spark says that changes cannot, where find_upstream_gap could not know
+    A version is opaque: text that the kind gave, which only the kind orders and renders. Others store it, hand it back, and
+    compare it for equality. Whatever else a kind puts into `observed` is its own.
+
+    Arguments that several take:
+      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own
+      observed      what read_upstream returned in this run
+      source        what a plan notes of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
+      committed     the source of the plan that changes are read from
+
+    The questions:
+      read_upstream(relation, since, log)                      what there is now: a version, and the way to it from another
+      check_feed(observed)                                     refuse a table whose changes cannot be followed
+      check_key_order(relation, columns)                       refuse texts as a key that the kind orders otherwise than Spark
+      upstream_read(relation, version)                         the table at a version
+      upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
+      upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one
+      continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
+      upstream_readable(observed, source)                      whether a version can still be read
+      committed_at(observed, version)                          when a version was committed
+      held_version(observed, name)                             the version that is held under a name
+      hold(source, name)                                       keep a version from going away
+      release(source, name)                                    let it go
+      log_sql(relation)                                        what read_upstream can be told by the statement that reads the state
+      lost_conditions()                                        how Spark says that changes are gone
+      may_be_cached()                                          whether a catalog may show a version that is not the current one
+      takes_added_columns()                                    whether the table may get another column without a gap
 -#}
-{% macro get_upstream(sql, change_feed=none) %}
-    {%- set nodes = [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
-            and (change_feed is none or id != change_feed.node.unique_id) -%}
-        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
-    {%- endfor -%}
-    {%- if nodes | length > 1 -%}
-        {#- dbt counts what the hooks refer to, too. -#}
-        {%- set read = [] -%}
-        {%- for node in nodes if dbt_backfill.tokens(sql, dbt_backfill.get_node_relation(node))
-                | selectattr('kind', 'equalto', 'upstream') | list -%}
-            {%- do read.append(node) -%}
-        {%- endfor -%}
-        {%- set nodes = read or nodes -%}
-    {%- endif -%}
-    {%- if nodes | length != 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
-            'Read one upstream, by ref() or source()'
-        ) -%}
-    {%- endif -%}
-    {%- set node = nodes[0] -%}
-    {%- if node.get('config', {}).get('materialized') == 'ephemeral' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ node.name ~ ' is an ephemeral model, which has no versions',
-            'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
-        ) -%}
-    {%- endif -%}
-    {%- set name = dbt_backfill.get_node_relation(node) -%}
-    {%- set relation = dbt_backfill.load_table(name) -%}
-    {%- if relation is none -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
-    {%- elif relation.is_view -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
-            'Read the table under the view, and put what the view computes into this query'
-        ) -%}
-    {%- endif -%}
-    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
-    {%- if format not in ['delta', 'iceberg'] -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
-            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
-        ) -%}
-    {%- endif -%}
-    {{ return({'relation': name, 'kind': format}) }}
+{% macro upstream_kinds() %}
+    {{ return(['delta', 'iceberg']) }}
 {% endmacro %}
 
 
-{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
-{% macro get_node_relation(node) %}
-    {%- set relation = api.Relation.create(
-        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
-    ) -%}
-    {{ return(relation.quote(identifier=true) if (node.get('quoting') or {}).get('identifier') else relation) }}
-{% endmacro %}
+{#-
+    {
+      'version': the current one; what is committed until then is in it, and nothing that is committed later,
+      'committed_at': when, as text; none if it is not known,
+      'id': text that differs once the kind takes the table for another one, or for one that is followed otherwise,
+      'altered': whether the table may have columns by now that it has not in this version; absent if that cannot be,
+      and whatever else the kind's own answers need
+    }
 
-
-{#- `log` is what the state was read with, none if it was read without get_upstream_log_sql. -#}
+    Arguments:
+      since (dict or none): the source of the committed plan; none if nothing was read yet.
+      log (list or none): what get_upstream_log_sql gave, none if the state was read without it.
+-#}
 {% macro read_upstream(upstream, since, log=none) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'read_upstream')(upstream.relation, since, log)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'read_upstream')(upstream.relation, since, log)) }}
 {% endmacro %}
 
 
 {#- Asked of what read_upstream returned, where that could tell more than was known before. -#}
 {% macro check_upstream_feed(upstream, observed) %}
-    {%- do dbt_backfill._of_kind(upstream, 'check_feed')(observed) -%}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_feed')(observed) -%}
 {% endmacro %}
 
 
-{#- A scalar subquery for read_upstream's `log`, which spares a statement; none if the kind has none. -#}
-{% macro get_upstream_log_sql(upstream) %}
-    {{ return(dbt_backfill.iceberg_log_sql(upstream.relation) if upstream.kind == 'iceberg' else none) }}
+{#- `columns` are those of the key that Spark takes for strings. -#}
+{% macro check_upstream_key_order(upstream, columns) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_key_order')(upstream.relation, columns) -%}
 {% endmacro %}
 
 
+{#- A relation expression, as it stands after FROM. It gives the same rows whenever it is read. -#}
 {% macro get_upstream_read(upstream, version) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_read')(upstream.relation, version)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_read')(upstream.relation, version)) }}
 {% endmacro %}
 
 
@@ -110,24 +88,53 @@
     `keys` is none for rows that are only added.
 -#}
 {% macro get_upstream_changes(upstream, observed, from_version, to_version, keys) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_changes')(observed, from_version, to_version, keys)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_changes')(observed, from_version, to_version, keys)) }}
 {% endmacro %}
 
 
-{#- `observed` is what read_upstream returned, `committed` the source of the committed plan. -#}
+{#- As the end of a sentence; none if every change between is in the feed. What cannot be known yet is in get_lost_conditions. -#}
 {% macro find_upstream_gap(upstream, observed, committed) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_gap')(observed, committed)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_gap')(observed, committed)) }}
 {% endmacro %}
 
 
+{#- Less than find_upstream_gap asks: where a change table tells the changes, the upstream's own feed is not needed. -#}
 {% macro continues_upstream(upstream, observed, committed) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'continues_upstream')(observed, committed)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'continues_upstream')(observed, committed)) }}
 {% endmacro %}
 
 
-{#- `source` is what a plan notes of it: its `id` and `version`. -#}
 {% macro is_upstream_readable(upstream, observed, source) %}
-    {{ return(dbt_backfill._of_kind(upstream, 'upstream_readable')(observed, source)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_readable')(observed, source)) }}
+{% endmacro %}
+
+
+{#- As text; none if it is not known any more. -#}
+{% macro get_version_time(upstream, observed, version) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'committed_at')(observed, version)) }}
+{% endmacro %}
+
+
+{#- Read off what read_upstream returned, so that one is found that a run which died has left; none if there is none. -#}
+{% macro get_held_version(upstream, observed, name) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'held_version')(observed, name)) }}
+{% endmacro %}
+
+
+{#- A kind that cannot, or need not, does nothing. To hold another version under a name lets the one before go. -#}
+{% macro hold_version(upstream, source, name) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'hold')(source, name) -%}
+{% endmacro %}
+
+
+{% macro release_version(upstream, source, name) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'release')(source, name) -%}
+{% endmacro %}
+
+
+{#- A scalar subquery for read_upstream's `log`, which spares a statement; none if the kind has none. -#}
+{% macro get_upstream_log_sql(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'log_sql')(upstream.relation)) }}
 {% endmacro %}
 
 
@@ -136,30 +143,21 @@
     errors have none.
 -#}
 {% macro get_lost_conditions(upstream) %}
-    {{ return(dbt_backfill.delta_lost_conditions() if upstream.kind == 'delta' else none) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'lost_conditions')()) }}
 {% endmacro %}
 
 
-{#- The macro of `upstream/<kind>/` that answers a question. -#}
-{% macro _of_kind(upstream, question) %}
-    {{ return({
-        'delta': {
-            'read_upstream': dbt_backfill.delta_read_upstream,
-            'check_feed': dbt_backfill.delta_check_feed,
-            'continues_upstream': dbt_backfill.delta_continues_upstream,
-            'upstream_read': dbt_backfill.delta_upstream_read,
-            'upstream_changes': dbt_backfill.delta_upstream_changes,
-            'upstream_gap': dbt_backfill.delta_upstream_gap,
-            'upstream_readable': dbt_backfill.delta_upstream_readable,
-        },
-        'iceberg': {
-            'read_upstream': dbt_backfill.iceberg_read_upstream,
-            'check_feed': dbt_backfill.iceberg_check_feed,
-            'continues_upstream': dbt_backfill.iceberg_continues_upstream,
-            'upstream_read': dbt_backfill.iceberg_upstream_read,
-            'upstream_changes': dbt_backfill.iceberg_upstream_changes,
-            'upstream_gap': dbt_backfill.iceberg_upstream_gap,
-            'upstream_readable': dbt_backfill.iceberg_upstream_readable,
-        },
-    }[upstream.kind][question]) }}
+{% macro may_be_cached(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'may_be_cached')()) }}
+{% endmacro %}
+
+
+{#- Then a query with a star in an expression has to be compared with the columns that it had. -#}
+{% macro takes_added_columns(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'takes_added_columns')()) }}
+{% endmacro %}
+
+
+{% macro _of_upstream(upstream, question) %}
+    {{ return(dbt_backfill.of_kind(upstream.kind, question)) }}
 {% endmacro %}

@@ -145,9 +145,9 @@ class Protection:
     """Whether one statement merges changes and range in the play."""
 
 
-FENCE = "barrier/fence.sql"
-CLAUSES = "state/table_clauses.sql"
-COMMITTED = "barrier/commit.sql"
+FENCE = "barrier/steps/fence.sql"
+CLAUSES = "table/table_clauses.sql"
+COMMITTED = "barrier/steps/commit.sql"
 STANDS = (
     "backfill, dbt_backfill.plan_stands_predicate(plan)"
     " ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),"
@@ -164,7 +164,7 @@ PROTECTIONS = (
                 "{%- set plan = none -%}",
             ),
             (
-                "barrier/plan_barrier.sql",
+                "barrier/plan/plan_barrier.sql",
                 "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
                 "where epoch = {{ plan.epoch - 1 }}",
             ),
@@ -221,7 +221,7 @@ PROTECTIONS = (
                 "        'epoch': plan.epoch,\n",
                 "        'epoch': 0 if plan.kind == 'reset' else plan.epoch,\n",
             ),
-            (COMMITTED, "{%- if state.epoch < plan.epoch or overtaken", "{%- if overtaken"),
+            (COMMITTED, "{%- if committed.epoch < plan.epoch or overtaken", "{%- if overtaken"),
         ),
         a_full_refresh,
     ),
@@ -229,7 +229,7 @@ PROTECTIONS = (
         "a stage is named by its plan",
         (
             (
-                "barrier/stage.sql",
+                "barrier/steps/stage.sql",
                 "'changes', plan.epoch, plan.plan_id, invocation]",
                 "'changes', plan.epoch]",
             ),
@@ -240,18 +240,18 @@ PROTECTIONS = (
         "a range is merged",
         (
             (
-                "barrier/range.sql",
+                "barrier/steps/range.sql",
                 "merge into {{ backfill.mv.render() }} as mv\n        using (",
                 "insert into {{ backfill.mv.render() }}",
             ),
-            ("barrier/range.sql", "        ) as range\n        on", "        /*"),
-            ("barrier/range.sql", "        when not matched then insert *", "*/"),
+            ("barrier/steps/range.sql", "        ) as range\n        on", "        /*"),
+            ("barrier/steps/range.sql", "        when not matched then insert *", "*/"),
         ),
         a_range_is_sent_twice,
     ),
     Protection(
         "an Iceberg range has a WHEN MATCHED clause",
-        ((FENCE, "when matched then {{ action }}", ""),),
+        (("table/merge.sql", "when matched then {{ action }}", ""),),
         a_range_is_sent_twice_at_once,
         "iceberg",
     ),

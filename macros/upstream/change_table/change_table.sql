@@ -10,7 +10,7 @@
     {%- set relation = dbt_backfill.get_node_relation(feed.node) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
-    {%- if format not in ['delta', 'iceberg'] -%}
+    {%- if format not in dbt_backfill.upstream_kinds() -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
             'Give it a table whose new rows can be followed'
@@ -48,7 +48,7 @@
     read, tells nothing new; only for the keys of such events is the table read as it was before.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys) %}
-    {%- set added = dbt_backfill._of_kind(feed, 'upstream_changes')(observed, from_version, to_version, none) -%}
+    {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none) -%}
     {%- set key = dbt_backfill.upstream_columns(keys) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}

@@ -5,15 +5,15 @@
     that was created anew gave 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
-    {%- set since = committed.version | int -%}
+    {%- set since, current = committed.version | int, upstream.version | int -%}
     {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
         {{ return('the upstream is another table than at the last barrier') }}
-    {%- elif upstream.version < since -%}
-        {{ return('the upstream went back from version ' ~ since ~ ' to ' ~ upstream.version) }}
+    {%- elif current < since -%}
+        {{ return('the upstream went back from version ' ~ since ~ ' to ' ~ current) }}
     {%- elif not upstream.complete -%}
         {{ return('the log of the upstream no longer reaches back to version ' ~ since) }}
     {%- endif -%}
-    {%- if upstream.version == since -%} {{ return(none) }} {%- endif -%}
+    {%- if current == since -%} {{ return(none) }} {%- endif -%}
     {%- set replaced = dbt_backfill._find_replacement(upstream, since) -%}
     {%- if replaced is not none -%}
         {%- do dbt_backfill._check_feed_again(upstream) -%}
@@ -54,7 +54,7 @@
 
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
-    {{ return(upstream.id == committed.id and upstream.version >= since
+    {{ return(upstream.id == committed.id and upstream.version | int >= since
         and dbt_backfill._find_replacement(upstream, since) is none
         and dbt_backfill._find_changed_columns(upstream, since) is none) }}
 {% endmacro %}
@@ -126,9 +126,9 @@
     gone once a VACUUM has run whose horizon is after that version's commit.
 -#}
 {% macro delta_upstream_readable(upstream, source) %}
-    {%- set version = source.version | int -%}
-    {%- if upstream.id != source.id or version > upstream.version -%} {{ return(false) }} {%- endif -%}
-    {%- if version == upstream.version -%} {{ return(true) }} {%- endif -%}
+    {%- set version, current = source.version | int, upstream.version | int -%}
+    {%- if upstream.id != source.id or version > current -%} {{ return(false) }} {%- endif -%}
+    {%- if version == current -%} {{ return(true) }} {%- endif -%}
     {%- if (upstream.log | last).version > version -%} {{ return(false) }} {%- endif -%}
     {%- set committed = upstream.log | selectattr('version', 'equalto', version) | first -%}
     {%- set superseded = upstream.log | selectattr('version', 'equalto', version + 1) | first -%}

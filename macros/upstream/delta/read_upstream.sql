@@ -1,7 +1,7 @@
 {#-
     The upstream's current version and its log since the version of `since`, newest first: {
       'relation',
-      'version', 'committed_at': of the current version, as text,
+      'version', 'committed_at': of the current version, as texts,
       'id': the table's id where it was asked for, else none,
       'properties': likewise,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
@@ -25,7 +25,7 @@
     {%- set same_table = start and start.committed_at == since.committed_at -%}
     {%- set upstream = {
         'relation': relation,
-        'version': log[0].version,
+        'version': log[0].version | string,
         'committed_at': log[0].committed_at,
         'id': since.id if same_table else none,
         'log': log,
@@ -80,7 +80,7 @@
             relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
                 ~ upstream.version ~ ' on',
             'Run: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
-                ~ 'it counts from the version ' ~ (upstream.version + 1) ~ ' that this statement makes'
+                ~ 'it counts from the version ' ~ (upstream.version | int + 1) ~ ' that this statement makes'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -23,3 +23,44 @@
 {% macro delta_lost_conditions() %}
     {{ return("FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002', sqlstate '0AKDC', sqlstate '42K03'") }}
 {% endmacro %}
+
+
+{% macro delta_committed_at(observed, version) %}
+    {%- for entry in observed.log if entry.version == version | int -%} {{ return(entry.committed_at) }} {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- A table keeps its versions for a time that its owner sets; none can be kept longer. -#}
+{% macro delta_hold(source, name) %}
+{% endmacro %}
+
+
+{% macro delta_release(source, name) %}
+{% endmacro %}
+
+
+{% macro delta_held_version(observed, name) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Its log can be read by a statement of its own only. -#}
+{% macro delta_log_sql(relation) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Spark takes the files' minima and maxima of a key as they are. -#}
+{% macro delta_check_key_order(relation, columns) %}
+{% endmacro %}
+
+
+{% macro delta_may_be_cached() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro delta_takes_added_columns() %}
+    {{ return(true) }}
+{% endmacro %}

@@ -10,7 +10,7 @@
     {%- set since = committed.version | int -%}
     {%- if committed.kind != 'iceberg' -%}
         {{ return('the upstream is another table than at the last barrier') }}
-    {%- elif since == 0 or since == upstream.version -%}
+    {%- elif since == 0 or since == upstream.version | int -%}
         {{ return(none) }}
     {%- elif since not in upstream.snapshots -%}
         {{ return('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced') }}

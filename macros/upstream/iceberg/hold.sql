@@ -1,31 +1,19 @@
-{#-
-    In the mode `snapshot` one version is read until the backfill has finished. A tag of the upstream keeps Iceberg
-    from expiring it: set by the barrier that begins to read a version, or with which the mode begins, and dropped by
-    the first one that leaves that version, or the mode. Whether it stands is read off the upstream's log, so that one
-    which a run that died left behind is dropped by the next run.
--#}
-{% macro hold_upstream(backfill, state, plan) %}
-    {%- if backfill.upstream.kind == 'iceberg' and plan.backfill_mode == 'snapshot' and plan.kind in ['advance', 'reanchor']
-            and not state.finished and not plan.last_range and dbt_backfill.get_source(plan).version != '0'
-            and [dbt_backfill.get_source(plan).version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
-        {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ dbt_backfill.get_source(plan).relation
-            ~ ' create or replace tag ' ~ dbt_backfill._hold_name(plan) ~ ' as of version ' ~ dbt_backfill.get_source(plan).version) -%}
+{#- A tag keeps Iceberg from expiring a version. There is nothing to keep of a table without a snapshot. -#}
+{% macro iceberg_hold(source, name) %}
+    {%- if source.version != '0' -%}
+        {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ source.relation
+            ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- `plan` is what was committed last. -#}
-{% macro release_upstream(backfill, plan) %}
-    {%- if backfill.upstream.kind != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-    {%- set held = backfill.observed.get('holds', {}).get(dbt_backfill._hold_name(plan)) -%}
-    {%- set needed = plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan).get('version') == held | string -%}
-    {%- if held is not none and not needed -%}
-        {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ dbt_backfill.get_source(plan).relation
-            ~ ' drop tag if exists ' ~ dbt_backfill._hold_name(plan)) -%}
-    {%- endif -%}
+{% macro iceberg_release(source, name) %}
+    {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ source.relation
+        ~ ' drop tag if exists ' ~ name) -%}
 {% endmacro %}
 
 
-{% macro _hold_name(plan) %}
-    {{ return('dbt_backfill_' ~ plan.backfill_id) }}
+{% macro iceberg_held_version(observed, name) %}
+    {%- set held = observed.get('holds', {}).get(name) -%}
+    {{ return(held | string if held is not none else none) }}
 {% endmacro %}

@@ -1,28 +1,20 @@
 {#-
     Refuse a key that Iceberg orders otherwise than Spark: its uuid, which Spark shows as a string, so that files are
     skipped whose keys a range has. Nothing in SQL tells the two apart but what Iceberg makes of a comparison with a text
-    that is no uuid: it takes the one of a string, and leaves the one of a uuid to Spark.
-
-    Asked at the first barrier, before a rebuild and after a gap; a column cannot become a uuid without one.
+    that is no uuid: it takes the one of a string, and leaves the one of a uuid to Spark. A column cannot become a uuid
+    without a gap.
 -#}
-{% macro check_key_order(backfill) %}
-    {%- set texts = backfill.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
-    {%- if backfill.get('key_order_checked') or not texts -%} {{ return(none) }} {%- endif -%}
-    {%- do backfill.update({'key_order_checked': true}) -%}
-    {%- for followed in [backfill.upstream, backfill.feed] if followed and followed.kind == 'iceberg' -%}
-        {%- set plan = dbt_backfill.run_table(
-            'check the order of the key', dbt_backfill._get_comparisons_sql(followed.relation, texts)
-        )[0][0] -%}
-        {%- set taken = modules.re.search('IcebergScan\\(.*?filters=(.*)', plan) -%}
-        {%- for column in texts -%}
-            {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
-                {%- do dbt_backfill.refuse(
-                    'the key ' ~ column ~ ' of ' ~ followed.relation.render()
-                        ~ ' is a uuid, which Iceberg orders otherwise than Spark orders its text',
-                    'Follow a table that has it as a string, or name columns of another type in unique_key'
-                ) -%}
-            {%- endif -%}
-        {%- endfor -%}
+{% macro iceberg_check_key_order(relation, columns) %}
+    {%- set plan = dbt_backfill.run_table('check the order of the key', dbt_backfill._get_comparisons_sql(relation, columns))[0][0] -%}
+    {%- set taken = modules.re.search('IcebergScan\\(.*?filters=(.*)', plan) -%}
+    {%- for column in columns -%}
+        {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
+            {%- do dbt_backfill.refuse(
+                'the key ' ~ column ~ ' of ' ~ relation.render()
+                    ~ ' is a uuid, which Iceberg orders otherwise than Spark orders its text',
+                'Follow a table that has it as a string, or name columns of another type in unique_key'
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
 

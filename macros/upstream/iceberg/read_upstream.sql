@@ -1,13 +1,13 @@
 {#-
     The upstream's current version and its ancestors: {
       'relation',
-      'version', 'committed_at': of the current snapshot of the main branch; 0 and none for a table without one,
+      'version', 'committed_at': of the current snapshot of the main branch, as texts; 0 and none for a table without one,
       'id': such as 'iceberg/3/0': the table's format version, and the schema of the current snapshot,
       'altered': whether more than the snapshot was committed since, so that the table's schema may be a newer one,
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
-      'holds': our tags by their names, see `hold.sql`, each with its snapshot,
+      'holds': our tags by their names, see iceberg_hold, each with its snapshot,
       'is_new': whether nothing was read of it yet
     }
 
@@ -43,7 +43,7 @@
         and since.get('kind') == 'iceberg' and read is not none else none -%}
     {%- set upstream = {
         'relation': relation,
-        'version': version,
+        'version': version | string,
         'committed_at': current.committed_at if current else none,
         'altered': current.altered if current else false,
         'log': ancestors,

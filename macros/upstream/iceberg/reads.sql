@@ -209,3 +209,26 @@
         options => map('start-snapshot-id', '{{ from_version }}', 'end-snapshot-id', '{{ to_version }}')
     )
 {%- endmacro %}
+
+
+{% macro iceberg_committed_at(observed, version) %}
+    {%- for snapshot in observed.log if snapshot.version == version | int -%} {{ return(snapshot.committed_at) }} {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- None of its errors has a condition of its own. -#}
+{% macro iceberg_lost_conditions() %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro iceberg_may_be_cached() %}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- Another schema is a gap. -#}
+{% macro iceberg_takes_added_columns() %}
+    {{ return(false) }}
+{% endmacro %}

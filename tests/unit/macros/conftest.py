@@ -192,6 +192,12 @@ def options() -> dict[str, Any]:
 
 
 @pytest.fixture
+def work() -> dict[str, Any]:
+    """What a barrier needs beside its plan, see new_work: nothing as a rule."""
+    return {"guarded": False, "staged": None, "views": [], "columns": None}
+
+
+@pytest.fixture
 def backfill(
     relations: dict[str, Any],
     options: dict[str, Any],
@@ -213,12 +219,7 @@ def backfill(
         "query_columns": "k: bigint, shard: int",
         "used_settings": [],
         "explained": True,
-        "committed": make_plan(epoch=2, plan_id="p2", sources=[make_source(version="16")]),
-        "staged": None,
-        "stages": [],
         "drops_rows": True,
-        "guarded": False,
-        "failed": None,
         "written": 2,
         "begun_anew": None,
     }

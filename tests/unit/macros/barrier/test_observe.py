@@ -30,7 +30,7 @@ def observe(macros: Macros, backfill: Any, stored: Callable[..., str]) -> Observ
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     no_questions(macros)
-    macros.stub("_gives_way", lambda backfill, state, left: False)
+    macros.stub("_gives_way", lambda backfill, left: False)
 
     def observe(
         exist: str = "mpb",
@@ -130,10 +130,11 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
     """By the script of its first plan, and not before it."""
-    macros.stub("_gives_way", lambda backfill, state, left: True)
+    macros.stub("_gives_way", lambda backfill, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
-    assert observe("p", epoch=0, last_epoch=0, committed=CREATED)["missing"]
+    state = observe("p", epoch=0, last_epoch=0, committed=CREATED)
+    assert state["missing"] and state["committed"]["replaces"] == CREATED["backfill_id"]
 
 
 @pytest.mark.parametrize("begun", ["committed", "planned"])
@@ -146,18 +147,14 @@ def test_what_was_begun_for_another_model_gives_way(
 ) -> None:  # fmt: skip
     """Its first plan tells, or, where there is none yet, the one by which it was created."""
     found = make_state(epoch=0, **{begun: make_plan(**left)})
-    state: dict[str, Any] = {"committed": {}}
 
-    assert macros.call("_gives_way", backfill, state, found) == gives_way
-    assert state["committed"] == ({"replaces": "b1"} if gives_way else {})
+    assert macros.call("_gives_way", backfill, found) is gives_way
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
     macros: Macros, backfill: Any, make_state: Any
 ) -> None:
-    state: dict[str, Any] = {"committed": {}}
-
-    assert not macros.call("_gives_way", backfill, state, make_state() | {"committed": None})
+    assert not macros.call("_gives_way", backfill, make_state() | {"committed": None})
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])
@@ -475,68 +472,3 @@ def create(macros: Macros, backfill: Any) -> Any:
         return state, " ".join(statement.sql.split())
 
     return create
-
-
-def test_an_mv_is_created_in_one_script(create: Any) -> None:
-    _, sql = create("k", "shard")
-
-    assert sql.endswith(
-        " begin declare created_id string; declare standing string; declare create_mv string; "
-        "create create ['k', 'shard']; end"
-    )
-
-
-def test_an_mv_that_was_created_is_not_missing_any_more(create: Any, backfill: Any) -> None:
-    state, _ = create("k", "shard")
-
-    assert not state["missing"]
-    assert backfill["created"]  # its comments have to be written
-
-
-@pytest.mark.parametrize("columns", [("k", "v", "v"), ("k", "v", "V")])
-def test_a_query_with_two_columns_of_one_name_is_refused_before_anything_is_created(
-    create: Any, refused: Any, macros: Macros, columns: tuple[str, ...]
-) -> None:
-    with refused("its query returns the column 'v' twice. Give the columns different names."):
-        create(*columns)
-    assert macros.statements == []
-
-
-@pytest.mark.parametrize(
-    "config", [{"partition_by": ["k", "day"]}, {"clustered_by": "day"}, {"partition_by": "day"}]
-)
-def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
-    create: Any, refused: Any, macros: Macros, config: dict[str, Any]
-) -> None:
-    macros.config.update(config)
-    with refused(f"{next(iter(config))} names the column 'day', which its query does not return. "):
-        create("k", "v")
-    assert macros.statements == []
-
-
-def test_columns_of_clauses_may_be_in_other_case_and_transformed(
-    create: Any, macros: Macros
-) -> None:
-    macros.config.update(partition_by=["K", "days(at)"])
-    create("k", "at")
-
-
-def test_a_column_that_delta_cannot_merge_changes_into_is_refused_before_anything_is_created(
-    create: Any, refused: Any, macros: Macros
-) -> None:
-    with refused("its query returns the column 'a`b', and Delta cannot merge changes into such a "):
-        create("k", "a`b")
-    assert macros.statements == []
-
-
-@pytest.mark.parametrize(
-    "config",
-    [{"file_format": "iceberg"}, {"tblproperties": {"delta.enableChangeDataFeed": "false"}}],
-)
-def test_such_a_column_is_fine_in_a_table_without_that_feed(
-    create: Any, macros: Macros, config: dict[str, Any]
-) -> None:
-    macros.config.update(config)
-    _, sql = create("k", "a`b")
-
-    assert "create ['k', 'a`b']" in sql

@@ -26,7 +26,7 @@ def run(
         "report_barrier",
         lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
     )
-    macros.stub("create_backfill", lambda backfill, state: state.update(missing=False))
+    macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
     macros.context["lasts"] = []
     macros.context["written"] = []
 
@@ -244,284 +244,6 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
     assert macros.context["lasts"] == [False, False]
 
 
-# -- a plan that an earlier run left ----------------------------------------------------------
-
-
-@pytest.fixture
-def adopt(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
-) -> Callable[..., Any]:
-    """What becomes of a plan: itself, or why it is abandoned.
-
-    `version` is that of the upstream which it reads, `feed` that of a change table, from 8 on.
-    """
-    asked: list[tuple[Any, Any]] = []
-    macros.context["asked"] = asked
-    macros.stub(
-        "mark_abandoned",
-        lambda backfill, plan, reason: None if macros.context.get("gone") else reason,
-    )
-
-    def adopt(
-        readable: bool = True,
-        rebuild: str | None = None,
-        gap: str | None = None,
-        dirty: bool = False,
-        version: str | None = "17",
-        feed: str | None = None,
-        **plan: Any,
-    ) -> Any:
-        def is_readable(upstream: Any, observed: Any, source: Any) -> bool:
-            asked.append((source["version"], source["id"]))
-            return readable
-
-        def sources(version: str | None, feed: str | None) -> list[Any]:
-            events = [make_source(role="feed", relation="lake.events", version=feed)]
-            return [make_source(version=version), *(events if feed else [])]
-
-        macros.stub("is_upstream_readable", is_readable)
-        macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
-        plan = {"sources": sources(version, feed), **plan}
-        planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
-        observed = {"version": 17}
-        committed = make_plan(epoch=2, sources=sources("16", feed and "8"))
-        state = make_state(dirty=dirty, committed=committed)
-        adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)
-        return "adopted" if adopted == planned else adopted
-
-    return adopt
-
-
-def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
-    assert adopt() == "adopted"
-    assert macros.context["asked"] == [("17", "u1")]
-
-
-def test_a_plan_whose_version_cannot_be_read_is_abandoned(adopt: Any) -> None:
-    assert adopt(readable=False) == "version 17 of the upstream can no longer be read"
-
-
-def test_a_plan_whose_changes_cannot_be_read_is_abandoned(adopt: Any) -> None:
-    assert adopt(gap="the feed was switched") == "the feed was switched"
-
-
-def test_a_plan_that_another_run_has_committed_is_not_abandoned(
-    adopt: Any, macros: Macros, refused: Any
-) -> None:
-    macros.context["gone"] = True
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
-        adopt(readable=False)
-
-
-@pytest.mark.parametrize("plan", [{"version": "16"}, {"kind": "reanchor"}])
-def test_a_plan_without_changes_needs_no_feed(adopt: Any, plan: dict[str, str]) -> None:
-    assert adopt(gap="the feed was switched", **plan) == "adopted"
-
-
-def test_new_events_of_a_change_table_are_changes_too(adopt: Any) -> None:
-    plan = {"version": "16", "feed": "9"}
-
-    assert adopt(gap="the change feed went back", **plan) == "the change feed went back"
-
-
-def test_without_new_events_a_change_table_has_no_changes_though_the_upstream_moved(
-    adopt: Any,
-) -> None:
-    plan = {"version": "17", "feed": "8"}
-
-    assert adopt(gap="the change feed went back", **plan) == "adopted"
-
-
-def test_a_plan_is_abandoned_where_the_mv_is_rebuilt_anyway(adopt: Any) -> None:
-    assert adopt(rebuild="full refresh") == "full refresh"
-
-
-def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
-    plan = {"kind": "reset", "version": None}
-
-    assert adopt(rebuild="full refresh", **plan) == "adopted"
-    assert adopt(readable=False, **plan) == "adopted"
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"query_hash": "h0"},
-        {"key": [{"name": "k", "upstream": "id", "type": "bigint", "position": "id"}]},
-        {"vnode_count": 9},
-        {"sources": [{"role": "upstream", "relation": "lake.old", "kind": "delta"}]},
-    ],
-)
-def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
-    adopt: Any, other: dict[str, Any]
-) -> None:
-    """It may be one that cannot be executed."""
-    plan = {"kind": "reset", "version": None, **other}
-
-    assert adopt(rebuild="full refresh", **plan) == "full refresh"
-    assert adopt(**plan) == "adopted"
-
-
-@pytest.mark.parametrize("rebuild", [None, "full refresh"])
-def test_an_abandoned_plan_is_committed_as_such(adopt: Any, rebuild: str | None) -> None:
-    assert adopt(readable=False, rebuild=rebuild, kind="abandon") == "adopted"
-
-
-# -- the steps of a plan ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def execute(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
-) -> Callable[..., Any]:
-    """The steps that a plan takes, and what they counted."""
-    steps: list[str] = []
-    macros.stub("run_reset", lambda backfill, plan: steps.append("reset"))
-    macros.stub(
-        "run_reanchor", lambda backfill, state, plan: steps.append("reanchor") or {"changed": 7}
-    )
-    macros.stub("run_range", lambda backfill, state, plan: steps.append("range"))
-    macros.stub(
-        "run_changes",
-        lambda backfill, plan, staged: steps.append("changes") or {"changed": staged["upserts"]},
-    )
-    macros.stub(
-        "run_changes_and_range",
-        lambda backfill, state, plan, staged: steps.append("at once") or {"changed": 9},
-    )
-    macros.stub("run_removal", lambda backfill, plan: steps.append("removal"))
-    macros.stub("run_abandon", lambda backfill, plan: steps.append("abandon"))
-
-    def staged_rows(upserts: int, drops: int = 0) -> dict[str, int]:
-        return {"count": 6, "upserts": upserts, "drops": drops}
-
-    def execute(
-        staged: int | None = None, drops: int = 0, changed: int = 6, plan: Any = None, **state: Any
-    ) -> Any:
-        macros.stub(
-            "stage_changes",
-            lambda backfill, state, plan: steps.append("stage") or staged_rows(changed),
-        )
-        backfill["staged"] = staged_rows(staged, drops) if staged is not None else None
-        counts = macros.call(
-            "execute_plan", backfill, make_state(**state), make_plan(**(plan or {}))
-        )
-        return list(steps), counts
-
-    return execute
-
-
-def test_changes_are_merged_before_the_range(execute: Any) -> None:
-    assert execute() == (["stage", "changes", "range"], {"changed": 6})
-
-
-def test_changes_that_were_staged_for_the_plan_are_not_staged_again(execute: Any) -> None:
-    assert execute(staged=2) == (["changes", "range"], {"changed": 2})
-
-
-def test_changes_and_a_range_are_one_step_where_the_plan_says_so(execute: Any) -> None:
-    assert execute(plan={"at_once": True}) == (["stage", "at once"], {"changed": 9})
-
-
-def test_a_range_alone_is_merged_as_one_though_the_plan_says_at_once(execute: Any) -> None:
-    """Its changes were none when it was adopted."""
-    assert execute(changed=0, plan={"at_once": True})[0] == ["stage", "range"]
-
-
-def test_a_limited_reanchor_merges_changes_and_removes_what_is_above_the_position(
-    execute: Any,
-) -> None:
-    plan = {"kind": "reanchor", "touched": [["5", "6"]], "range_row_count": None}
-
-    assert execute(plan=plan) == (["stage", "changes", "removal"], {"changed": 6})
-    assert execute(plan={**plan, "touched": []})[0][-2:] == ["stage", "changes"]
-
-
-def test_nothing_is_merged_after_a_step_that_failed(
-    execute: Any, macros: Macros, backfill: Any
-) -> None:
-    backfill["failed"] = "stage the changes"
-
-    assert execute() == (["stage"], {})
-
-
-def test_an_empty_set_of_changes_is_not_merged(execute: Any) -> None:
-    assert execute(changed=0)[0] == ["stage", "range"]
-
-
-def test_an_unchanged_upstream_has_no_changes(execute: Any, make_plan: Any) -> None:
-    assert execute(committed=make_plan(epoch=2))[0] == ["range"]
-
-
-@pytest.mark.parametrize(
-    ("drops", "steps"), [(1, ["changes", "range"]), (0, ["range"])], ids=["some", "none"]
-)
-def test_keys_that_the_query_drops_are_changes_too(
-    execute: Any, drops: int, steps: list[str]
-) -> None:
-    assert execute(staged=0, drops=drops)[0] == steps
-
-
-def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
-    macros: Macros, make_state: Any, make_plan: Any
-) -> None:
-    """By hand, say, where the upstream has not gone on: nobody knows what it has merged."""
-    given_up = make_plan(epoch=2, kind="abandon")  # of version 17; the MV is at 16
-    state = make_state(dirty=True, upstream_version="16", committed=given_up)
-    plan = make_plan(kind="reanchor", touched=[["5", "6"]])
-
-    assert macros.call("has_changes", state, plan)
-
-
-def test_changes_after_a_plan_was_given_up_are_those_since_the_last_executed_barrier(
-    macros: Macros, make_state: Any, make_plan: Any, make_source: Any
-) -> None:
-    """Nothing is known of them where it is not noted."""
-    since = {"epoch": 1, "sources": [make_source(version="16")]}
-    given_up = {"kind": "abandon", "given_up": {"since": since, "plans": []}}
-
-    def start(**committed: Any) -> Any:
-        state = make_state(dirty=True, committed=make_plan(**committed))
-        return macros.call("get_feed_start", state)
-
-    assert start(**given_up) == since
-    assert start(kind="abandon") is None
-
-
-@pytest.mark.parametrize(
-    "state",
-    [{"position": None}, {"position": None, "upstream_version": None}],
-    ids=["not started", "new"],
-)
-def test_an_mv_that_has_not_started_has_no_changes(execute: Any, state: Any) -> None:
-    assert execute(**state)[0] == ["range"]
-
-
-@pytest.mark.parametrize(
-    "state", [{"uniform": False}, {"any_finished": True, "finished": True}], ids=["some", "all"]
-)
-def test_an_mv_of_which_some_vnodes_have_started_has_changes(execute: Any, state: Any) -> None:
-    assert execute(position=None, **state)[0][:2] == ["stage", "changes"]
-
-
-@pytest.mark.parametrize("row_count", [0, None])
-def test_a_range_without_rows_is_not_merged(execute: Any, row_count: int | None) -> None:
-    assert "range" not in execute(plan={"range_row_count": row_count})[0]
-
-
-def test_a_reanchor_is_the_only_step_of_its_barrier(execute: Any) -> None:
-    assert execute(plan={"kind": "reanchor"}) == (["reanchor"], {"changed": 7})
-
-
-def test_a_reset_is_the_only_step_of_its_barrier(execute: Any, backfill: Any) -> None:
-    assert execute(plan={"kind": "reset"}) == (["reset"], {})
-    assert backfill["created"]  # its comments have to be written again
-
-
-def test_of_an_abandoned_plan_only_what_is_on_its_way_is_stopped(execute: Any) -> None:
-    assert execute(plan={"kind": "abandon"}) == (["abandon"], {})
-
-
 # -- one barrier ------------------------------------------------------------------------------
 
 
@@ -536,12 +258,15 @@ def barrier(
         asked["since"] = since
         return {"version": 17}
 
-    def execute_plan(backfill: Any, state: Any, plan: Any) -> dict[str, int]:
-        asked["staged"] = backfill["staged"]
-        return {"changed": 1}
+    def execute_plan(backfill: Any, state: Any, plan: Any, work: Any) -> dict[str, Any]:
+        asked["work"] = work
+        return {"failed": None, "counts": {"changed": 1}}
 
-    def commit_barrier(backfill: Any, plan: Any, counts: Any, ends: bool) -> Any:
-        asked["committed"] = (plan["plan_id"], counts, backfill["stages"])
+    def commit_barrier(
+        backfill: Any, state: Any, plan: Any, counts: Any, ends: bool, views: Any
+    ) -> Any:
+        asked["before"] = state["committed"]
+        asked["committed"] = (plan["plan_id"], counts, views)
         asked["ends"] = ends
         noted = {"changed_row_count": 5, "deleted_row_count": 2}
         return {"epoch": 3, "committed": noted}
@@ -550,17 +275,22 @@ def barrier(
     macros.stub("choose_plan", lambda backfill, state, observed, rebuild: make_plan())
     macros.stub("execute_plan", execute_plan)
     macros.stub("commit_barrier", commit_barrier)
-    macros.stub("prepare_creation", lambda backfill: asked["steps"].append("prepare"))
-    macros.stub("finish_creation", lambda backfill, state: asked["steps"].append("finish"))
-    macros.stub("adopt_plan", lambda backfill, state, observed, plan, rebuild: plan)
+    macros.stub(
+        "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
+    )
+    macros.stub("get_stage_views", lambda backfill, state, plan, keys: [f"`{plan['plan_id']}`"])
+    macros.stub(
+        "adopt_plan",
+        lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
+    )
 
     def barrier(standing: str = "p3", last: bool = False, **state: Any) -> Any:
-        def plan_barrier(backfill: Any, state: Any, plan: Any) -> Any:
+        def plan_barrier(backfill: Any, state: Any, plan: Any, columns: Any) -> Any:
+            asked["columns"] = columns
             asked["steps"].append("plan")
             is_ours = standing == plan["plan_id"]
-            backfill["staged"] = {"name": "`s`", "count": 1} if is_ours else None
-            backfill["stages"].append("`s`")
-            return {**plan, "plan_id": standing}
+            staged = {"name": "`p3`", "count": 1} if is_ours else None
+            return {"plan": {**plan, "plan_id": standing}, "staged": staged, "views": ["`p3`"]}
 
         asked["steps"] = []
         macros.stub("plan_barrier", plan_barrier)
@@ -573,14 +303,15 @@ def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) 
     result, asked = barrier()
 
     assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, ["`s`"])
+    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`", "`p3`"])
+    assert (asked["work"]["guarded"], asked["work"]["staged"]["count"]) == (False, 1)
 
 
 def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
     """What Iceberg counts is known only then."""
     assert barrier()[0]["counts"] == {"changed": 5, "deleted": 2}
 
-    macros.stub("execute_plan", lambda backfill, state, plan: {})
+    macros.stub("execute_plan", lambda *_: {"failed": None, "counts": {}})
     assert barrier()[0]["counts"] == {}
 
 
@@ -595,22 +326,20 @@ def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any)
     result, asked = barrier(standing="theirs")
 
     assert result["plan"]["plan_id"] == "theirs"
-    assert asked["staged"] is None
-    assert asked["committed"] == ("theirs", {"changed": 1}, ["`s`"])
+    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (False, None)
+    assert asked["committed"] == ("theirs", {"changed": 1}, ["`p3`", "`theirs`"])
 
 
 def test_a_plan_that_stands_is_executed_and_none_is_chosen(
     barrier: Any, macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """What was staged in the barrier before is not used for it."""
     macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
-    backfill.update(staged={"name": "`older`", "count": 1}, stages=["`older`"])
     committed = make_plan(epoch=2, plan_id="p2b")
     result, asked = barrier(planned=make_plan(plan_id="left"), committed=committed)
 
     assert result["plan"]["plan_id"] == "left"
-    assert asked["staged"] is None
-    assert backfill["committed"] == committed
+    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (True, None)
+    assert asked["before"] == committed
     assert asked["committed"] == ("left", {"changed": 1}, [])
 
 
@@ -632,7 +361,8 @@ def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, s
 
 def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
     """What is refused leaves nothing behind."""
-    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan", "finish"]
+    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan"]
+    assert barrier(missing=True)[1]["columns"] == ["columns"]
     assert barrier()[1]["steps"] == ["plan"]
 
 

@@ -1,178 +1,77 @@
-"""Which relation an MV follows, and what is refused as an upstream."""
+"""Each kind of upstream answers each question of the contract, and nobody else knows the kinds."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import re
 from typing import Any
 
 import pytest
-from dbt.adapters.spark.relation import SparkRelation
 
-from support.macros import Macros
+from support.macros import MACROS, Macros
+
+CONTRACT = MACROS / "upstream" / "upstream.sql"
+QUESTIONS = dict(re.findall(r"^      (\w+)\(([\w, ]*)\) ", CONTRACT.read_text(), re.MULTILINE))
+KINDS = ["delta", "iceberg"]
 
 
-@pytest.fixture
-def get(macros: Macros) -> Any:
-    """The upstream of a model that depends on `nodes`; `relation` is what the catalog has."""
+def _defined(kind: str) -> dict[str, str]:
+    """Its macros that others may call, each with its arguments."""
+    text = "".join(path.read_text() for path in (CONTRACT.parent / kind).glob("*.sql"))
+    return dict(re.findall(rf"\{{% macro {kind}_(\w+)\(([\w, ]*)\) -?%\}}", text))
 
-    def get(
-        nodes: dict[str, dict[str, Any]],
-        change_feed: Any = None,
-        sql: str = "select 1",
-        **relation: Any,
-    ) -> dict[str, Any]:
-        macros.context["model"] = {
-            "name": "mv",
-            "depends_on": SimpleNamespace(nodes=list(nodes)),
-        }
-        macros.context["graph"] = SimpleNamespace(
-            nodes={id: node for id, node in nodes.items() if not id.startswith("source.")},
-            sources={id: node for id, node in nodes.items() if id.startswith("source.")},
+
+def test_these_kinds_can_be_followed(macros: Macros) -> None:
+    assert macros.call("upstream_kinds") == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_answers_every_question_with_its_arguments(kind: str) -> None:
+    answers = _defined(kind)
+
+    for question, arguments in QUESTIONS.items():
+        assert question in answers
+        assert len(answers[question].split(", ")) == len(arguments.split(", ")), question
+
+
+def test_every_question_is_asked() -> None:
+    asked = re.findall(r"_of_upstream\(upstream, '(\w+)'\)", CONTRACT.read_text())
+
+    assert sorted(asked) == sorted(QUESTIONS)
+
+
+def test_the_page_on_new_upstreams_has_every_question() -> None:
+    page = (MACROS.parent / "docs" / "new_upstream.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(QUESTIONS)
+
+
+def test_nothing_else_knows_the_kinds_of_upstreams() -> None:
+    """`committed.kind` and the like are compared where a kind looks at a plan of another one."""
+    knowing = [
+        path.relative_to(MACROS).as_posix()
+        for path in sorted(MACROS.rglob("*.sql"))
+        if not {"delta", "iceberg"} & set(path.relative_to(MACROS).parts)
+        and re.search(
+            r"(upstream|feed|followed|table|source)\.kind [!=]= |dbt_backfill\.(delta|iceberg)_",
+            path.read_text(),
         )
-        known = {"schema": "lake", "identifier": "up", "type": "table", "is_delta": True}
-        found = SparkRelation.create(**{**known, **relation}) if relation != {"is": None} else None
-        macros.context["adapter"].get_relation = lambda database, schema, identifier: found
-        return macros.call("get_upstream", sql, change_feed)
+    ]
 
-    return get
+    assert knowing == []
 
 
-MODEL = {"name": "up", "schema": "lake", "alias": "up", "config": {"materialized": "table"}}
-SOURCE = {"name": "up", "schema": "raw", "identifier": "up_v2"}
-
-
-def test_the_upstream_is_the_one_model_that_is_read(get: Any) -> None:
-    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, "macro.p.x": {}})
-
-    assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up_renamed", "delta")
-
-
-def test_the_upstream_may_be_a_source_under_its_identifier(get: Any) -> None:
-    assert get({"source.p.raw.up": SOURCE})["relation"].render() == "raw.up_v2"
-
-
-def test_the_name_of_a_source_may_have_to_be_quoted(get: Any) -> None:
-    source = {**SOURCE, "identifier": "up-v2", "quoting": {"identifier": True, "schema": None}}
-
-    assert get({"source.p.raw.up": source})["relation"].render() == "raw.`up-v2`"
-
-
-def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
-    node = {"name": "up", "schema": "lake", "config": {}}
-
-    assert get({"snapshot.p.up": node})["relation"].render() == "lake.up"
-
-
-@pytest.mark.parametrize(
-    ("nodes", "what"),
-    [
-        ({}, "no model or source"),
-        ({"macro.p.m": {}, "operation.p.o": {}}, "no model or source"),
-        (
-            {
-                "model.p.a": {"name": "a", "schema": "lake"},
-                "source.p.r.b": {"name": "b", "schema": "lake"},
-            },
-            "a, b",
-        ),
-    ],
-)
-def test_a_query_that_does_not_read_one_upstream_is_refused(
-    get: Any, refused: Any, nodes: dict[str, Any], what: str
+def test_a_version_is_text_of_which_nothing_is_asked(
+    macros: Macros, backfill: Any, make_state: Any
 ) -> None:
-    with refused(f"its query reads {what}. Read one upstream, by ref() or source()."):
-        get(nodes)
+    """A plan notes it as the kind gave it."""
+    macros.context["model"]["unique_id"] = "model.p.mv"
+    macros.stub("delta_committed_at", lambda observed, version: f"at {version}")
+    observed = {"version": "0/16B3748", "id": "slot"}
 
+    plan = macros.call("new_plan_at", backfill, make_state(), "advance", observed, "0/16B3748")
 
-def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> None:
-    """dbt counts it among what the model depends on."""
-    nodes = {"model.p.audit": {"name": "audit", "schema": "lake"}, "model.p.up": MODEL}
-
-    assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
-    with refused("its query reads audit, up. "):
-        get(nodes, sql="select * from lake.up join lake.audit")
-
-
-def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
-    with refused(
-        "its upstream up is an ephemeral model, which has no versions. Materialize up as a Delta "
-        "or Iceberg table."
-    ):
-        get({"model.p.up": {**MODEL, "config": {"materialized": "ephemeral"}}})
-
-
-def test_an_upstream_that_does_not_exist_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up does not exist. Create it first."):
-        get({"model.p.up": MODEL}, **{"is": None})
-
-
-def test_a_view_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up is a view, which has no versions. Read the table under "):
-        get({"model.p.up": MODEL}, type="view", is_delta=False)
-
-
-def test_a_table_without_versions_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up is neither a Delta nor an Iceberg table. "):
-        get({"model.p.up": MODEL}, is_delta=False, information="Provider: parquet")
-
-
-def test_an_iceberg_table_can_be_followed(get: Any) -> None:
-    upstream = get({"model.p.up": MODEL}, is_delta=False, is_iceberg=True)
-
-    assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up", "iceberg")
-
-
-def test_the_upstream_may_be_a_table_of_another_catalog(get: Any, macros: Macros) -> None:
-    macros.results = [[["lake", "up_v2", False, "Type: MANAGED\nProvider: iceberg\n"]]]
-    upstream = get({"source.p.raw.up": {**SOURCE, "schema": "prod.lake"}}, **{"is": None})
-
-    assert (upstream["relation"].render(), upstream["kind"]) == ("prod.lake.up_v2", "iceberg")
-
-
-CHANGES = {"name": "changes", "schema": "raw", "unique_id": "source.p.raw.changes"}
-
-
-def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> None:
-    nodes = {"model.p.up": MODEL, "source.p.raw.changes": CHANGES}
-
-    assert get(nodes, change_feed={"node": CHANGES})["relation"].render() == "lake.up"
-    with refused("its query reads up, changes. "):
-        get(nodes)
-
-
-# -- the protocol -----------------------------------------------------------------------------
-
-QUESTIONS: dict[str, tuple[list[Any], str]] = {
-    "read_upstream": (["since", "log"], "read_upstream"),
-    "check_upstream_feed": (["observed"], "check_feed"),
-    "get_upstream_read": (["7"], "upstream_read"),
-    "get_upstream_changes": (["observed", "7", "9", "keys"], "upstream_changes"),
-    "find_upstream_gap": (["observed", "committed"], "upstream_gap"),
-    "continues_upstream": (["observed", "committed"], "continues_upstream"),
-    "is_upstream_readable": (["observed", "source"], "upstream_readable"),
-}
-OF_THE_RELATION = ["read_upstream", "get_upstream_read"]
-
-
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(
-    macros: Macros, up: Any, question: str, kind: str
-) -> None:
-    arguments, macro = QUESTIONS[question]
-    asked: list[Any] = []
-    macros.stub(f"{kind}_{macro}", lambda *given: asked.append(list(given)) or "answer")
-    answer = macros.call(question, {"relation": up, "kind": kind}, *arguments)
-
-    assert asked == [[up, *arguments] if question in OF_THE_RELATION else arguments]
-    assert answer == "answer" or question == "check_upstream_feed"
-
-
-@pytest.mark.parametrize(("kind", "has_log"), [("delta", False), ("iceberg", True)])
-def test_a_log_that_can_be_selected_is_one_of_its_kind(
-    macros: Macros, up: Any, kind: str, has_log: bool
-) -> None:
-    log = macros.call("get_upstream_log_sql", {"relation": up, "kind": kind})
-
-    assert (log is not None) is has_log
-    assert not has_log or log == macros.call("iceberg_log_sql", up)
+    assert plan["sources"][0]["version"] == "0/16B3748"
+    assert plan["sources"][0]["committed_at"] == "at 0/16B3748"
+    assert macros.call("has_gone_on", backfill, plan, observed) is False
+    assert macros.call("has_gone_on", backfill, plan, {"version": "0/2"}) is True

@@ -1,4 +1,4 @@
-"""A tag holds the version that the mode `snapshot` reads for as long as it does."""
+"""A tag keeps a snapshot from expiring."""
 
 from __future__ import annotations
 
@@ -16,97 +16,29 @@ def sent(macros: Macros) -> list[str]:
     return statements
 
 
-def backfill(kind: str = "iceberg", **holds: int) -> dict[str, Any]:
-    """`holds` are the tags that stand, each with its snapshot."""
-    return {"upstream": {"kind": kind}, "observed": {"holds": holds}}
-
-
-BEFORE = {"committed": {"backfill_mode": "snapshot"}}
-
-
-def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
-    """`version` is that of the upstream which it reads, None for a plan that reads none."""
-    source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
-    return {
-        "kind": "advance",
-        "backfill_mode": "snapshot",
-        "backfill_id": "b1",
-        "sources": [source if version is None else {**source, "version": version}],
-        "last_range": False,
-        **other,
-    }
-
-
-def test_the_barrier_that_begins_to_read_a_version_holds_it(
-    macros: Macros, sent: list[str]
-) -> None:
-    macros.call("hold_upstream", backfill(), BEFORE, plan())
+def test_a_snapshot_is_held_by_a_tag_of_that_name(macros: Macros, sent: list[str]) -> None:
+    macros.call("iceberg_hold", {"relation": "lake.up", "version": "7"}, "dbt_backfill_b1")
 
     assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
 
 
-def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: list[str]) -> None:
-    state = {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}}
+def test_there_is_nothing_to_hold_without_a_snapshot(macros: Macros, sent: list[str]) -> None:
+    macros.call("iceberg_hold", {"relation": "lake.up", "version": "0"}, "dbt_backfill_b1")
 
-    macros.call("hold_upstream", backfill(), state, plan())
-
-    assert len(sent) == 1
+    assert sent == []
 
 
-def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
-    held = backfill(dbt_backfill_b1=7)
-
-    macros.call("release_upstream", held, plan(backfill_mode="arrangement"))
+def test_a_tag_that_another_run_has_dropped_is_no_error(macros: Macros, sent: list[str]) -> None:
+    macros.call("iceberg_release", {"relation": "lake.up"}, "dbt_backfill_b1")
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "state", "other"),
-    [
-        ("delta", {}, {}),
-        ("iceberg", {}, {"backfill_mode": "arrangement"}),
-        ("iceberg", {}, {"kind": "reset"}),
-        ("iceberg", {}, {"last_range": True}),
-        ("iceberg", {"upstream_version": "7"}, {}),
-        ("iceberg", {}, {"version": "0"}),
-        ("iceberg", {"finished": True}, {}),
-    ],
-    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot", "done"],
+    ("observed", "version"),
+    [({"holds": {"t": 7}}, "7"), ({"holds": {"other": 7}}, None), ({}, None)],
 )
-def test_no_other_does(
-    macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
+def test_what_is_held_is_told_as_a_version(
+    macros: Macros, observed: dict[str, Any], version: str | None
 ) -> None:
-    macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
-
-    assert sent == []
-
-
-@pytest.mark.parametrize("version", ["9", None])
-def test_the_first_barrier_that_leaves_the_version_lets_it_go(
-    macros: Macros, sent: list[str], version: str | None
-) -> None:
-    """Or any later one, if that run died before it did. A reset leaves it too."""
-    held = backfill(dbt_backfill_b1=7)
-
-    macros.call("release_upstream", held, plan(version))
-
-    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "holds", "version"),
-    [
-        ("iceberg", {"dbt_backfill_b1": 7}, "7"),
-        ("iceberg", {}, "9"),
-        ("iceberg", {"dbt_backfill_b2": 7}, "9"),
-        ("delta", {}, "9"),
-    ],
-    ids=["reads it", "held none", "another's", "delta"],
-)
-def test_no_other_lets_it_go(
-    macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
-) -> None:
-    macros.call("release_upstream", backfill(kind, **holds), plan(version))
-
-    assert sent == []
+    assert macros.call("iceberg_held_version", observed, "t") == version

@@ -53,7 +53,7 @@ def _since(version: int, id: str = "iceberg/3", kind: str = "iceberg") -> dict[s
 def test_the_current_version_is_the_snapshot_of_the_main_branch(read: Callable[..., Any]) -> None:
     observed = read()
 
-    assert (observed["version"], observed["committed_at"]) == (14, "2024-05-01 10:14:00")
+    assert (observed["version"], observed["committed_at"]) == ("14", "2024-05-01 10:14:00")
 
 
 def test_the_log_is_the_current_snapshot_and_its_ancestors_that_have_not_expired(
@@ -65,10 +65,18 @@ def test_the_log_is_the_current_snapshot_and_its_ancestors_that_have_not_expired
     assert sorted(observed["snapshots"]) == [12, 13, 14, 15]
 
 
+def test_the_time_of_a_version_is_known_while_it_is_an_ancestor(
+    macros: Macros, read: Callable[..., Any]
+) -> None:
+    time = [macros.call("iceberg_committed_at", read(), version) for version in ("12", "11", "0")]
+
+    assert time == ["2024-05-01 10:12:00", None, None]
+
+
 def test_a_table_without_a_snapshot_has_the_version_0(read: Callable[..., Any]) -> None:
     observed = read(log=[])
 
-    assert (observed["version"], observed["committed_at"]) == (0, None)
+    assert (observed["version"], observed["committed_at"]) == ("0", None)
     assert observed["log"] == observed["snapshots"] == []
 
 
@@ -83,7 +91,7 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
     macros.results = [[[json.dumps(LOG)]]]
     observed = macros.call("iceberg_read_upstream", up, _since(12), None)
 
-    assert observed["version"] == 14
+    assert observed["version"] == "14"
     (statement,) = macros.statements
     assert "select to_json(" in statement.sql
     assert "right join lake.up.snapshots as snapshots" in statement.sql

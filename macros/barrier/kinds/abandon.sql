@@ -1,0 +1,142 @@
+{#-
+    What is left of a plan that was given up: its epoch is committed at the old position and version, and as `dirty`, since
+    one of its MERGEs may have been sent. A re-anchor follows, or, after a reset that was given up, another reset.
+-#}
+{% macro abandon_traits() %}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': true}) }}
+{% endmacro %}
+
+
+{% macro abandon_scan(backfill, state, plan) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro abandon_follows_feed(plan) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro abandon_execute(backfill, state, plan, work) %}
+    {%- do dbt_backfill.run_abandon(backfill, plan) -%}
+    {{ return({'failed': none, 'counts': {}}) }}
+{% endmacro %}
+
+
+{#- What it could touch is noted with it, for the re-anchor that follows. -#}
+{% macro abandon_columns(state, plan) %}
+    {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) -%}
+    {{ return({
+        'dirty': 'true',
+        'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),
+    }) }}
+{% endmacro %}
+
+
+{% macro abandon_report(barrier) %}
+    {{ return(['plan given up: ' ~ barrier.plan.reason]) }}
+{% endmacro %}
+
+
+
+{#-
+    Give up a plan that cannot be executed. It is never overwritten by another: marked as abandoned, it fences the runs
+    that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
+    has committed it. Returns the plan as it now stands, none if another run has gone on.
+-#}
+{% macro mark_abandoned(backfill, plan, reason) %}
+    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason)) -%}
+    {%- set sql -%}
+        begin
+            {{ dbt_backfill.get_guarded_update_sql(
+                backfill,
+                'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
+                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where ' ~ dbt_backfill.plan_stands_predicate(plan)
+                    ~ " and plan_kind <> 'abandon'"
+            ) }}
+            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch) }};
+        end
+    {%- endset -%}
+    {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
+    {%- set plan_now = standing.get('plan') or {} -%}
+    {{ return(plan_now if [plan_now.get('plan_id'), plan_now.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
+{% endmacro %}
+
+
+{#-
+    Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's
+    metadata makes it fail. Iceberg has nothing of the kind but to replace the table.
+-#}
+{% macro run_abandon(backfill, plan) %}
+    {%- if backfill.options.file_format == 'delta' -%}
+        {%- do dbt_backfill.run_table(
+            'stop what is on its way in the barrier ' ~ plan.epoch,
+            'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')",
+            backfill.mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    What was given up since the last barrier that was executed, as the commit of an abandoned plan notes it: {'since': that
+    barrier, 'plans': those that were given up after it, with `plan` the last}. None where a reset is among them, which
+    another one follows, or where they are too many to be looked at.
+
+    Arguments:
+      committed (dict): the plan of the epoch before it.
+-#}
+{% macro add_given_up(committed, plan) %}
+    {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
+        else {'since': {'epoch': committed.epoch, 'sources': committed.sources}, 'plans': []} -%}
+    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(dict(plan, kind='abandon')) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set noted = {} -%}
+    {%- for name in ['epoch', 'sources', 'range_low', 'range_high', 'last_range', 'touched'] -%}
+        {%- do noted.update({name: plan.get(name)}) -%}
+    {%- endfor -%}
+    {{ return({'since': earlier.since, 'plans': [noted] + earlier.plans}) }}
+{% endmacro %}
+
+
+{#-
+    The ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none
+    where the whole MV has to be compared. Below the position they could write what the upstream changed since the last
+    executed barrier, which the feed still has to tell, up to a version that goes on from theirs.
+-#}
+{% macro find_touched(backfill, state, observed) %}
+    {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
+    {%- if not given_up or backfill.feed or not state.uniform
+            or dbt_backfill.get_source(given_up.since).get('version') != state.get('upstream_version')
+            or dbt_backfill.find_feed_gap(backfill, observed, given_up.since) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set touched = [] -%}
+    {%- for plan in given_up.plans -%}
+        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(plan)) -%} {{ return(none) }} {%- endif -%}
+        {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
+        {%- if plan.last_range -%}
+            {%- do touched.append([]) -%}
+        {%- elif plan.get('range_high') != plan.get('range_low') and plan.range_high not in touched -%}
+            {%- do touched.append(plan.range_high) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return([[]] if [] in touched else touched) }}
+{% endmacro %}
+
+
+{#- Give up a plan of which a guarded statement failed, the step `failed`, unless it did because another run went on. -#}
+{% macro give_up_plan(backfill, state, plan, failed) %}
+    {%- set now = dbt_backfill.read_state(backfill) -%}
+    {%- if now.epoch != state.epoch or (now.get('planned') or {}).get('plan_id') != plan.plan_id
+            or now.planned.kind != plan.kind -%}
+        {%- do dbt_backfill.refuse_overtaken(plan) -%}
+    {%- endif -%}
+    {%- set given_up = dbt_backfill.mark_abandoned(
+        backfill, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
+    ) -%}
+    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+    {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
+    {{ return(given_up) }}
+{% endmacro %}

@@ -1,0 +1,68 @@
+{#-
+    What the flow of a barrier asks of the kind of its plan. Each kind answers in a file of its own, by macros of the names
+    `<kind>_<question>`, see of_kind:
+
+      traits()                               {
+          'follows': whether it brings the MV to a version of the upstream; only such a barrier counts towards
+            `barriers_per_run`,
+          'reads_range': whether it may read a range, and move the position,
+          'replaces_mv': whether the MV is a new table after it, whose query, key and number of vnodes may be others,
+          'gives_up': whether it is what is left of a plan that was not executed
+        }
+      scan(backfill, state, plan)            a select of the upstream's rows that it reads anew, whose keys are checked while it
+        is planned; none if it reads none
+      follows_feed(plan)                     whether it merges what changed upstream below the position
+      execute(backfill, state, plan, work)   runs what it does to the MV, the same whenever it is run for this plan and state:
+        {'failed': the step that failed, if it was guarded, see run_merge, 'counts': get_merge_counts, {} if it merged no
+        changes}
+      columns(state, plan)                   what its commit sets in the progress table beside get_state_columns: {column: SQL
+        over a row of it}
+      report(barrier)                        the middle of its line in dbt's output, as a list of texts
+
+    A kind is chosen by choose_plan, or, of a plan that stands, given up by mark_abandoned.
+-#}
+{% macro get_traits(plan) %}
+    {{ return(dbt_backfill.of_kind(plan.kind, 'traits')()) }}
+{% endmacro %}
+
+
+{#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
+{% macro has_changes(state, plan) %}
+    {%- if not dbt_backfill.of_kind(plan.kind, 'follows_feed')(plan) -%} {{ return(false) }} {%- endif -%}
+    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
+    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
+    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
+    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
+{% endmacro %}
+
+
+{#-
+    The changes of a plan, staged by this run as it planned them, or now: {'failed': see run_merge, 'staged': none if there
+    are none to merge}.
+-#}
+{% macro take_staged_changes(backfill, state, plan, work) %}
+    {%- set staged = work.staged -%}
+    {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
+        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) -%}
+    {%- endif -%}
+    {%- set failed = (staged or {}).get('failed') -%}
+    {{ return({'failed': failed, 'staged': staged if not failed and staged and staged.upserts + staged.drops else none}) }}
+{% endmacro %}
+
+
+{#- What kinds report that follow the upstream; `notes` are their own. -#}
+{% macro get_report_of_merges(barrier, notes=[]) %}
+    {%- set plan, state, counts = barrier.plan, barrier.state, barrier.counts -%}
+    {%- set parts = [] -%}
+    {%- if not state.finished or plan.get('range_row_count') is not none -%}
+        {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
+        {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
+        {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
+    {%- endif -%}
+    {%- do parts.extend(notes) -%}
+    {%- if counts -%}
+        {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
+        {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
+    {%- endif -%}
+    {{ return(parts + ['version ' ~ dbt_backfill.get_source(plan).version]) }}
+{% endmacro %}

@@ -1,0 +1,49 @@
+{#-
+    The plan that an earlier run left: executed word for word, unless its version can no longer be read or the
+    MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
+-#}
+{% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
+    {%- set source = dbt_backfill.get_source(plan) -%}
+    {%- set readable = source.get('version') is none or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
+    {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
+    {%- if readable and dbt_backfill.has_changes(state, plan) -%}
+        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
+    {%- endif -%}
+    {%- set traits = dbt_backfill.get_traits(plan) -%}
+    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, plan) -%}
+    {%- if traits.gives_up or (not lost and wanted) -%}
+        {%- do dbt_backfill.report_adoption(plan) -%}
+        {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
+    {%- endif -%}
+    {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
+    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+    {{ return({'plan': given_up, 'guarded': false}) }}
+{% endmacro %}
+
+
+{#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
+{% macro _is_reset_for(backfill, plan) %}
+    {{ return(plan.query_hash == backfill.query_hash and dbt_backfill.get_source(plan).relation == backfill.upstream.relation.render()
+        and dbt_backfill.are_same_names(plan.key | map(attribute='name'), backfill.options.unique_key)
+        and plan.vnode_count == backfill.options.vnode_count) }}
+{% endmacro %}
+
+
+{#- Whether the upstream has gone on since a plan was made, so that the next plan would read another version. -#}
+{% macro has_gone_on(backfill, plan, observed) %}
+    {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
+    {%- set followed = observed.feed if backfill.feed else observed -%}
+    {{ return(dbt_backfill.get_source(plan).get('version') is not none and (source or {}).get('version') != followed.version) }}
+{% endmacro %}
+
+
+{#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
+{% macro report_adoption(plan) %}
+    {%- if dbt_backfill.get_traits(plan).gives_up -%} {{ return(none) }} {%- endif -%}
+    {%- do log(
+        model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
+            ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
+            ~ "dbt run-operation abandon_plan --args '{model: " ~ model['name'] ~ "}'",
+        info=true
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,90 @@
+{#-
+    What the next barrier is to do, after an observation: a plan of the kind `reset`, `reanchor` or `advance`,
+    or none if there is nothing to do. What can be refused without reading rows is refused here.
+
+    Arguments:
+      observed (dict): the upstream, as read_upstream returned it.
+      rebuild (string or none): why the MV is to be rebuilt.
+-#}
+{% macro choose_plan(backfill, state, observed, rebuild) %}
+    {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
+        {%- do dbt_backfill.explain_backfill(backfill, state) -%}
+        {%- do dbt_backfill.check_key_order(backfill) -%}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, rebuild or 'a rebuild was given up')) }}
+    {%- endif -%}
+    {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
+        {%- do dbt_backfill.refuse(
+            "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
+            "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
+        ) -%}
+    {%- endif -%}
+    {%- set started = dbt_backfill.has_started(state) -%}
+    {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
+    {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
+    {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
+    {%- set moves = windows.moving != [] and backfill.options.backfill_rate_limit != 0 -%}
+    {%- if not gap and not moves and (not started or not dbt_backfill._has_moved(backfill, state, observed, version)) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do dbt_backfill.explain_backfill(backfill, state) -%}
+    {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
+    {%- if changed_query -%} {{ return(dbt_backfill.new_reset_plan(backfill, state, changed_query)) }} {%- endif -%}
+    {%- if gap or state.get('upstream_version') is none -%}
+        {%- do dbt_backfill.check_key_order(backfill) -%}
+        {%- do dbt_backfill.check_query_at(backfill, observed, version) -%}
+    {%- endif -%}
+    {%- if gap -%}
+        {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
+    {%- endif -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
+    {{ return(dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if moves else plan) }}
+{% endmacro %}
+
+
+{#- Why the changes since the committed version cannot be read as a feed; none if they can. -#}
+{% macro _find_gap(backfill, state, observed) %}
+    {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill._stays_at_snapshot(backfill, state)
+            and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, dbt_backfill.get_source(state.committed)) -%}
+        {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
+    {%- endif -%}
+    {{ return(dbt_backfill.find_feed_gap(backfill, observed, state.committed)) }}
+{% endmacro %}
+
+
+{#-
+    The version that the barrier reads: the newest, or, in the mode `snapshot` until every vnode has finished,
+    the one at which the backfill began.
+-#}
+{% macro _choose_version(backfill, state, observed, gap) %}
+    {{ return(state.upstream_version if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
+{% endmacro %}
+
+
+{#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
+{% macro _has_moved(backfill, state, observed, version) %}
+    {%- if backfill.feed and not dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {{ return(observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
+    {%- endif -%}
+    {{ return(version != state.upstream_version) }}
+{% endmacro %}
+
+
+{% macro _stays_at_snapshot(backfill, state) %}
+    {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
+        and state.get('upstream_version') is not none) }}
+{% endmacro %}
+
+
+{#-
+    After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
+    is read again, so its keys are checked again. An MV that has nothing yet is just emptied.
+-#}
+{% macro choose_reanchor(backfill, state, observed, reason, started, whole=false) %}
+    {%- if not started -%}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, reason)) }}
+    {%- endif -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
+    {{ return(plan if whole else dict(plan, touched=dbt_backfill.find_touched(backfill, state, observed))) }}
+{% endmacro %}

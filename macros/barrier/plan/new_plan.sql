@@ -1,0 +1,76 @@
+{#- What all plans of a run have in common, for the epoch after `state.epoch`. -#}
+{% macro new_plan(backfill, state, kind, reason=none) %}
+    {{ return({
+        'epoch': state.epoch + 1,
+        'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
+        'backfill_id': state.committed.backfill_id,
+        'kind': kind,
+        'reason': reason,
+        'sources': [{
+            'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
+        }],
+        'query': backfill.query,
+        'query_hash': backfill.query_hash,
+        'query_columns': backfill.query_columns,
+        'used_settings': backfill.used_settings,
+        'key': backfill.key,
+        'vnode_count': backfill.options.vnode_count,
+        'backfill_mode': backfill.options.backfill_mode,
+        'backfill_rate_limit': backfill.options.backfill_rate_limit,
+    }) }}
+{% endmacro %}
+
+
+{#- A plan that rebuilds the MV, whose key may be another one than before. -#}
+{% macro new_reset_plan(backfill, state, reason) %}
+    {{ return(dict(
+        dbt_backfill.new_plan(backfill, state, 'reset', reason), key=dbt_backfill.place_positions(backfill, state)
+    )) }}
+{% endmacro %}
+
+
+{#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
+{% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
+    {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
+    {%- set sources = [dict(
+        plan.sources[0], id=upstream.id, version=version,
+        committed_at=dbt_backfill.get_version_time(backfill.upstream, upstream, version),
+    )] -%}
+    {%- if upstream.get('feed') -%}
+        {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill._stays_at_snapshot(backfill, state) -%}
+        {%- do sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
+    {%- endif -%}
+    {{ return(dict(
+        plan,
+        sources=sources,
+        upstream_row_count=state.committed.get('upstream_row_count'),
+        range_low=state.get('position'),
+        range_high=state.get('position'),
+        last_range=false,
+        next_bounds=dbt_backfill._bounds_ahead(state),
+        bounds_complete=state.committed.bounds_complete,
+    )) }}
+{% endmacro %}
+
+
+{#- The bounds that lie ahead of the position: those of the last plan, and its own if it was abandoned. -#}
+{% macro _bounds_ahead(state) %}
+    {%- set last = state.committed -%}
+    {%- set own = [last.range_high] if state.dirty and last.get('range_high') != last.get('range_low') else [] -%}
+    {{ return(own + last.next_bounds) }}
+{% endmacro %}
+
+
+{#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
+{% macro _feed_source(backfill, state, feed, pinned) %}
+    {%- set committed = dbt_backfill.get_source(state.committed, 'feed') or {} -%}
+    {{ return({
+        'role': 'feed',
+        'relation': backfill.feed.relation.render(),
+        'kind': backfill.feed.kind,
+        'id': committed.get('id') if pinned else feed.id,
+        'version': committed.get('version') if pinned else feed.version,
+        'committed_at': committed.get('committed_at') if pinned else feed.committed_at,
+        'definition': dbt_backfill.describe_change_table(backfill.feed),
+    }) }}
+{% endmacro %}

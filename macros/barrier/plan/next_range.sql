@@ -1,0 +1,80 @@
+{#- Part of planning: the plan with the next range. `windows` is what read_windows returned. -#}
+{% macro get_plan_with_range(backfill, state, plan, windows) %}
+    {%- set begun = dict(plan, vnodes=windows.moving, range_low=windows.low, has_range=true) -%}
+    {%- if backfill.options.backfill_rate_limit is none -%}
+        {{ return(dict(begun, last_range=true, range_high=windows.low)) }}
+    {%- endif -%}
+    {%- set known = dbt_backfill.get_next_bounds(backfill, state, begun) -%}
+    {%- if known is not none -%}
+        {#- Rows may have been added since the bounds were found. -#}
+        {{ return(dict(begun, most_rows=(backfill.options.backfill_rate_limit * 1.25) | int, **known)) }}
+    {%- endif -%}
+    {{ return(dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))) }}
+{% endmacro %}
+
+
+{#-
+    Which vnodes are to move, and from where: {'moving': none for all of them, else a list (empty if all that are
+    selected have finished), 'low': the lowest of
+    their positions as literals, none if one has not started}.
+-#}
+{% macro read_windows(backfill, state) %}
+    {%- set selected = backfill.options.backfill_vnodes -%}
+    {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
+    {%- if state.uniform -%}
+        {{ return({'moving': selected, 'low': state.get('position')}) }}
+    {%- endif -%}
+    {%- set keys = backfill.key -%}
+    {%- set low = [] -%}
+    {%- for key in keys -%}
+        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
+    {%- endfor -%}
+    {%- set sql -%}
+        select to_json(named_struct('moving', moving, 'low', if(started, array({{ low | join(', ') }}), null)))
+        from (
+            select
+                array_sort(collect_list(vnode)) as moving,
+                bool_and({{ dbt_backfill.position_columns(keys)[0] }} is not null) as started,
+                min(struct({{ dbt_backfill.position_columns(keys) | join(', ') }})) as low
+            from {{ backfill.progress.render() }}
+            where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
+        )
+    {%- endset -%}
+    {%- set windows = dbt_backfill.run_json('read the positions', sql)[0] -%}
+    {{ return({'moving': windows.moving, 'low': windows.get('low')}) }}
+{% endmacro %}
+
+
+{#- What an earlier pass found for this range and those after it, if it still fits; none if not. -#}
+{% macro get_next_bounds(backfill, state, plan) %}
+    {%- set last = state.committed -%}
+    {%- if last.get('backfill_rate_limit') != backfill.options.backfill_rate_limit or plan.vnodes is not none
+            or last.get('vnodes') is not none or not last.next_bounds and not last.bounds_complete -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(dbt_backfill._bounds_of_plan(plan, last.next_bounds, last.bounds_complete)) }}
+{% endmacro %}
+
+
+{#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
+{% macro find_bounds(backfill, state, plan) %}
+    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
+    {%- set remaining = {
+        'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
+    } -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, backfill.key) -%}
+    {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
+        scan, '(select count(*) from ' ~ read ~ ')', state.row_count, backfill.key, backfill.options.backfill_rate_limit
+    ))[0] -%}
+    {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
+{% endmacro %}
+
+
+{% macro _bounds_of_plan(plan, bounds, complete) %}
+    {{ return({
+        'range_high': bounds[0] if bounds else plan.range_low,
+        'last_range': not bounds,
+        'next_bounds': bounds[1:],
+        'bounds_complete': complete,
+    }) }}
+{% endmacro %}

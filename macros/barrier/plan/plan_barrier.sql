@@ -1,0 +1,247 @@
+{#-
+    Step 2 of a barrier: the plan of the next epoch. Returns {
+      'plan': the one that now stands,
+      'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
+      'views': the temporary views that were made on the way
+    }
+
+    One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
+    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one stands already.
+    If so, because an earlier run died or another is alive, that one is adopted word for word. So whatever is
+    refused is refused before anything is written.
+
+    Arguments:
+      columns (list): of the MV, where it is about to be created.
+-#}
+{% macro plan_barrier(backfill, state, plan, columns=none) %}
+    {%- set attempt = namespace(plan=plan, stands=none, staged=none, views=[]) -%}
+    {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
+    {%- for _ in range(4) if attempt.stands is none -%}
+        {%- set planned = attempt.plan -%}
+        {%- set result = dbt_backfill.run_json(
+            'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan, columns)
+        )[0] -%}
+        {%- if dbt_backfill.has_changes(state, planned) -%}
+            {%- set attempt.views = attempt.views + dbt_backfill.get_stage_views(backfill, state, planned, backfill.key) -%}
+        {%- endif -%}
+        {%- set checked = result.get('checked') or {} -%}
+        {%- set unclear = dbt_backfill.find_lost_changes(state, result)
+            or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+        {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
+        {%- if result.get('plan') -%}
+            {%- set attempt.stands = result.plan -%}
+        {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
+            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+        {%- elif 'plan' in result -%}
+            {%- do dbt_backfill.drop_stages(attempt.views) -%}
+            {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
+        {%- elif unclear -%}
+            {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}
+        {%- elif twice -%}
+            {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice, attempt.views) -%}
+        {%- elif checked.null_keys or checked.duplicates -%}
+            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, attempt.views) -%}
+            {%- set attempt.plan = dict(attempt.plan, keys_are_unique=true) -%}
+        {%- else -%}
+            {%- set attempt.plan = dict(attempt.plan, most_rows=none, **dbt_backfill.find_bounds(backfill, state, attempt.plan)) -%}
+        {%- endif -%}
+        {%- set attempt.staged = dbt_backfill._own_stage(backfill, planned, attempt.stands, result) -%}
+    {%- endfor -%}
+    {%- if attempt.stands is none -%}
+        {%- do dbt_backfill.drop_stages(attempt.views) -%}
+        {%- do dbt_backfill.refuse(
+            'its barrier ' ~ plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {{ return({'plan': attempt.stands, 'staged': attempt.staged, 'views': attempt.views}) }}
+{% endmacro %}
+
+
+{#- What the script staged, with its name; none if there was nothing or another run's plan stands. -#}
+{% macro _own_stage(backfill, planned, stands, result) %}
+    {%- if not result.get('staged') or stands is none or stands.plan_id != planned.plan_id -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_own_stage(backfill, planned, result)) }}
+{% endmacro %}
+
+
+{#-
+    The script. Its result: {
+      'plan': the one that stands, absent if the checks failed,
+      'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
+      'checked': see get_key_check_sql, absent if the plan reads no keys
+    }
+-#}
+{% macro get_plan_script(backfill, state, plan, columns=none) -%}
+    {%- set keys = backfill.key -%}
+    {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=has_changes) -%}
+    {%- set known, conditions = [], ['true'] -%}
+    {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
+    {%- if stage -%}
+        {%- do known.extend(['staged', 'reread', 'merged']) -%}
+        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+    {%- endif -%}
+    {%- if scan -%}
+        {%- do known.append('checked') -%}
+        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
+        {%- if plan.get('most_rows') -%} {%- do conditions.append('checked.row_count <= ' ~ plan.most_rows) -%} {%- endif -%}
+        {%- set check_key = backfill.options.check_key and not plan.get('keys_are_unique') -%}
+        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
+    {%- endif -%}
+    begin
+        {%- if handler %}
+        declare lost boolean default false;
+        {%- endif %}
+        {%- if stage %}
+        {%- for declaration in stage.declarations %}
+        {{ declaration }};
+        {%- endfor %}
+        {%- endif %}
+        {%- if scan %}
+        declare checked {{ dbt_backfill.key_check_type() }};
+        {%- endif %}
+        {%- if state.get('missing') %}
+        {{ dbt_backfill.declare_creation() }}
+        {%- else %}
+        declare planned string;
+        {%- endif %}
+        {%- if stage %}
+        {{ dbt_backfill.get_staging_statements(stage, handler) }}
+        {%- endif %}
+        {%- if scan %}
+        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
+        {%- endif %}
+        if {{ conditions | join(' and ') }} then
+            {%- if state.get('missing') %}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
+            select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
+            {%- else %}
+            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
+            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+            {%- endif %}
+        else
+            select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
+        end if;
+    end
+{%- endmacro %}
+
+
+{#-
+    The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
+    every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a
+    variable has no condition any more, and no handler takes it.
+
+    Arguments:
+      handler (string or none): the conditions by which that shows, see get_lost_conditions.
+-#}
+{% macro get_staging_statements(stage, handler) -%}
+    {%- if handler -%}
+        begin
+            declare exit handler for {{ handler }} begin set lost = true; end;
+        {% endif -%}
+        {{ stage.statements | join(';\n        ') }};
+    {%- if handler %}
+        end;
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Why the changes of a plan cannot be merged whose script could not stage them; none if it could. -#}
+{% macro find_lost_changes(state, result) %}
+    {%- if result.get('lost') -%}
+        {{ return('the changes since version ' ~ state.upstream_version ~ ' can no longer be read') }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    The plan, with the numbers of rows that the script has counted.
+
+    Arguments:
+      counted (boolean): whether the script's variable `checked` has the counts.
+      staged (boolean): whether `merged` has those of the changes.
+-#}
+{% macro get_counted_plan(plan, counted, staged) %}
+    {%- set row = dict(plan) -%}
+    {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
+    {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
+        {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+        {%- if staged -%}
+            {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
+                ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(row) }}
+{% endmacro %}
+
+
+{#-
+    Up to how many changes, and rows of a range, both are merged by one statement. A range alone is merged without the
+    clauses for rows that are there, which on Delta is faster for many rows.
+-#}
+{% macro at_once_rows() %}
+    {{ return(100000) }}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of
+    two at once the second finds that of the first.
+-#}
+{% macro get_store_plan_statements(backfill, plan) -%}
+    set planned = ({{ 'select ' ~ dbt_backfill.get_plan_json_sql(plan) }});
+    {% set sql -%}
+        update {{ backfill.progress.render() }}
+        set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},
+            plan = if(vnode = 0, __bf_planned__, null)
+        where epoch = {{ plan.epoch - 1 }} and plan_id is null
+    {%- endset -%}
+    {{ dbt_backfill.get_guarded_update_sql(
+        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
+    ) }}
+{%- endmacro %}
+
+
+{#- The rows that the plan reads anew; none if it reads none. -#}
+{% macro get_checked_scan(backfill, state, plan) %}
+    {{ return(dbt_backfill.of_kind(plan.kind, 'scan')(backfill, state, plan)) }}
+{% endmacro %}
+
+
+{#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
+{% macro refuse_keys(backfill, state, plan, checked, views=[]) %}
+    {%- if checked.null_keys -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse(
+            dbt_backfill.get_source(plan).relation ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
+                ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
+            'Give these rows a key or delete them; a primary key is never null'
+        ) -%}
+    {%- endif -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set duplicates = dbt_backfill.run_json(
+        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, backfill.key)
+    ) -%}
+    {%- if duplicates -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(backfill, plan, duplicates | map(attribute='key') | list, views) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- `duplicates`: some of the keys, as lists of literals; `views`: those to drop. -#}
+{% macro refuse_duplicate_keys(backfill, plan, duplicates, views) %}
+    {%- do dbt_backfill.drop_stages(views) -%}
+    {%- do dbt_backfill.refuse(
+        'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
+            ~ duplicates | map('join', ', ') | join('), (') ~ ')',
+        'Delete the duplicates, or name in unique_key the columns that are unique'
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,66 @@
+{#-
+    Whether the model still means what the last plan was made for. Returns why the MV has to be rebuilt, where
+    `on_query_change` says `rebuild`, or none. Without the rebuild a change is refused: rows merged before and
+    after it would come from different queries.
+
+    dbt's `on_configuration_change` is not used for this: its default is `apply`, also where the user said
+    nothing, which would rebuild silently.
+-#}
+{% macro find_query_change(backfill, state) %}
+    {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
+    {%- set planned = state.get('planned') -%}
+    {%- set last = planned if planned and dbt_backfill.get_traits(planned).replaces_mv else state.committed -%}
+    {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
+    {%- if reason and backfill.options.on_query_change == 'fail' -%}
+        {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
+        {%- if not backfill.explained -%}
+            {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
+            {%- do dbt_backfill.explain_backfill(backfill, state) -%}
+        {%- endif -%}
+        {%- do dbt_backfill.refuse(
+            reason ~ ' since its last barrier',
+            "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
+        ) -%}
+    {%- endif -%}
+    {{ return(reason) }}
+{% endmacro %}
+
+
+{% macro _query_difference(backfill, state, last) %}
+    {%- set changed = dbt_backfill.find_changed_setting(last, state.settings) -%}
+    {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
+        {{ return('its query changed') }}
+    {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
+        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
+            ~ backfill.options.unique_key | join(', ')) }}
+    {%- elif last.vnode_count != backfill.options.vnode_count -%}
+        {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
+    {%- elif changed -%}
+        {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
+    {%- elif not backfill.explained -%}
+        {%- do backfill.update({
+            'key': last.key,
+            'query_columns': last.query_columns,
+            'used_settings': last.settings.keys() | select('in', dbt_backfill.common_settings()) | list,
+        }) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- for column in backfill.key -%}
+        {%- if column.type != last.key[loop.index0].type -%}
+            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if backfill.key | map(attribute='name') | list != last.key | map(attribute='name') | list -%}
+        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to ' ~ backfill.key | map(attribute='name') | join(', ')) }}
+    {%- elif backfill.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
+        {{ return('the columns of the upstream that unique_key carries changed') }}
+    {%- elif backfill.query_columns != last.query_columns -%}
+        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ backfill.query_columns ~ ')') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Whether two lists of columns name the same: Spark finds a column in any case. -#}
+{% macro are_same_names(names, others) %}
+    {{ return(names | map('lower') | list == others | map('lower') | list) }}
+{% endmacro %}

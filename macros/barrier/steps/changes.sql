@@ -1,0 +1,81 @@
+{#-
+    Step 3 of a barrier: one MERGE of the staged changes. A key whose row Q no longer returns is deleted. Returns
+    {'failed': see run_merge, 'counts': get_merge_counts}.
+
+    Arguments:
+      staged (dict): as stage_changes returned it.
+-#}
+{% macro run_changes(backfill, plan, work, staged) %}
+    {%- set bounds = dbt_backfill.staged_predicate(plan, staged) -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, 'select * from ' ~ staged.name, bounds) -%}
+    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
+{% endmacro %}
+
+
+{#-
+    Steps 3 and 4 by one MERGE, where both are small: the keys of the changes are those up to the old position, and those
+    of the range lie above it.
+-#}
+{% macro run_changes_and_range(backfill, state, plan, work, staged) %}
+    {%- set range_keys = [] -%}
+    {%- for column in dbt_backfill.mv_columns(plan.key) -%}
+        {%- do range_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    {%- set rows -%}
+        select * from {{ staged.name }}
+        union all
+        select *, {{ range_keys | join(', ') }}, false as __bf_dropped
+        from (
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        )
+    {%- endset -%}
+    {%- set window = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), plan) -%}
+    {%- set bounds = '(' ~ dbt_backfill.staged_predicate(plan, staged) ~ ' or ' ~ window ~ ')' -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
+    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
+{% endmacro %}
+
+
+{#- `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files. -#}
+{% macro get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set matched = [] -%}
+    {%- for column in dbt_backfill.mv_columns(plan.key, 'mv.') -%}
+        {%- do matched.append(column ~ ' = changes.__bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select *
+        from (
+            {{ rows }}
+        )
+        where {{ dbt_backfill.get_fence(backfill, plan) }}
+    ) as changes
+    on {{ matched | join(' and ') }} and {{ bounds }}
+    when matched and not changes.__bf_dropped then update set *
+    when matched then delete
+    when not matched and not changes.__bf_dropped then insert *
+{%- endmacro %}
+
+
+{#- Over the MV as `mv`: the keys between the least and the greatest staged one. -#}
+{% macro staged_predicate(plan, staged) %}
+    {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.') -%}
+    {{ return('(' ~ dbt_backfill.tuple_predicate(columns, '>=', staged.low) ~ ' and '
+        ~ dbt_backfill.tuple_predicate(columns, '<=', staged.high) ~ ')') }}
+{% endmacro %}
+
+
+{#- The changes of a plan, as get_upstream_changes describes them. -#}
+{% macro get_changes(backfill, state, plan, keys) %}
+    {%- if not backfill.feed -%}
+        {{ return(dbt_backfill.get_upstream_changes(
+            backfill.upstream, backfill.observed, state.upstream_version, dbt_backfill.get_source(plan).version, keys
+        )) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_change_table_events(
+        backfill.feed, backfill.observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
+        dbt_backfill.get_source(plan, 'feed').version, keys
+    )) }}
+{% endmacro %}

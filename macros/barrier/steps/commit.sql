@@ -1,0 +1,179 @@
+{#-
+    Step 5 of a barrier: the progress moves to the plan's epoch by one statement that is guarded by the epoch before it
+    and by the plan. What became of the barrier is noted with its plan. Returns the committed state.
+
+    Arguments:
+      counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
+      ends (boolean): whether the run ends with it, so that the history can be written along with it.
+      views (list): the temporary views that are of no use after it.
+-#}
+{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[]) %}
+    {%- set sql -%}
+        begin
+            declare token string;
+            declare outcome string;
+            declare state string;
+            set token = uuid();
+            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts) }});
+            {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
+            set state = ({{ dbt_backfill.get_state_sql(backfill) }});
+            {%- if ends and backfill.written == plan.epoch - 1 %}
+            {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
+            {%- elif ends %}
+            {{ dbt_backfill.get_history_statements(backfill, backfill.written, plan.epoch) }}
+            {%- endif %}
+            {{ dbt_backfill.get_drop_stages_sql(views) }}
+            select state;
+        end
+    {%- endset -%}
+    {%- set sent = namespace(state=none) -%}
+    {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
+    {%- for _ in range(3) if sent.state is none or dbt_backfill._stands_in(sent.state, plan) -%}
+        {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
+    {%- endfor -%}
+    {%- set committed = sent.state -%}
+    {%- set traits = dbt_backfill.of_kind(plan.kind, 'traits')() -%}
+    {%- set given_up = committed.get('dirty') and not traits.gives_up -%}
+    {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
+    {%- set overtaken = traits.replaces_mv and committed.epoch > plan.epoch -%}
+    {%- if committed.epoch < plan.epoch or overtaken
+            or committed.epoch == plan.epoch and (given_up or committed.committed.plan_id != plan.plan_id) -%}
+        {%- do dbt_backfill.refuse_overtaken(plan) -%}
+    {%- endif -%}
+    {{ return(committed) }}
+{% endmacro %}
+
+
+{% macro _stands_in(state, plan) %}
+    {%- set planned = state.get('planned') or {} -%}
+    {{ return([planned.get('plan_id'), planned.get('kind')] == [plan.plan_id, plan.kind]) }}
+{% endmacro %}
+
+
+{#-
+    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
+    script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left, 'mv_root_id', its oldest ancestor that is
+    known, and 'begun_anew', whether that is another one than at the barrier before, so that something has replaced the MV.
+-#}
+{% macro get_outcome_sql(backfill, state, plan, counts) -%}
+    {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
+    {%- set root = state.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
+    select to_json(struct(
+        current_timestamp() as committed_at,
+        token as committed_by,
+        cast({{ counts.get('changed', 0) }} as bigint) as changed_row_count,
+        cast({{ counts.get('deleted', 0) }} as bigint) as deleted_row_count
+        {%- if is_iceberg %},
+        snapshot as mv_snapshot_id,
+        root as mv_root_id
+        {%- if root %},
+        if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
+        {%- endif %}
+        {%- endif %}
+    ), {{ dbt_backfill.plan_json_options() }})
+    {%- if is_iceberg %}
+    from (select max(cast(snapshot_id as string)) as snapshot from {{ backfill.mv.render() }}.refs where name = 'main')
+    cross join (
+        select max(cast(snapshot_id as string)) as root
+        from {{ backfill.mv.render() }}.history
+        where is_current_ancestor and parent_id is null
+    )
+    {%- endif %}
+{%- endmacro %}
+
+
+{% macro get_commit_sql(backfill, state, plan) -%}
+    {%- if dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+            or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
+        {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
+    {%- else -%}
+        {%- set assignments = [] -%}
+        {%- for column, value in dbt_backfill._committed_columns(backfill, state, plan).items() -%}
+            {%- do assignments.append(column ~ ' = ' ~ value) -%}
+        {%- endfor -%}
+        {%- set sql -%}
+            update {{ backfill.progress.render() }} as progress
+            set {{ assignments | join(', ') }}
+            where {{ dbt_backfill.plan_stands_predicate(plan) }} and plan_kind = {{ dbt_backfill.string_literal(plan.kind) }}
+        {%- endset -%}
+        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill._outcome_literal()) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro _outcome_literal() %}
+    {{ return({'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
+{% endmacro %}
+
+
+{#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
+{% macro _committed_columns(backfill, state, plan) %}
+    {{ return(dict(
+        dbt_backfill.get_state_columns(backfill, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
+    )) }}
+{% endmacro %}
+
+
+{#-
+    The columns that every kind sets: the epoch moves, nothing is planned any more, and what was committed before goes to
+    those that the history may not have yet.
+-#}
+{% macro get_state_columns(backfill, plan) %}
+    {%- set written = backfill.written if backfill.written is not none else -1 -%}
+    {{ return({
+        'epoch': plan.epoch,
+        'dirty': 'false',
+        'plan_id': 'null',
+        'plan_kind': 'null',
+        'plan': 'null',
+        'last': dbt_backfill.get_last_column(),
+        'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
+            ~ "barrier -> cast(get_json_object(barrier, '$.epoch') as bigint) > " ~ written ~ '), null)',
+    }) }}
+{% endmacro %}
+
+
+{#- The committed plan: what stood as the plan, what else its kind notes of it (JSON with a comma at its end), and its outcome. -#}
+{% macro get_last_column(noted='') %}
+    {{ return("if(progress.vnode = 0, concat(left(plan, length(plan) - 1), "
+        ~ dbt_backfill.string_literal(',' ~ noted) ~ ', substr(__bf_outcome__, 2)), null)') }}
+{% endmacro %}
+
+
+{#-
+    Statements that commit a reset to another key or number of vnodes: missing columns are added, which changes nothing
+    that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was
+    committed since. Columns of a key of before stay, empty.
+-#}
+{% macro get_reshape_statements(backfill, state, plan) -%}
+    {%- set present = dbt_backfill.read_progress_columns(backfill) -%}
+    {%- set columns = dbt_backfill._committed_columns(backfill, state, plan) -%}
+    {%- set own = dbt_backfill.progress_columns() -%}
+    {%- set positions = plan.key | map(attribute='position') | map('lower') | list -%}
+    {%- for name in present if name not in own and name not in positions -%}
+        {%- do columns.update({dbt_backfill.identifier(name): 'null'}) -%}
+    {%- endfor -%}
+    {%- for key in plan.key if key.position | lower not in present %}
+    begin
+        declare exit handler for sqlexception begin end;
+        alter table {{ backfill.progress.render() }} add columns ({{ dbt_backfill.identifier(key.position) }} {{ key.type }});
+    end;
+    {%- endfor %}
+    {%- set assignments = [] -%}
+    {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
+    {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'backfill_finished': 'false', 'row_count': '0', 'dirty': 'false'} -%}
+    {%- set stands = dbt_backfill.plan_stands_predicate(plan) ~ " and plan_kind = 'reset'" -%}
+    {%- set sql -%}
+        merge into {{ backfill.progress.render() }} as progress
+        using (
+            select cast(id as int) as id
+            from range(0, {{ plan.vnode_count }}, 1, 1)
+            where (select count(*) from {{ backfill.progress.render() }} where vnode = 0 and {{ stands }}) = 1
+        ) as vnodes
+        on progress.vnode = vnodes.id
+        when matched and {{ stands | replace('epoch =', 'progress.epoch =') }} then update set {{ assignments | join(', ') }}
+        when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
+        when not matched by source and {{ stands }} then delete
+    {%- endset -%}
+    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill._outcome_literal()) }}
+{%- endmacro %}

@@ -1,0 +1,87 @@
+{#-
+    A SQL expression that is true as long as the plan is the one to execute, and raises an error once another
+    run has committed its epoch or given it up. It stands in the source of every statement that writes the MV.
+
+    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source, so
+    a write that passes the fence either sees no later commit or conflicts with it.
+-#}
+{% macro get_fence(backfill, plan) -%}
+    {{ dbt_backfill._fence(
+        backfill, dbt_backfill.plan_stands_predicate(plan) ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),
+        ' while this one executed the barrier ' ~ plan.epoch
+    ) }}
+{%- endmacro %}
+
+
+{#-
+    The same for a statement that is no barrier and puts the MV back to what the committed epoch promises: true as
+    long as no later barrier has begun.
+-#}
+{% macro get_fence_of_epoch(relations, epoch) -%}
+    {{ dbt_backfill._fence(relations, 'epoch = ' ~ epoch ~ ' and plan_id is null', ' while its epoch ' ~ epoch ~ ' was repaired') }}
+{%- endmacro %}
+
+
+{#- One row of the progress table is read. Without it there is no state, and nothing passes. -#}
+{% macro _fence(relations, condition, during) -%}
+    coalesce(
+        (
+            select case
+                when {{ condition }} then true
+                else raise_error(concat(
+                    'backfilled_mv {{ relations.mv.identifier }}: another run went on{{ during }} (committed epoch ', epoch,
+                    coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''), coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
+                    ', planned at ', get_json_object(plan, '$.planned_at')), ''),
+                    '). Nothing was written by this run; run again to continue.'
+                ))
+            end
+            from {{ relations.progress.render() }}
+            where vnode = 0
+        ),
+        cast(raise_error('backfilled_mv {{ relations.mv.identifier }}: its state is gone. Nothing was written.') as boolean)
+    )
+{%- endmacro %}
+
+
+{#- Over the progress table: whether a plan is the one of the next epoch, given up or not. -#}
+{% macro plan_stands_predicate(plan) %}
+    {{ return('epoch = ' ~ (plan.epoch - 1) ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
+{% endmacro %}
+
+
+{#-
+    A statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at
+    once the second fails with a conflict, which on Delta is no error here: what stands is read after it anyway.
+
+    Arguments:
+      literals (dict): text in `sql` -> SQL expression of the literal that stands there instead, see
+        get_execute_with_literals_sql. Iceberg's UPDATE takes no variables.
+-#}
+{% macro get_guarded_update_sql(backfill, sql, literals={}) -%}
+    {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
+    {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
+{%- endmacro %}
+
+
+{#-
+    A select of the plan of an epoch that now stands: {'plan'}, null if there is none. All rows are read: a filter costs
+    Delta a job that looks for files to skip.
+-#}
+{% macro get_standing_plan_sql(relations, epoch, known=[]) -%}
+    select concat('{',
+        {%- for name in known %}
+        coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
+        {%- endfor %}
+        '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
+    )
+    from {{ relations.progress.render() }}
+{%- endmacro %}
+
+
+{#- End a run that finds without a fence what a fence would have told it. -#}
+{% macro refuse_overtaken(plan) %}
+    {%- do dbt_backfill.refuse(
+        'another run went on while this one executed the barrier ' ~ plan.epoch,
+        'Nothing is lost; run again to continue'
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,42 @@
+{#-
+    Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was
+    written by this same plan. The literals in ON prune the target to nothing. Returns the step if it failed, see run_merge.
+-#}
+{% macro run_range(backfill, state, plan, work) %}
+    {%- set keys = plan.key -%}
+    {%- set sql -%}
+        merge into {{ backfill.mv.render() }} as mv
+        using (
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+            where {{ dbt_backfill.get_fence(backfill, plan) }}
+        ) as range
+        on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
+            and {{ dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
+        {{ dbt_backfill.get_matched_clause('update set *') }}
+        when not matched then insert *
+    {%- endset -%}
+    {{ return(dbt_backfill.run_merge(backfill, work, 'merge the range of the barrier ' ~ plan.epoch, sql).failed) }}
+{% endmacro %}
+
+
+{#- The query's rows of the plan's range. -#}
+{% macro get_range_rows_sql(backfill, state, plan) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(dbt_backfill.get_planned_read(backfill, plan), plan, state, backfill, plan.key) -%}
+    {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+{%- endmacro %}
+
+
+{#-
+    The query as the source of a MERGE. Its columns are taken out of a struct, so that they are new ones: over a relation
+    with char(n) columns Spark puts a projection that pads them, with other columns, when Delta has already resolved the
+    clauses of its MERGE. The optimizer takes the struct away.
+-#}
+{% macro get_merged_query_sql(query, upstream, scan) -%}
+    select __bf_row.*
+    from (
+        select struct(*) as __bf_row
+        from (
+            {{ dbt_backfill.get_query_sql(query, upstream, scan) }}
+        )
+    )
+{%- endmacro %}

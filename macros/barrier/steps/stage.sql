@@ -1,0 +1,292 @@
+{#-
+    The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
+    vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
+
+    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, the key as `__bf_key_1` and
+    so on, and `__bf_dropped`, whether the query returns no row of that key any more.
+
+    The views belong to the session and their names carry epoch, plan and invocation, so that a stalled run
+    cannot swap them under another. Returns {
+      'failed': see run_merge; the rest is absent if it is not none,
+      'name': of the second view,
+      'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage_summary_sql,
+      'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
+      'upserts', 'drops': how many rows of the second view have a row, and how many have none
+    }
+
+    While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
+    that was adopted.
+-#}
+{% macro stage_changes(backfill, state, plan, work) %}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, plan.key) -%}
+    {%- set sql -%}
+        begin
+            {{ stage.declarations | join(';\n            ') }};
+            {%- if work.guarded %}
+            {{ dbt_backfill.declare_guard() }}
+            {%- endif %}
+            {{ stage.statements | join(';\n            ') }};
+            select to_json(struct(staged, reread, merged));
+        end
+    {%- endset -%}
+    {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
+    {%- set failed = dbt_backfill.find_failure(backfill, 'stage the changes', result) -%}
+    {{ return({'failed': failed} if failed else dict(dbt_backfill.get_own_stage(backfill, plan, result), failed=none)) }}
+{% endmacro %}
+
+
+{#- What the statements of get_stage left, with the names of its views, which the commit drops. -#}
+{% macro get_own_stage(backfill, plan, result) %}
+    {{ return(dict(
+        result.staged, name=dbt_backfill.get_stage_name(backfill, plan, '__rows'), reread=result.get('reread') or {'count': 0},
+        upserts=result.merged.upserts, drops=result.merged.drops,
+    )) }}
+{% endmacro %}
+
+
+{% macro get_stage_name(backfill, plan, suffix='') %}
+    {%- set invocation = invocation_id | replace('-', '') -%}
+    {{ return(dbt_backfill.identifier(
+        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__') ~ suffix
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged`,
+    `reread` and `merged` what it holds. The views that they make are get_stage_views.
+
+    Arguments:
+      check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
+        chain of states; costs a join of those that came or went with the MV.
+-#}
+{% macro get_stage(backfill, state, plan, keys, check_key=true) %}
+    {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
+    {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
+    {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
+    {%- set view = 'create or replace temporary view ' ~ name ~ ' as\n'
+        ~ dbt_backfill.get_last_states_sql(events, keys, changes) -%}
+    {%- if changes.literals -%}
+        {%- set literals = {} -%}
+        {%- for literal in changes.literals -%} {%- do literals.update({literal: literal}) -%} {%- endfor -%}
+        {%- set view = dbt_backfill.get_execute_with_literals_sql(view, literals) -%}
+    {%- endif -%}
+    {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
+        + (['__bf_gone'] if check_key and backfill.drops_rows else []) -%}
+    {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
+    {{ return({
+        'declarations': changes.get('declarations', []) + [
+            'declare staged ' ~ dbt_backfill.stage_summary_type(), 'declare reread ' ~ dbt_backfill.reread_summary_type(),
+            'declare merged struct<upserts: bigint, drops: bigint>',
+        ],
+        'statements': changes.get('setup', []) + [
+            view,
+            'cache table ' ~ name,
+            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
+            dbt_backfill.get_reread_statements(backfill, plan, keys, suspicions),
+            dbt_backfill.get_rows_statements(backfill, plan, keys, rows),
+        ],
+    }) }}
+{% endmacro %}
+
+
+{#- The temporary views of the stage, each before those that it reads. -#}
+{% macro get_stage_views(backfill, state, plan, keys) %}
+    {%- set of_feed = dbt_backfill.get_changes(backfill, state, plan, keys).get('views', []) -%}
+    {{ return([dbt_backfill.get_stage_name(backfill, plan, '__rows')] + dbt_backfill.get_reread_names(backfill, plan)
+        + [dbt_backfill.get_stage_name(backfill, plan)] + of_feed) }}
+{% endmacro %}
+
+
+{#- Statements that make the second view; keys in doubt are in it as they were read again. -#}
+{% macro get_rows_statements(backfill, plan, keys, rows) -%}
+    {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
+    if coalesce(reread.count, 0) > 0 then
+        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true) }};
+    else
+        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
+    end if;
+    cache table {{ rows }};
+    set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
+{%- endmacro %}
+
+
+{% macro get_staged_rows_sql(backfill, plan, keys, reread) -%}
+    {%- set staged_keys = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
+        {%- do staged_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    select
+        query.*,
+        {{ staged_keys | join(',\n        ') }},
+        query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
+    from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
+    left join (
+        {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
+    ) as query
+    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+{%- endmacro %}
+
+
+{#- What Q makes of the last rows of the staged keys: those of the feed, but of keys in doubt those that were read again. -#}
+{% macro get_last_rows_sql(backfill, plan, keys, reread) -%}
+    {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
+    {%- set rows -%}
+        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
+        from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
+        {%- if reread %}
+        left anti join {{ doubtful }} as doubtful
+        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
+        {%- endif %}
+        where not __bf_deleted
+    {%- endset -%}
+    {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
+    {%- if reread %}
+    union all
+    select * from (
+        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
+    )
+    {%- endif %}
+{%- endmacro %}
+
+
+{#-
+    One row per key: its last event's columns, and what is known of its events: {
+      '__bf_deleted': whether the last one takes the row away,
+      '__bf_inserted': whether the first one brings a row: there was none before,
+      '__bf_gone': whether a row was taken away, and nothing else happened,
+      '__bf_unclear': whether they do not tell the last state
+    }
+
+    The latest version wins; within one version an insert or after-image beats a delete or before-image of the
+    same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
+
+    This holds for a chain of states, each of which ends as it began: by the image that the next event takes away. Where
+    a key stood twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
+    `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So upserts less deletes have to come to
+    what the first and the last event say, and so have the images: each one that came and went is there an even
+    number of times, and their hashes cancel out. In one commit a row comes or goes at most once. Nor do events tell the
+    last state where they may have altered it, see altered_predicate.
+
+    Arguments:
+      changes (dict): as get_upstream_changes returned it.
+-#}
+{% macro get_last_states_sql(events, keys, changes) -%}
+    {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
+    select
+        latest.* except (__bf_version, __bf_is_upsert, __bf_image),
+        not latest.__bf_is_upsert as __bf_deleted,
+        {%- if changes.may_repeat %}
+        false as __bf_inserted,
+        false as __bf_gone,
+        false as __bf_unclear
+        {%- else %}
+        earliest.__bf_is_upsert as __bf_inserted,
+        events = 1 and not latest.__bf_is_upsert as __bf_gone,
+        balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
+            {%- if changes.alters_values %}
+            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
+            {%- endif %}
+            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
+            as __bf_unclear
+        {%- endif %}
+    from (
+        select
+            max_by(struct(*), {{ order }}) as latest,
+            min_by(struct(*), {{ order }}) as earliest,
+            sum(if(__bf_is_upsert, 1, -1)) as balance,
+            bit_xor(__bf_image) as images,
+            count(*) as events
+        from (
+            select *, {{ '0L' if changes.may_repeat or changes.one_commit else dbt_backfill._image_hash() }} as __bf_image
+            from ({{ events }})
+        )
+        group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+    )
+{%- endmacro %}
+
+
+{#-
+    Whether a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+    hand rows on as Java's: a day of October 1582 that the Gregorian calendar leaves out becomes the 15th, bytes that are
+    no UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11), and the entries of a map get another order.
+-#}
+{% macro altered_predicate(row) %}
+    {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
+{% endmacro %}
+
+
+{#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. -#}
+{% macro _image_hash() %}
+    {{ return('xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), ' ~ dbt_backfill.whole_json_options() ~ '))') }}
+{% endmacro %}
+
+
+{#-
+    What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
+    which have one of the `suspicions` (names of columns).
+-#}
+{% macro get_stage_summary_sql(stage, keys, suspicions, alters_values=false) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
+    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    select named_struct(
+        'count', count,
+        'null_keys', null_keys,
+        'altered_keys', altered_keys,
+        'suspects', suspects,
+        'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
+        'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+    )
+    from (
+        select
+            count_if(not {{ null_key }}) as count,
+            count_if({{ null_key }} and not __bf_deleted) as null_keys,
+            count_if({{ dbt_backfill.altered_predicate('struct(' ~ columns | join(', ') ~ ')') if alters_values else 'false' }}) as altered_keys,
+            count_if(not {{ null_key }} and ({{ suspicions | join(' or ') }})) as suspects,
+            min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
+            max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
+        from {{ stage }}
+    )
+{%- endmacro %}
+
+
+{#- The type of that struct. -#}
+{% macro stage_summary_type() %}
+    {{ return('struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>') }}
+{% endmacro %}
+
+
+{#- Why the staged changes cannot be merged; none if they can. -#}
+{% macro find_unclear_changes(staged) %}
+    {%- if staged.null_keys -%}
+        {{ return('the feed has ' ~ staged.null_keys ~ ' rows with a null in the key') }}
+    {%- elif staged.get('altered_keys') -%}
+        {{ return('the feed has ' ~ staged.altered_keys ~ ' keys that it may tell otherwise than they are') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
+    each before those that it reads. One that is not there is no error: after a lost connection it is another session.
+-#}
+{% macro get_drop_stages_sql(stages) -%}
+    {%- for stage in stages | unique %}
+    begin
+        declare exit handler for sqlexception begin end;
+        uncache table if exists {{ stage }};
+        drop view {{ stage }};
+    end;
+    {%- endfor %}
+{%- endmacro %}
+
+
+{#- The same before a run is refused that has staged something. -#}
+{% macro drop_stages(stages) %}
+    {%- if stages -%}
+        {%- do dbt_backfill.run_table(
+            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,209 @@
+{#- The settings of the session, as a dict of texts, read once in a run; those that were never set are missing. -#}
+{% macro read_settings(backfill) %}
+    {%- if backfill.get('settings') is none -%}
+        {%- set settings = {} -%}
+        {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
+            {%- do settings.update({row[0]: row[1]}) -%}
+        {%- endfor -%}
+        {%- do backfill.update({'settings': settings}) -%}
+    {%- endif -%}
+    {{ return(backfill.settings) }}
+{% endmacro %}
+
+
+{#-
+    The settings of a session that give a query other values, each with an expression of its value. No function returns a
+    setting, so most are told by what they do. A setting under which the same rows only fail or do not, such as
+    mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
+-#}
+{% macro session_settings() %}
+    {%- set is_ansi = "typeof(coalesce(1, '1')) <> 'string'" -%}
+    {{ return({
+        'spark.sql.session.timeZone': 'current_timezone()',
+        'spark.sql.ansi.enabled': is_ansi,
+        'spark.sql.timestampType': "if(typeof(timestamp'2000-01-01 00:00:00') = 'timestamp', 'TIMESTAMP_LTZ', 'TIMESTAMP_NTZ')",
+        'spark.sql.parser.escapedStringLiterals': "length('\\n') = 2",
+        'spark.sql.decimalOperations.allowPrecisionLoss':
+            "typeof(cast(1 as decimal(38, 18)) * cast(1 as decimal(38, 18))) = 'decimal(38,6)'",
+        'spark.sql.jsonGenerator.ignoreNullFields': "to_json(named_struct('a', cast(null as int))) = '{}'",
+        'spark.sql.json.enablePartialResults': "from_json('{\"a\":{\"b\":\"x\",\"c\":1}}', 'a struct<b: int, c: int>').a is not null",
+        'spark.sql.chunkBase64String.enabled': "length(base64(cast(repeat('a', 60) as binary))) > 80",
+        'spark.sql.preserveCharVarcharTypeInfo': "length(cast('a' as char(2))) = 2",
+        'spark.sql.function.concatBinaryAsString': "typeof(concat(X'61', X'61')) = 'string'",
+        'spark.sql.function.eltOutputAsString': "typeof(elt(1, X'61', X'61')) = 'string'",
+        'spark.sql.legacy.timeParserPolicy': "if(date_format(timestamp_micros(1000), 'SSSS') = '0001', 'LEGACY', 'CORRECTED')",
+        'spark.sql.legacy.castComplexTypesToString.enabled': "cast(array(null) as string) = '[]'",
+        'spark.sql.legacy.consecutiveStringLiterals.enabled': "length('a''a') = 2",
+        'spark.sql.legacy.createEmptyCollectionUsingStringType': "typeof(array()) = 'array<string>'",
+        'spark.sql.legacy.exponentLiteralAsDecimal.enabled': "typeof(1e0) <> 'double'",
+        'spark.sql.legacy.followThreeValuedLogicInArrayExists': 'exists(array(cast(null as boolean)), x -> x) is null',
+        'spark.sql.legacy.interval.enabled': "cast(interval '1' day as string) = '1 days'",
+        'spark.sql.legacy.literal.pickMinimumPrecision': "typeof(1S * 1.5) = 'decimal(4,1)'",
+        'spark.sql.legacy.lpadRpadAlwaysReturnString': "typeof(lpad(X'61', 2)) = 'string'",
+        'spark.sql.legacy.negativeIndexInArrayInsert': 'element_at(array_insert(array(1), -1, 2), 1) = 2',
+        'spark.sql.legacy.nullValueWrittenAsQuotedEmptyStringCsv': "coalesce(to_csv(named_struct('a', cast(null as string))) <> '', false)",
+        'spark.sql.legacy.sizeOfNull': 'size(cast(null as array<int>)) is not null or ' ~ is_ansi,
+        'spark.sql.legacy.truncateForEmptyRegexSplit': "element_at(split('abc', '', 2), 2) = 'b'",
+        'spark.sql.legacy.typeCoercion.datetimeToString.enabled': "date'2000-01-01' <> '2000-1-1'",
+    }) }}
+{% endmacro %}
+
+
+{#- Those that are compared only where the query depends on them, see find_used_settings: they are often set. -#}
+{% macro common_settings() %}
+    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled']) }}
+{% endmacro %}
+
+
+{#-
+    The session's settings as a SQL map of texts.
+
+    Arguments:
+      used (list): those of common_settings that it shall have; none for all of them.
+-#}
+{% macro settings_expression(used=none) %}
+    {%- set entries = [] -%}
+    {%- for name, expression in dbt_backfill.session_settings().items()
+            if used is none or name in used or name not in dbt_backfill.common_settings() -%}
+        {%- do entries.append("'" ~ name ~ "', cast(" ~ expression ~ ' as string)') -%}
+    {%- endfor -%}
+    {{ return('map(' ~ entries | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#-
+    The first setting that is not what it was when a plan was made: {'setting', 'words': to name it in a message, 'was', 'is'}, none if there is none.
+
+    Arguments:
+      settings (dict): the session's, as read_state returned them.
+-#}
+{% macro find_changed_setting(plan, settings) %}
+    {%- for name, was in (plan.get('settings') or {}).items() if name in settings and settings[name] != was -%}
+        {%- set words = "the session's time zone" if name == 'spark.sql.session.timeZone' else name -%}
+        {%- set depends = 'depends' if name in dbt_backfill.common_settings() else 'may depend' -%}
+        {{ return({'setting': name, 'words': words ~ ', on which its query ' ~ depends ~ ',', 'was': was, 'is': settings[name]}) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Refuse a session in which a backslash is no escape: the literals of all statements here rely on it. -#}
+{% macro check_string_literals(settings, mv=none) %}
+    {%- set name = 'spark.sql.parser.escapedStringLiterals' -%}
+    {%- if settings.get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' on, under which the texts in its statements mean something else',
+            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice',
+            mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's
+    other columns to it: among those that the changes come with are some of ours. Asked at the first run only, to spare
+    the others a statement.
+-#}
+{% macro check_settings(backfill) %}
+    {%- do dbt_backfill.check_string_literals(dbt_backfill.read_settings(backfill), backfill.get('name')) -%}
+    {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
+    {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings(backfill).get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
+            'Set it to false for dbt (server_side_parameters, or the Spark server)',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a session in which Delta takes statements for repetitions: under `txnAppId` and `txnVersion` the second MERGE
+    into a table does nothing and says nothing.
+
+    Arguments:
+      app_id (string): what read_state read of it, none if there was no state; it spares a statement where all is well.
+-#}
+{% macro check_idempotent_writes(backfill, app_id=none) %}
+    {%- set name = 'spark.databricks.delta.write.txnAppId' -%}
+    {%- if app_id == '' or backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.read_settings(backfill).get(name) -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' set, under which Delta skips all writes to a table but the first',
+            'Unset it, and spark.databricks.delta.write.txnVersion, for dbt (server_side_parameters, or the Spark server)',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse to make an MV in an Iceberg catalog that sets what exactness needs otherwise. Asked at the first run only. -#}
+{% macro check_table_overrides(backfill) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+    {%- set settings = dbt_backfill.read_settings(backfill) -%}
+    {%- set catalog = dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+    {%- for name, value in dbt_backfill.exact_table_properties('iceberg').items() -%}
+        {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
+        {%- if settings.get(setting, value) | lower != value -%}
+            {%- do dbt_backfill.refuse(
+                'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
+                'Set it to ' ~ value ~ ', or leave it out',
+                mv=backfill.get('name')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#-
+    Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
+    that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
+
+    Arguments:
+      caches (list): what read_state read of it, none if there was no state; it spares a statement where all is well.
+-#}
+{% macro check_catalog_cache(backfill, caches=none) %}
+    {%- set relations = dbt_backfill.get_uncached_relations(backfill) -%}
+    {%- if not relations or caches is not none and caches | reject('equalto', 'false') | list == [] -%} {{ return(none) }} {%- endif -%}
+    {%- set settings = dbt_backfill.read_settings(backfill) -%}
+    {%- for relation in relations -%}
+        {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+        {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
+        {%- if settings.get(name, 'true') | lower != 'false' -%}
+            {%- do dbt_backfill.refuse(
+                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render()
+                    ~ ' caches tables, so a run would not see what another one committed',
+                'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
+                mv=backfill.get('name')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- The relations of whose catalogs that is asked. -#}
+{% macro get_uncached_relations(backfill) %}
+    {%- set relations = [] -%}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
+    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and dbt_backfill.may_be_cached(table) -%}
+        {%- do relations.append(table.relation) -%}
+    {%- endfor -%}
+    {{ return(relations) }}
+{% endmacro %}
+
+
+{#-
+    Statements of a script that read the `cache-enabled` of each relation's catalog into its variable `caches`. No
+    function returns a setting, but Spark puts those in braces into a statement's text; one that is not set is empty.
+-#}
+{% macro get_catalog_cache_statements(relations) -%}
+    declare caches array<string> = array();
+    declare cache string;
+    {%- for relation in relations %}
+    {%- set catalog = dbt_backfill.get_catalog(relation) %}
+    set cache = concat('select lower(\'\u0024{spark.sql.catalog.', {{ dbt_backfill.string_literal(catalog) if catalog else 'current_catalog()' }}, '.cache-enabled}\')');
+    execute immediate cache into cache;
+    set caches = array_append(caches, cache);
+    {%- endfor %}
+{%- endmacro %}

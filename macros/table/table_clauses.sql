@@ -1,0 +1,122 @@
+{#- What says that a table is one of ours: whose, and of which format of the state. -#}
+{% macro _own_properties(backfill_id) %}
+    {{ return({'dbt_backfill.id': backfill_id, 'dbt_backfill.format': dbt_backfill.state_format()}) }}
+{% endmacro %}
+
+
+{#-
+    Properties of the MV: ours by default, the user's, and those that exactness needs. Another backfilled_mv can
+    read it: by Delta's change data feed, or Iceberg's row lineage of format 3. Deletion vectors and merge-on-read
+    make merging scattered changes cheap; without redistribution a range costs Iceberg little more than an INSERT.
+
+    Arguments:
+      column_names (list): of the columns and of the fields in them.
+      types (list): of the columns.
+-#}
+{% macro mv_table_properties(column_names, backfill_id, types=[]) %}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
+        {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
+        {%- do properties.update(dbt_backfill._iceberg_write_modes('merge-on-read')) -%}
+        {%- set needed = dbt_backfill.exact_table_properties() -%}
+        {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
+        {%- do needed.update({'dbt_backfill.docs': ''}) -%}
+    {%- else -%}
+        {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
+        {%- if dbt_backfill._needs_column_mapping(column_names) -%}
+            {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
+        {%- endif -%}
+        {%- do properties.update(dbt_backfill._delta_features(types)) -%}
+        {%- set needed = dbt_backfill.exact_table_properties() -%}
+        {%- do needed.update(dbt_backfill.constraint_properties()) -%}
+    {%- endif -%}
+    {%- do properties.update(config.get('tblproperties') or {}) -%}
+    {%- do properties.update(needed) -%}
+    {%- do properties.update(dbt_backfill._own_properties(backfill_id)) -%}
+    {{ return(properties) }}
+{% endmacro %}
+
+
+{% macro _iceberg_write_modes(mode) %}
+    {{ return({'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode}) }}
+{% endmacro %}
+
+
+{#-
+    What exactness needs of each of the three tables, whatever the user, the session or the catalog has for new tables.
+    Under `snapshot` isolation two runs doubled a range; under write-audit-publish a session with `spark.wap.branch` or
+    `spark.wap.id` writes where nobody reads; a table that takes any schema resolves no column of a MERGE; and a table
+    that only allows appends takes no change.
+-#}
+{% macro exact_table_properties(file_format=none) %}
+    {%- if (file_format or dbt_backfill.get_file_format()) != 'iceberg' -%}
+        {{ return({'delta.isolationLevel': 'Serializable', 'delta.appendOnly': 'false'}) }}
+    {%- endif -%}
+    {%- set level = 'serializable' -%}
+    {{ return({
+        'write.merge.isolation-level': level, 'write.update.isolation-level': level, 'write.delete.isolation-level': level,
+        'write.wap.enabled': 'false', 'write.spark.accept-any-schema': 'false',
+    }) }}
+{% endmacro %}
+
+
+{#- A Delta table that is replaced by one with such a column refuses it unless the feature is named. -#}
+{% macro _delta_features(types) %}
+    {{ return({'delta.feature.timestampNtz': 'supported'} if 'timestamp_ntz' in types | join else {}) }}
+{% endmacro %}
+
+
+{#- Refuse what the user set and the MV would be built with, to fail or to be inexact at its first change. -#}
+{% macro check_table_properties() %}
+    {%- set properties = config.get('tblproperties') or {} -%}
+    {%- set exact = dbt_backfill.exact_table_properties() -%}
+    {%- for name, value in properties.items()
+            if name in exact and 'isolation' not in name and value | string | lower != exact[name] -%}
+        {%- do dbt_backfill._refuse_property(name, value, exact[name]) -%}
+    {%- endfor -%}
+    {%- if dbt_backfill.get_file_format() != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+    {%- set modes = ['copy-on-write', 'merge-on-read'] -%}
+    {%- set choices = {
+        'write.merge.mode': modes, 'write.update.mode': modes, 'write.delete.mode': modes,
+        'write.merge.distribution-mode': ['none', 'hash', 'range'], 'write.format.default': ['parquet', 'avro', 'orc'],
+    } -%}
+    {%- for name, value in properties.items() if value | string | lower not in choices.get(name, [value | string | lower]) -%}
+        {%- do dbt_backfill._refuse_property(name, value, choices[name] | join(' or ')) -%}
+    {%- endfor -%}
+    {%- if properties.get('format-version') | string == '1' and properties.get('write.merge.mode') != 'copy-on-write' -%}
+        {%- do dbt_backfill._refuse_property('format-version', 1, '2 or 3') -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _refuse_property(name, value, expected) %}
+    {%- do dbt_backfill.refuse(
+        "its tblproperties have '" ~ name ~ "': '" ~ value ~ "', under which changes cannot be merged exactly",
+        'Leave it out, or set it to ' ~ expected
+    ) -%}
+{% endmacro %}
+
+
+{#- Delta keeps a name with one of these characters only under column mapping. -#}
+{% macro _needs_column_mapping(column_names) %}
+    {{ return(modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) is not none) }}
+{% endmacro %}
+
+
+{#- USING, LOCATION and TBLPROPERTIES of one of the three tables. -#}
+{% macro table_clauses(relation, properties) -%}
+    using {{ dbt_backfill.get_file_format() }}
+    {%- if config.get('location_root') %}
+    location {{ dbt_backfill.string_literal(config.get('location_root') ~ '/' ~ relation.identifier) }}
+    {%- endif %}
+    tblproperties (
+        {%- for name, value in properties.items() %}
+        {{ dbt_backfill.string_literal(name) }} = {{ dbt_backfill.string_literal(value) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+
+{#- The number of the state's format. Nothing that was made with another one is read. -#}
+{% macro state_format() %}
+    {{ return('2') }}
+{% endmacro %}

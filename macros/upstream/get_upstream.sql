@@ -1,0 +1,57 @@
+{#- The one table that a model reads: {'relation', 'kind'}. Refuses what cannot be followed. -#}
+{% macro get_upstream(sql, change_feed=none) %}
+    {%- set nodes = [] -%}
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
+            and (change_feed is none or id != change_feed.node.unique_id) -%}
+        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
+    {%- endfor -%}
+    {%- if nodes | length > 1 -%}
+        {#- dbt counts what the hooks refer to, too. -#}
+        {%- set read = [] -%}
+        {%- for node in nodes if dbt_backfill.tokens(sql, dbt_backfill.get_node_relation(node))
+                | selectattr('kind', 'equalto', 'upstream') | list -%}
+            {%- do read.append(node) -%}
+        {%- endfor -%}
+        {%- set nodes = read or nodes -%}
+    {%- endif -%}
+    {%- if nodes | length != 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
+            'Read one upstream, by ref() or source()'
+        ) -%}
+    {%- endif -%}
+    {%- set node = nodes[0] -%}
+    {%- if node.get('config', {}).get('materialized') == 'ephemeral' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ node.name ~ ' is an ephemeral model, which has no versions',
+            'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {%- set name = dbt_backfill.get_node_relation(node) -%}
+    {%- set relation = dbt_backfill.load_table(name) -%}
+    {%- if relation is none -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
+    {%- elif relation.is_view -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
+            'Read the table under the view, and put what the view computes into this query'
+        ) -%}
+    {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
+    {%- if format not in dbt_backfill.upstream_kinds() -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
+            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {{ return({'relation': name, 'kind': format}) }}
+{% endmacro %}
+
+
+{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
+{% macro get_node_relation(node) %}
+    {%- set relation = api.Relation.create(
+        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
+    ) -%}
+    {{ return(relation.quote(identifier=true) if (node.get('quoting') or {}).get('identifier') else relation) }}
+{% endmacro %}

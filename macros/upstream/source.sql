@@ -1,0 +1,16 @@
+{#- A source of a plan by its role, none if it reads none such. -#}
+{% macro get_source(plan, role='upstream') %}
+    {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro _source_fields() %}
+    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
+{% endmacro %}
+
+
+{#- The upstream as a plan reads it. -#}
+{% macro get_planned_read(backfill, plan) %}
+    {{ return(dbt_backfill.get_upstream_read(backfill.upstream, dbt_backfill.get_source(plan).version)) }}
+{% endmacro %}

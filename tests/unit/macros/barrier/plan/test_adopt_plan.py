@@ -1,0 +1,153 @@
+"""What becomes of a plan that an earlier run left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.mark.parametrize(("newest", "expected"), [(17, False), (18, True)])
+def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Any,
+    make_source: Any,
+    newest: int,
+    expected: bool,
+) -> None:
+    observed = {"version": str(newest), "feed": {"version": "4"}}
+    reset = make_plan(kind="reset", sources=[make_source(version=None)])
+
+    assert macros.call("has_gone_on", backfill, make_plan(), observed) is expected
+    assert macros.call("has_gone_on", backfill, reset, observed) is False
+    backfill["feed"] = {"kind": "delta"}
+    for version, has_gone_on in [("4", False), ("3", True)]:
+        plan = make_plan(sources=[make_source(), make_source(role="feed", version=version)])
+        assert macros.call("has_gone_on", backfill, plan, observed) is has_gone_on
+
+
+# -- a plan that an earlier run left ----------------------------------------------------------
+
+
+@pytest.fixture
+def adopt(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
+) -> Callable[..., Any]:
+    """What becomes of a plan: itself, or why it is abandoned.
+
+    `version` is that of the upstream which it reads, `feed` that of a change table, from 8 on.
+    """
+    asked: list[tuple[Any, Any]] = []
+    macros.context["asked"] = asked
+    macros.stub(
+        "mark_abandoned",
+        lambda backfill, plan, reason: None if macros.context.get("gone") else reason,
+    )
+
+    def adopt(
+        readable: bool = True,
+        rebuild: str | None = None,
+        gap: str | None = None,
+        dirty: bool = False,
+        version: str | None = "17",
+        feed: str | None = None,
+        **plan: Any,
+    ) -> Any:
+        def is_readable(upstream: Any, observed: Any, source: Any) -> bool:
+            asked.append((source["version"], source["id"]))
+            return readable
+
+        def sources(version: str | None, feed: str | None) -> list[Any]:
+            events = [make_source(role="feed", relation="lake.events", version=feed)]
+            return [make_source(version=version), *(events if feed else [])]
+
+        macros.stub("is_upstream_readable", is_readable)
+        macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
+        plan = {"sources": sources(version, feed), **plan}
+        planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
+        observed = {"version": "17"}
+        committed = make_plan(epoch=2, sources=sources("16", feed and "8"))
+        state = make_state(dirty=dirty, committed=committed)
+        adopted = macros.call("adopt_plan", backfill, state, observed, planned, rebuild)["plan"]
+        return "adopted" if adopted == planned else adopted
+
+    return adopt
+
+
+def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
+    assert adopt() == "adopted"
+    assert macros.context["asked"] == [("17", "u1")]
+
+
+def test_a_plan_whose_version_cannot_be_read_is_abandoned(adopt: Any) -> None:
+    assert adopt(readable=False) == "version 17 of the upstream can no longer be read"
+
+
+def test_a_plan_whose_changes_cannot_be_read_is_abandoned(adopt: Any) -> None:
+    assert adopt(gap="the feed was switched") == "the feed was switched"
+
+
+def test_a_plan_that_another_run_has_committed_is_not_abandoned(
+    adopt: Any, macros: Macros, refused: Any
+) -> None:
+    macros.context["gone"] = True
+    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+        adopt(readable=False)
+
+
+@pytest.mark.parametrize("plan", [{"version": "16"}, {"kind": "reanchor"}])
+def test_a_plan_without_changes_needs_no_feed(adopt: Any, plan: dict[str, str]) -> None:
+    assert adopt(gap="the feed was switched", **plan) == "adopted"
+
+
+def test_new_events_of_a_change_table_are_changes_too(adopt: Any) -> None:
+    plan = {"version": "16", "feed": "9"}
+
+    assert adopt(gap="the change feed went back", **plan) == "the change feed went back"
+
+
+def test_without_new_events_a_change_table_has_no_changes_though_the_upstream_moved(
+    adopt: Any,
+) -> None:
+    plan = {"version": "17", "feed": "8"}
+
+    assert adopt(gap="the change feed went back", **plan) == "adopted"
+
+
+def test_a_plan_is_abandoned_where_the_mv_is_rebuilt_anyway(adopt: Any) -> None:
+    assert adopt(rebuild="full refresh") == "full refresh"
+
+
+def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
+    plan = {"kind": "reset", "version": None}
+
+    assert adopt(rebuild="full refresh", **plan) == "adopted"
+    assert adopt(readable=False, **plan) == "adopted"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"query_hash": "h0"},
+        {"key": [{"name": "k", "upstream": "id", "type": "bigint", "position": "id"}]},
+        {"vnode_count": 9},
+        {"sources": [{"role": "upstream", "relation": "lake.old", "kind": "delta"}]},
+    ],
+)
+def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
+    adopt: Any, other: dict[str, Any]
+) -> None:
+    """It may be one that cannot be executed."""
+    plan = {"kind": "reset", "version": None, **other}
+
+    assert adopt(rebuild="full refresh", **plan) == "full refresh"
+    assert adopt(**plan) == "adopted"
+
+
+@pytest.mark.parametrize("rebuild", [None, "full refresh"])
+def test_an_abandoned_plan_is_committed_as_such(adopt: Any, rebuild: str | None) -> None:
+    assert adopt(readable=False, rebuild=rebuild, kind="abandon") == "adopted"

@@ -1,0 +1,328 @@
+"""What the next barrier is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+LOG = [
+    {"version": version, "committed_at": f"2024-05-01 10:{version}:00", "operation": "WRITE",
+     "parameters": ""} for version in [17, 16, 15]
+]  # fmt: skip
+
+
+@pytest.fixture
+def choose(
+    macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17."""
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.context["explained"] = []
+    macros.stub("explain_backfill", lambda backfill, state: macros.context["explained"].append(1))
+    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub(
+        "get_plan_with_range",
+        lambda backfill, state, plan, windows: {**plan, "has_range": True, "range_high": ["9"]},
+    )
+
+    def choose(
+        version: int = 17,
+        rebuild: str | None = None,
+        set: dict[str, Any] | None = None,
+        observed: dict[str, Any] | None = None,
+        **state: Any,
+    ) -> Any:
+        options.update(set or {})
+        log = [entry for entry in LOG if entry["version"] <= version]
+        kept = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+        upstream = {
+            "version": str(version), "id": "u1", "log": log, "complete": True, "properties": kept,
+        }  # fmt: skip
+        made = make_state(**state)
+        observed = {**upstream, **(observed or {})}
+        plan = macros.call("choose_plan", backfill, made, observed, rebuild)
+        macros.context["has_changes"] = (
+            plan and plan["kind"] == "advance" and macros.call("has_changes", made, plan)
+        )
+        return plan
+
+    return choose
+
+
+@pytest.fixture
+def has_changes(macros: Macros) -> Callable[[], bool]:
+    """Whether the plan that was chosen last merges changes."""
+    return lambda: bool(macros.context["has_changes"])
+
+
+def _version(plan: dict[str, Any], role: str = "upstream") -> str | None:
+    """At which version a plan reads a source."""
+    (source,) = [source for source in plan["sources"] if source["role"] == role]
+    version: str | None = source["version"]
+    return version
+
+
+FINISHED = {"finished": True, "any_finished": True}
+NEW = {"position": None, "upstream_version": None, "row_count": 0}
+
+
+def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any, macros: Macros) -> None:
+    plan = choose()
+
+    assert macros.context["explained"] == [1]
+
+    assert (plan["kind"], plan["epoch"], _version(plan)) == ("advance", 3, "17")
+    assert plan["has_range"]
+
+
+def test_a_barrier_reads_the_next_range_where_nothing_changed(
+    choose: Any, has_changes: Any
+) -> None:
+    plan = choose(version=16)
+
+    assert (plan["kind"], plan["has_range"]) == ("advance", True)
+    assert not has_changes()
+
+
+def test_there_is_nothing_to_do_once_the_backfill_has_finished_and_nothing_changed(
+    choose: Any, macros: Macros
+) -> None:
+    assert choose(version=16, **FINISHED) is None
+    assert macros.context["explained"] == []
+
+
+def test_changes_go_on_once_the_backfill_has_finished(choose: Any, has_changes: Any) -> None:
+    plan = choose(**FINISHED)
+
+    assert plan["kind"] == "advance"
+    assert "has_range" not in plan
+    assert has_changes()
+
+
+def test_after_a_reset_that_was_given_up_comes_another_one(
+    choose: Any, make_plan: Callable[..., Any], make_source: Any
+) -> None:
+    """The MV may be an empty one of the other columns."""
+    given_up = make_plan(epoch=2, kind="abandon", sources=[make_source(version=None)])
+    plan = choose(version=16, committed=given_up, dirty=True)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "a rebuild was given up")
+
+
+def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
+    assert choose(version=16, set={"backfill_rate_limit": 0}) is None
+
+
+def test_changes_go_on_while_the_backfill_is_paused(choose: Any, has_changes: Any) -> None:
+    plan = choose(set={"backfill_rate_limit": 0})
+
+    assert _version(plan) == "17" and "has_range" not in plan
+    assert has_changes()
+
+
+def test_an_mv_that_is_paused_before_its_first_range_has_nothing_to_do(choose: Any) -> None:
+    assert choose(set={"backfill_rate_limit": 0}, **NEW) is None
+
+
+def test_the_first_barrier_reads_no_changes(choose: Any, has_changes: Any) -> None:
+    plan = choose(**NEW)
+
+    assert (plan["kind"], _version(plan), plan["has_range"]) == ("advance", "17", True)
+    assert not has_changes()
+
+
+@pytest.mark.parametrize(
+    "state", [{"uniform": False}, {"any_finished": True}], ids=["some moved", "some finished"]
+)
+def test_changes_are_read_as_soon_as_any_vnode_has_moved(
+    choose: Any, macros: Macros, has_changes: Any, state: Any
+) -> None:
+    macros.results = [[['{"moving": [1]}']]]
+    choose(position=None, **state)
+
+    assert has_changes()
+
+
+def test_there_is_nothing_to_do_once_the_selected_vnodes_have_finished(
+    choose: Any, macros: Macros
+) -> None:
+    """Else `barriers_per_run='all'` would not end."""
+    macros.results = [[['{"moving": []}']]]
+    state = {"uniform": False, "any_finished": True, "position": None}
+
+    assert choose(version=16, set={"backfill_vnodes": [0]}, **state) is None
+
+
+def test_the_mode_snapshot_stays_at_its_first_version_until_all_vnodes_have_finished(
+    choose: Any, has_changes: Any
+) -> None:
+    mode = {"backfill_mode": "snapshot"}
+
+    assert _version(choose(set=mode)) == "16"
+    assert not has_changes()
+    assert _version(choose(set=mode, **FINISHED)) == "17"
+    assert _version(choose(set=mode, **NEW)) == "17"
+
+
+def test_the_mode_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
+    choose: Any, macros: Macros
+) -> None:
+    mode = {"backfill_mode": "snapshot"}
+    macros.stub("find_upstream_gap", lambda upstream, observed, committed: None)
+    macros.stub(
+        "is_upstream_readable", lambda upstream, observed, source: source["version"] != "16"
+    )
+    plan = choose(set=mode)
+
+    assert (plan["kind"], _version(plan)) == ("reanchor", "17")
+    assert plan["reason"] == "the version 16 of the snapshot can no longer be read"
+    assert choose(set=mode, **FINISHED)["kind"] == "advance"
+    assert choose(set={"backfill_mode": "arrangement"})["kind"] == "advance"
+
+
+def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused: Any) -> None:
+    with refused(
+        "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position. "
+        "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh."
+    ):
+        choose(set={"backfill_mode": "no_shuffle"}, uniform=False, position=None)
+
+
+def test_the_mode_no_shuffle_goes_on_while_vnodes_agree(choose: Any) -> None:
+    assert choose(set={"backfill_mode": "no_shuffle"})["has_range"]
+
+
+def test_a_full_refresh_brings_differing_vnodes_back_to_one_position(choose: Any) -> None:
+    mode = {"backfill_mode": "no_shuffle"}
+
+    assert choose(set=mode, rebuild="full refresh", uniform=False)["kind"] == "reset"
+
+
+def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> None:
+    plan = choose(rebuild="full refresh", **FINISHED)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "full refresh")
+    assert _version(plan) is None
+    assert macros.context["explained"] == [1]
+
+
+def test_a_changed_query_is_a_reset(choose: Any, macros: Macros) -> None:
+    """Found only now, by explaining it: the type of a key changed, say."""
+    macros.stub("find_query_change", lambda backfill, state: "the type of id changed")
+
+    assert choose()["kind"] == "reset"
+
+
+GAPS = {
+    "an abandoned plan": ({"dirty": True}, {}, "the last plan was abandoned"),
+    "another table": ({}, {"id": "u2"}, "the upstream is another table than at the last barrier"),
+    "a shortened log": (
+        {},
+        {"complete": False},
+        "the log of the upstream no longer reaches back to version 16",
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_of_the_feed_is_a_reanchor_at_the_newest_version(
+    choose: Any, state: Any, observed: Any, reason: str
+) -> None:
+    plan = choose(observed=observed, **state)
+
+    assert (plan["kind"], plan["reason"], _version(plan)) == ("reanchor", reason, "17")
+    assert "has_range" not in plan
+
+
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_is_closed_also_where_there_is_nothing_else_to_do(
+    choose: Any, state: Any, observed: Any, reason: str
+) -> None:
+    assert choose(observed=observed, **FINISHED, **state)["kind"] == "reanchor"
+
+
+@pytest.mark.parametrize("mode", ["arrangement", "snapshot"])
+def test_a_gap_is_closed_at_the_newest_version_in_every_mode(choose: Any, mode: str) -> None:
+    plan = choose(observed={"id": "u2"}, set={"backfill_mode": mode})
+
+    assert _version(plan) == "17"
+
+
+def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> None:
+    """The run that planned the first range died, and its version was vacuumed."""
+    plan = choose(dirty=True, position=None, upstream_version=None)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "the last plan was abandoned")
+
+
+# -- a change table of the user's own -----------------------------------------------------------
+
+
+@pytest.fixture
+def feed(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    make_source: Callable[..., Any],
+    choose: Any,
+) -> Callable[..., Any]:
+    """The plan where the change table is at `version`, and was read up to 7."""
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    backfill["feed"] = {"relation": relation, "kind": "delta"}
+    macros.stub("describe_change_table", lambda feed: "the feed")
+    macros.stub("find_change_table_gap", lambda feed, observed, committed: None)
+
+    def feed(version: int, upstream: int = 16, **arguments: Any) -> Any:
+        observed = {"feed": {"version": str(version), "id": "f1", "committed_at": "noon"}}
+        followed = make_source(role="feed", version="7", definition="the feed")
+        committed = make_plan(epoch=2, sources=[make_source(version="16"), followed])
+        return choose(upstream, observed=observed, committed=committed, **arguments)
+
+    return feed
+
+
+def test_events_of_a_change_table_are_changes(feed: Any, has_changes: Any) -> None:
+    plan = feed(8, **FINISHED)
+
+    assert (_version(plan, "feed"), _version(plan)) == ("8", "16")
+    assert has_changes()
+
+
+def test_there_is_nothing_to_do_until_a_change_table_has_events(feed: Any) -> None:
+    """Whatever happened to the upstream."""
+    assert feed(7, upstream=17, **FINISHED) is None
+
+
+def test_the_mode_snapshot_takes_no_events_until_all_vnodes_have_finished(
+    feed: Any, has_changes: Any
+) -> None:
+    mode = {"backfill_mode": "snapshot"}
+
+    assert _version(feed(8, set=mode), "feed") == "7"
+    assert not has_changes()
+    assert feed(8, set={**mode, "backfill_rate_limit": 0}) is None
+    assert _version(feed(8, set=mode, **FINISHED), "feed") == "8"
+
+
+@pytest.mark.parametrize(
+    ("state", "observed", "tried"),
+    [
+        ({}, {}, []),
+        ({"upstream_version": None, "position": None}, {}, ["17"]),
+        ({}, {"id": "u2"}, ["17"]),  # a re-anchor
+    ],
+    ids=["next", "first", "gap"],
+)
+def test_the_query_is_tried_on_the_version_where_its_columns_may_be_others(
+    macros: Macros, choose: Any, state: Any, observed: Any, tried: list[str]
+) -> None:
+    asked: list[str] = []
+    macros.stub("check_query_at", lambda backfill, observed, version: asked.append(version))
+    choose(observed=observed, **state)
+
+    assert asked == tried

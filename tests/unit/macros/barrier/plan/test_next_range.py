@@ -1,0 +1,226 @@
+"""The next range of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def windows(
+    macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]
+) -> Callable[..., Any]:
+    def windows(selected: list[int] | None = None, answer: Any = None, **state: Any) -> Any:
+        options["backfill_vnodes"] = selected
+        macros.results = [[[json.dumps(answer)]]]
+        return macros.call("read_windows", backfill, make_state(**state))
+
+    return windows
+
+
+def test_all_vnodes_move_from_their_one_position(macros: Macros, windows: Any) -> None:
+    assert windows(position=["1", "2"]) == {"moving": None, "low": ["1", "2"]}
+    assert macros.statements == []
+
+
+def test_all_vnodes_move_from_the_start(windows: Any) -> None:
+    assert windows(position=None) == {"moving": None, "low": None}
+
+
+def test_selected_vnodes_move_from_the_one_position(macros: Macros, windows: Any) -> None:
+    assert windows([3, 5], position=["1", "2"]) == {"moving": [3, 5], "low": ["1", "2"]}
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize("selected", [None, [0]])
+def test_no_vnode_moves_once_all_have_finished(windows: Any, selected: Any) -> None:
+    assert windows(selected, finished=True)["moving"] == []
+
+
+def test_vnodes_that_differ_move_from_the_lowest_of_their_positions(
+    macros: Macros, windows: Any
+) -> None:
+    answer = {"moving": [0, 2], "low": ["1", "2"]}
+
+    assert windows(answer=answer, uniform=False, position=None) == answer
+    sql = " ".join(macros.statements[0].sql.split())
+    assert sql.endswith("from lake.mv__progress where not backfill_finished )")
+    assert "min(struct(`id`, `shard`)) as low" in sql
+    assert "bool_and(`id` is not null) as started" in sql
+    assert (
+        "'low', if(started, array(concat(cast(low.`id` as string), 'L'), "
+        "concat(cast(low.`shard` as string), '')), null)"
+    ) in sql
+
+
+def test_selected_vnodes_that_differ_are_the_only_ones_to_move(
+    macros: Macros, windows: Any
+) -> None:
+    windows([3, 5], answer={"moving": [5]}, uniform=False, position=None)
+
+    assert "where not backfill_finished and vnode in (3, 5)" in macros.statements[0].sql
+
+
+def test_vnodes_of_which_one_has_not_started_move_from_the_start(windows: Any) -> None:
+    windows_ = windows(answer={"moving": [1]}, uniform=False, position=None)
+
+    assert windows_ == {"moving": [1], "low": None}
+
+
+# -- bounds that an earlier pass found --------------------------------------------------------
+
+
+@pytest.fixture
+def take(
+    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What the committed plan has of the bounds of the next ranges."""
+
+    def take(vnodes: list[int] | None = None, **committed: Any) -> Any:
+        plan = {**make_plan(range_low=["1", "2"]), "vnodes": vnodes}
+        state = make_state(committed=make_plan(**committed))
+        return macros.call("get_next_bounds", backfill, state, plan)
+
+    return take
+
+
+def test_the_next_range_ends_at_the_next_bound(take: Any) -> None:
+    plan = take(next_bounds=[["7", "8"], ["9", "9"]], bounds_complete=False)
+
+    assert (plan["range_high"], plan["last_range"]) == (["7", "8"], False)
+    assert (plan["next_bounds"], plan["bounds_complete"]) == ([["9", "9"]], False)
+
+
+def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
+    plan = take(next_bounds=[], bounds_complete=True)
+
+    assert (plan["range_high"], plan["last_range"]) == (["1", "2"], True)
+
+
+@pytest.mark.parametrize(
+    "committed",
+    [
+        {"next_bounds": [], "bounds_complete": False},  # the bounds did not reach the end
+        {"backfill_rate_limit": 20},
+        {"backfill_rate_limit": None},
+        {"vnodes": [0, 1]},  # these bounds are of some vnodes' keys
+    ],
+)
+def test_bounds_that_do_not_fit_are_not_taken(take: Any, committed: dict[str, Any]) -> None:
+    assert take(**committed) is None
+
+
+def test_bounds_of_all_vnodes_are_not_taken_for_some(take: Any) -> None:
+    assert take(vnodes=[0]) is None
+
+
+# -- the range of a plan ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def add_range(
+    macros: Macros,
+    backfill: Any,
+    options: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Adds a range to a plan; a pass over the keys gives `bounds`."""
+
+    def add_range(
+        bounds: list[Any] | None = None,
+        rate_limit: int | None = 10,
+        windows: Any = None,
+        **committed: Any,
+    ) -> Any:
+        options["backfill_rate_limit"] = rate_limit
+        found = {"bounds": bounds or [], "complete": True}
+        macros.results = [[[json.dumps(found)]]] if bounds is not None else []
+        plan = make_plan(range_high=["1", "2"], range_row_count=None, vnode_row_counts=None)
+        state = make_state(committed=make_plan(**committed))
+        as_it_was = dict(plan)
+        ranged = macros.call(
+            "get_plan_with_range",
+            backfill,
+            state,
+            plan,
+            windows or {"moving": None, "low": ["1", "2"]},
+        )
+        assert plan == as_it_was
+        return ranged
+
+    return add_range
+
+
+def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macros: Macros) -> None:
+    plan = add_range(rate_limit=None, windows={"moving": [0], "low": ["0", "3"]})
+
+    assert plan["last_range"]
+    assert plan["range_low"] == plan["range_high"] == ["0", "3"]
+    assert macros.statements == []
+
+
+@pytest.mark.parametrize("rate_limit", [None, 10])
+def test_a_plan_with_a_range_says_so(add_range: Any, rate_limit: int | None) -> None:
+    """Its rows are counted when it is inserted."""
+    assert add_range(rate_limit=rate_limit)["has_range"]
+
+
+def test_a_stored_bound_saves_the_pass_over_the_keys(add_range: Any, macros: Macros) -> None:
+    plan = add_range(next_bounds=[["7", "8"]])
+
+    assert plan["range_high"] == ["7", "8"]
+    assert macros.statements == []
+
+
+def test_bounds_are_found_where_none_is_stored(add_range: Any, macros: Macros) -> None:
+    plan = add_range(bounds=[["3", "3"], ["4", "4"]], next_bounds=[], bounds_complete=False)
+
+    assert (plan["range_high"], plan["next_bounds"]) == (["3", "3"], [["4", "4"]])
+    assert "row_number() over" in macros.statements[0].sql
+    assert "lake.up version as of 17" in macros.statements[0].sql
+
+
+def test_bounds_are_looked_for_in_all_that_remains(add_range: Any, macros: Macros) -> None:
+    add_range(
+        bounds=[["3", "3"]],
+        next_bounds=[],
+        bounds_complete=False,
+        windows={"moving": None, "low": ["0", "3"]},
+    )
+    sql = " ".join(macros.statements[0].sql.split())
+
+    assert (
+        "from (select * from lake.up version as of 17 as source where ((source.`id` >= 0 and "
+        "(source.`id` > 0 or (source.`id` = 0 and source.`shard` > 3)))))"
+    ) in sql
+    assert "(select count(*) from lake.up version as of 17) - 40" in sql  # rows read so far
+
+
+@pytest.mark.parametrize(("rate_limit", "most_rows"), [(10, 12), (1, 1), (1000, 1250)])
+def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
+    add_range: Any, rate_limit: int, most_rows: int
+) -> None:
+    """Rows may have been added since it was found."""
+    plan = add_range(
+        rate_limit=rate_limit, next_bounds=[["7", "8"]], backfill_rate_limit=rate_limit
+    )
+
+    assert plan["most_rows"] == most_rows
+
+
+def test_bounds_that_were_just_found_hold_whatever_they_give(add_range: Any) -> None:
+    """A sample may be off; the next pass would be as well."""
+    assert "most_rows" not in add_range(bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
+
+
+def test_selected_vnodes_move_alone(add_range: Any, macros: Macros) -> None:
+    plan = add_range(bounds=[["3", "3"]], windows={"moving": [0, 2], "low": ["0", "0"]})
+
+    assert (plan["vnodes"], plan["range_low"]) == ([0, 2], ["0", "0"])
+    assert "in (0, 2)" in macros.statements[0].sql

@@ -1,0 +1,193 @@
+"""Step 3: the last state of each changed key, and the MERGE of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+# -- the MERGE ----------------------------------------------------------------------------------
+
+LOW_TO_HIGH = (
+    "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` >= 2))) "
+    "and (mv.`k` <= 4 and (mv.`k` < 4 or (mv.`k` = 4 and mv.`shard` <= 0))))"
+)
+OLD_TO_NEW = (
+    "(mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
+    "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6)))"
+)
+KEYS = "mv.`k` = changes.__bf_key_1 and mv.`shard` = changes.__bf_key_2"
+STAGE = {
+    "name": "`stage__rows`", "low": ["1", "2"], "high": ["4", "0"], "upserts": 2, "drops": 1
+}  # fmt: skip
+
+
+@pytest.fixture
+def merge(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    make_state: Any,
+    sent: Any,
+    work: Any,
+) -> Callable[..., str]:
+    """The MERGE of staged changes, and of a range where the plan has both `at_once`."""
+
+    def merge(at_once: bool = False, **plan: Any) -> str:
+        made = make_plan(at_once=at_once, **plan)
+        if at_once:
+            macros.call("run_changes_and_range", backfill, make_state(), made, work, STAGE)
+        else:
+            macros.call("run_changes", backfill, made, work, STAGE)
+        return str(sent()[-1])
+
+    return merge
+
+
+def test_what_is_merged_is_what_was_staged(merge: Any) -> None:
+    assert (
+        "merge into lake.mv as mv using ( select * from ( select * from `stage__rows` ) where "
+    ) in merge()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_key_that_the_query_no_longer_returns_is_deleted(merge: Any, at_once: bool) -> None:
+    assert merge(at_once).endswith(
+        "when matched and not changes.__bf_dropped then update set * "
+        "when matched then delete "
+        "when not matched and not changes.__bf_dropped then insert *"
+    )
+
+
+def test_the_target_is_bounded_by_the_changed_keys_as_literals(merge: Any) -> None:
+    on = merge().split(" as changes on ")[1].split(" when ")[0]
+
+    assert on == f"{KEYS} and {LOW_TO_HIGH}"
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_changes_are_fenced_in_the_source(
+    merge: Any, render: Any, backfill: Any, make_plan: Any, at_once: bool
+) -> None:
+    """A fence beside a range is one for both."""
+    source = merge(at_once).split(" as changes on ")[0]
+    fence = render("get_fence", backfill, make_plan())
+
+    assert source.endswith(f") where {fence} )")
+    assert source.count(fence) == 1
+
+
+def test_changes_and_a_range_are_the_source_of_one_merge(
+    merge: Any, render: Any, backfill: Any, make_plan: Any, make_state: Any
+) -> None:
+    """With the columns of a stage: a row of the range has its own key, and is never dropped."""
+    range_rows = render("get_range_rows_sql", backfill, make_state(), make_plan())
+
+    assert (
+        "using ( select * from ( select * from `stage__rows` union all "
+        "select *, `k` as __bf_key_1, `shard` as __bf_key_2, false as __bf_dropped "
+        f"from ( {range_rows} ) ) where "
+    ) in merge(at_once=True)
+
+
+def test_the_target_of_both_is_bounded_by_what_either_may_touch(merge: Any) -> None:
+    on = merge(at_once=True).split(" as changes on ")[1].split(" when ")[0]
+
+    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW})"
+
+
+def test_changes_and_the_last_range_are_not_bounded_above(merge: Any) -> None:
+    on = merge(at_once=True, last_range=True).split(" as changes on ")[1].split(" when ")[0]
+
+    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW.split(' and (mv.`k` <=')[0]})"
+
+
+@pytest.mark.parametrize(
+    ("at_once", "step"),
+    [(False, "merge the changes of"), (True, "merge the changes and the range of")],
+)
+def test_the_rows_that_were_merged_are_counted(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    merge: Any,
+    at_once: bool,
+    step: str,
+) -> None:
+    asked: list[Any] = []
+    macros.stub("get_merge_counts", lambda *given: asked.append(given) or {"changed": 8})
+    macros.results = [[["result"]]]
+
+    assert merge(at_once).startswith(f"/* lake.mv: {step} the barrier 3 */")
+    assert asked[0][:3] == (backfill, make_plan(at_once=at_once), STAGE)
+    assert asked[0][3]["result"] == [["result"]]
+
+
+@pytest.fixture
+def followed(make_source: Any) -> Any:
+    """The sources of a plan with a change table, which it reads up to 7, or another version."""
+
+    def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
+        noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}
+        return [make_source(), make_source(role="feed", definition=definition, **noted)]
+
+    return followed
+
+
+@pytest.fixture
+def feed(backfill: Any) -> dict[str, Any]:
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    return {"relation": relation, "kind": "iceberg"}
+
+
+# -- get_changes --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changes(
+    macros: Macros,
+    backfill: Any,
+    keys: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    followed: Any,
+) -> Callable[..., Any]:
+    """What is asked for the changes of a plan, with the table in front."""
+    for macro in ["get_upstream_changes", "get_change_table_events"]:
+        macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
+
+    def changes(feed: Any = None, **state: Any) -> Any:
+        backfill["feed"] = feed
+        backfill["observed"] = {"version": 17, "feed": {"version": 9}}
+        state = make_state(**{"committed": make_plan(sources=followed()), **state})
+        plan = make_plan(sources=followed("9"))
+        return macros.call("get_changes", backfill, state, plan, keys)
+
+    return changes
+
+
+def test_changes_are_those_of_the_upstream_since_the_committed_version(
+    changes: Callable[..., Any], keys: Any, backfill: Any
+) -> None:
+    asked = changes()
+
+    assert asked == ("up", backfill["observed"], "16", "17", keys)
+
+
+def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
+    changes: Callable[..., Any], feed: Any, keys: Any
+) -> None:
+    assert changes(feed) == ("changes", {"version": 9}, "7", "9", keys)
+
+
+def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrier_on(
+    changes: Callable[..., Any], feed: Any, keys: Any, make_plan: Any, followed: Any
+) -> None:
+    """The one that was given up may have merged none of those up to its version."""
+    given_up = {"since": {"epoch": 1, "sources": followed("5")}, "plans": []}
+    committed = make_plan(kind="abandon", sources=followed("7"), given_up=given_up)
+
+    assert changes(feed, dirty=True, committed=committed)[2:4] == ("5", "9")

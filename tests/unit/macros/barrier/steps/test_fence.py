@@ -1,0 +1,178 @@
+"""The fence lets a statement write only while its plan is the one to execute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+# Of a plan of another run that stands in the place of ours.
+THEIRS = "advance of invocation run7, planned at noon"
+
+
+@pytest.fixture
+def fence(
+    macros: Macros, progress: Any, backfill: Any, make_plan: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What the fence of plan p3, kind advance, gives where the progress table has these columns."""
+
+    def fence(**columns: Any) -> Any:
+        progress.fill(**columns)
+        return progress.fence(macros.call("get_fence", backfill, make_plan()))
+
+    return fence
+
+
+def _overtaken(during: str, state: str) -> str:
+    return (
+        f"backfilled_mv mv: another run went on while {during} ({state}). Nothing was written by "
+        "this run; run again to continue."
+    )
+
+
+def test_a_plan_passes_while_it_is_the_one_of_the_next_epoch(fence: Any, with_plan: Any) -> None:
+    assert fence(**with_plan()) == 1
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 4])
+def test_a_plan_is_stopped_once_its_epoch_is_not_the_next_one(fence: Any, epoch: int) -> None:
+    assert fence(epoch=epoch) == _overtaken(
+        "this one executed the barrier 3", f"committed epoch {epoch}"
+    )
+
+
+def test_a_plan_is_stopped_in_another_epoch_also_where_its_id_stands(
+    fence: Any, with_plan: Any
+) -> None:
+    assert fence(epoch=3, **with_plan()) == _overtaken(
+        "this one executed the barrier 3", f"committed epoch 3; {THEIRS}"
+    )
+
+
+@pytest.mark.parametrize(("plan_id", "kind"), [("p3", "abandon"), ("p9", "advance")])
+def test_a_plan_is_stopped_once_it_was_given_up_or_another_one_stands_in_its_place(
+    fence: Any, with_plan: Any, plan_id: str, kind: str
+) -> None:
+    assert fence(**with_plan(plan_id=plan_id, kind=kind)) == _overtaken(
+        "this one executed the barrier 3",
+        f"committed epoch 2; {kind} of invocation run7, planned at noon",
+    )
+
+
+def test_a_plan_is_stopped_where_none_stands_in_its_place(fence: Any) -> None:
+    assert fence() == _overtaken("this one executed the barrier 3", "committed epoch 2")
+
+
+def test_a_plan_that_is_stopped_tells_which_run_has_gone_on(fence: Any) -> None:
+    assert fence(epoch=3, last='{"invocation_id": "run8"}') == _overtaken(
+        "this one executed the barrier 3", "committed epoch 3 of invocation run8"
+    )
+
+
+def test_a_plan_that_has_the_kind_of_another_one_is_stopped(
+    macros: Macros, progress: Any, backfill: Any, make_plan: Any, with_plan: Any
+) -> None:
+    progress.fill(**with_plan())
+    fence = macros.call("get_fence", backfill, make_plan(kind="abandon"))
+
+    assert progress.fence(fence).startswith("backfilled_mv mv: another run went on")
+
+
+@pytest.mark.parametrize("of_epoch", [False, True])
+def test_nothing_passes_without_a_state(
+    macros: Macros, progress: Any, backfill: Any, make_plan: Any, of_epoch: bool
+) -> None:
+    """The table of progress is empty."""
+    fence = (
+        macros.call("get_fence_of_epoch", backfill, 2)
+        if of_epoch
+        else macros.call("get_fence", backfill, make_plan())
+    )
+
+    assert progress.fence(fence) == ("backfilled_mv mv: its state is gone. Nothing was written.")
+
+
+def test_a_fence_reads_one_row(
+    macros: Macros, progress: Any, backfill: Any, make_plan: Any, with_plan: Any
+) -> None:
+    """A scalar of the row of vnode 0: all rows carry the same epoch and plan."""
+    progress.fill(with_plan(), {"epoch": 9, "plan_id": "p9", "plan_kind": "reset"})
+    fence = macros.call("get_fence", backfill, make_plan())
+
+    assert progress.fence(fence) == 1
+    assert fence.count(" from lake.mv__progress") == 1
+    assert "lake.mv__barriers" not in fence
+
+
+def test_a_repair_passes_while_no_barrier_has_begun(
+    macros: Macros, progress: Any, relations: Any
+) -> None:
+    progress.fill()
+
+    assert progress.fence(macros.call("get_fence_of_epoch", relations, 2)) == 1
+
+
+@pytest.mark.parametrize(("epoch", "is_planned"), [(2, True), (3, False), (3, True), (1, False)])
+def test_a_repair_is_stopped_once_another_barrier_has_begun(
+    macros: Macros,
+    progress: Any,
+    relations: Any,
+    with_plan: Any,
+    epoch: int,
+    is_planned: bool,
+) -> None:
+    progress.fill(epoch=epoch, **(with_plan() if is_planned else {}))
+    error = progress.fence(macros.call("get_fence_of_epoch", relations, 2))
+
+    planned = f"; {THEIRS}" if is_planned else ""
+    assert error == _overtaken("its epoch 2 was repaired", f"committed epoch {epoch}{planned}")
+
+
+# -- the statements that move the state ---------------------------------------------------------
+
+UPDATE = "update lake.mv__progress set epoch = 3"
+
+
+@pytest.mark.parametrize(
+    ("file_format", "statement"),
+    [
+        ("delta", f"begin declare exit handler for sqlstate '2D521' begin end; {UPDATE}; end;"),
+        ("iceberg", f"{UPDATE};"),
+    ],
+)
+def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
+    render: Any, backfill: Any, options: Any, file_format: str, statement: str
+) -> None:
+    """What stands is read after it anyway; Iceberg's conflict has no state of its own."""
+    options["file_format"] = file_format
+
+    assert render("get_guarded_update_sql", backfill, UPDATE) == statement
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+def test_what_is_known_in_the_script_stands_in_an_update_as_a_literal(
+    render: Any, backfill: Any, options: Any, file_format: str
+) -> None:
+    """Iceberg's takes no variables."""
+    options["file_format"] = file_format
+    sql = render("get_guarded_update_sql", backfill, UPDATE, {"= 3": "concat('= ', next)"})
+
+    assert f"execute immediate replace('{UPDATE}', '= 3', concat('= ', next));" in sql
+
+
+def test_the_plan_that_stands_is_that_of_the_epoch_only(render: Any, backfill: Any) -> None:
+    assert render("get_standing_plan_sql", backfill, 3) == (
+        "select concat('{', '\"plan\":', "
+        "coalesce(max(if(vnode = 0 and epoch = 2, plan, null)), 'null'), '}' ) "
+        "from lake.mv__progress"
+    )
+
+
+def test_the_plan_that_stands_comes_with_what_the_script_knows(render: Any, backfill: Any) -> None:
+    """What is null is left out: one null in a concatenation would leave nothing of it."""
+    assert (
+        "concat('{', coalesce(concat('\"staged\":', to_json(staged), ','), ''), '\"plan\":', "
+    ) in render("get_standing_plan_sql", backfill, 3, ["staged"])

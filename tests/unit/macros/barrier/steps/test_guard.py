@@ -1,0 +1,49 @@
+"""Statements of a plan that may be given up: what fails is noted, and not raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.macros import Macros
+
+STEP = "merge the range of the barrier 3"
+
+
+def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
+    """What becomes of a guarded statement that has this result, and its script."""
+    macros.results = [[[json.dumps(each)]] for each in result]
+    found = macros.call("run_merge", backfill, {"guarded": True}, STEP, "merge into mv")
+    return found, " ".join(macros.statements[-1].sql.split())
+
+
+def test_a_plan_of_this_run_is_executed_without_a_script(
+    macros: Macros, backfill: Any, work: Any
+) -> None:
+    """Delta returns the counts of a MERGE only outside of one, and the user sees Spark's error."""
+    macros.results = [[["counts"]]]
+
+    assert macros.call("run_merge", backfill, work, "merge", "merge into mv") == {
+        "guarded": False,
+        "failed": None,
+        "result": [["counts"]],
+    }
+    assert " ".join(macros.statements[0].sql.split()) == "/* lake.mv: merge */ merge into mv"
+
+
+def test_a_guarded_statement_catches_what_it_raises(macros: Macros, backfill: Any) -> None:
+    found, sql = _merge(macros, backfill, {"done": True})
+
+    assert found == {"guarded": True, "failed": None, "result": None}
+    assert sql.endswith("merge into mv; select to_json(named_struct('done', true)); end")
+    assert " begin declare exit handler for sqlstate '2D521' begin select " in sql
+    assert " declare exit handler for sqlexception begin select " in sql
+
+
+def test_a_guarded_statement_that_fails_is_noted(macros: Macros, backfill: Any) -> None:
+    assert _merge(macros, backfill, {"failed": True})[0]["failed"] == STEP
+
+
+def test_a_conflict_is_no_failure_of_the_plan(macros: Macros, backfill: Any, refused: Any) -> None:
+    with refused("another run or a compaction wrote to lake.mv while this one went on with its"):
+        _merge(macros, backfill, {"conflict": True})

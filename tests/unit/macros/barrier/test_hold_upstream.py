@@ -1,0 +1,112 @@
+"""A tag holds the version that the mode `snapshot` reads for as long as it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def sent(macros: Macros) -> list[str]:
+    statements: list[str] = []
+    macros.stub("run_table", lambda step, sql: statements.append(sql))
+    return statements
+
+
+def backfill(kind: str = "iceberg", **holds: int) -> dict[str, Any]:
+    """`holds` are the tags that stand, each with its snapshot."""
+    return {"upstream": {"kind": kind}, "observed": {"holds": holds}}
+
+
+BEFORE = {"committed": {"backfill_mode": "snapshot"}}
+
+
+def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
+    """`version` is that of the upstream which it reads, None for a plan that reads none."""
+    source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
+    return {
+        "kind": "advance",
+        "backfill_mode": "snapshot",
+        "backfill_id": "b1",
+        "sources": [source if version is None else {**source, "version": version}],
+        "last_range": False,
+        **other,
+    }
+
+
+def test_the_barrier_that_begins_to_read_a_version_holds_it(
+    macros: Macros, sent: list[str]
+) -> None:
+    macros.call("hold_upstream", backfill(), BEFORE, plan())
+
+    assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
+
+
+def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: list[str]) -> None:
+    state = {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}}
+
+    macros.call("hold_upstream", backfill(), state, plan())
+
+    assert len(sent) == 1
+
+
+def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
+    held = backfill(dbt_backfill_b1=7)
+
+    macros.call("release_upstream", held, plan(backfill_mode="arrangement"))
+
+    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "other"),
+    [
+        ("delta", {}, {}),
+        ("iceberg", {}, {"backfill_mode": "arrangement"}),
+        ("iceberg", {}, {"kind": "reset"}),
+        ("iceberg", {}, {"last_range": True}),
+        ("iceberg", {"upstream_version": "7"}, {}),
+        ("iceberg", {}, {"version": "0"}),
+        ("iceberg", {"finished": True}, {}),
+    ],
+    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot", "done"],
+)
+def test_no_other_does(
+    macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
+) -> None:
+    macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
+
+    assert sent == []
+
+
+@pytest.mark.parametrize("version", ["9", None])
+def test_the_first_barrier_that_leaves_the_version_lets_it_go(
+    macros: Macros, sent: list[str], version: str | None
+) -> None:
+    """Or any later one, if that run died before it did. A reset leaves it too."""
+    held = backfill(dbt_backfill_b1=7)
+
+    macros.call("release_upstream", held, plan(version))
+
+    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "holds", "version"),
+    [
+        ("iceberg", {"dbt_backfill_b1": 7}, "7"),
+        ("iceberg", {}, "9"),
+        ("iceberg", {"dbt_backfill_b2": 7}, "9"),
+        ("delta", {}, "9"),
+    ],
+    ids=["reads it", "held none", "another's", "delta"],
+)
+def test_no_other_lets_it_go(
+    macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
+) -> None:
+    macros.call("release_upstream", backfill(kind, **holds), plan(version))
+
+    assert sent == []

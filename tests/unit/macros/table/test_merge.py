@@ -1,0 +1,155 @@
+"""What a MERGE into one of the tables needs, and how many rows it wrote."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.mark.parametrize(
+    ("file_format", "clause"), [("delta", ""), ("iceberg", "when matched then update set *")]
+)
+def test_a_merge_that_only_inserts_has_a_matched_clause_where_conflicts_need_one(
+    macros: Macros, render: Callable[..., str], file_format: str, clause: str
+) -> None:
+    macros.config["file_format"] = file_format
+
+    assert render("get_matched_clause", "update set *") == clause
+
+
+class _Counts(list[dict[str, Any]]):
+    """The result of a MERGE into a Delta table."""
+
+    def __init__(self, **columns: Any) -> None:
+        super().__init__([columns])
+        self.column_names = tuple(columns)
+
+
+WRITTEN = {"num_updated_rows": 5, "num_deleted_rows": 2, "num_inserted_rows": 3}
+STAGED = {"upserts": 8, "drops": 4}
+
+# Results that tell no counts.
+RESULTS = pytest.mark.parametrize(
+    "result", [[], None, SimpleNamespace(column_names=("a",))], ids=["no rows", "none", "others"]
+)
+
+
+@pytest.fixture
+def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
+    """The counts of a MERGE of changes: eight keys with a row, and so many without."""
+
+    def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
+        staged = {**STAGED, "drops": drops}
+        merged = {"guarded": guarded, "result": result}
+        return macros.call("get_merge_counts", backfill, make_plan(), staged, merged)
+
+    return merged
+
+
+def test_changed_rows_are_those_that_the_query_returns(merged: Any) -> None:
+    """Of the keys that it drops only the MERGE knows which ones there were."""
+    assert merged(_Counts(**WRITTEN)) == {"changed": 8, "deleted": 2}
+
+
+def test_nothing_is_asked_where_no_key_is_dropped(merged: Any) -> None:
+    assert merged(_Counts(**WRITTEN), drops=0) == {"changed": 8, "deleted": 0}
+
+
+@RESULTS
+def test_delta_deletes_nothing_where_it_returned_nothing(merged: Any, result: Any) -> None:
+    """A Delta table has no snapshots to ask."""
+    assert merged(result) == {"changed": 8, "deleted": 0}
+
+
+def test_delta_tells_no_counts_in_a_script(merged: Any, backfill: Any) -> None:
+    assert merged(None, guarded=True) == {"changed": 8, "deleted": "cast(null as bigint)"}
+    assert merged(None, guarded=True, drops=0) == {"changed": 8, "deleted": 0}
+
+
+def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_plan: Any) -> None:
+    plan = make_plan(kind="reanchor")
+
+    counts = macros.call(
+        "get_reanchor_counts", backfill, plan, {"guarded": False, "result": _Counts(**WRITTEN)}
+    )
+    assert counts == {"changed": "5 + 3", "deleted": 2}
+
+
+# Of each snapshot of the MV: committed_at and its summary: updated, inserted, deleted.
+SNAPSHOTS = [
+    (1, {"updated": 90, "inserted": 90, "deleted": 90}),
+    (2, {"updated": 5, "inserted": 3, "deleted": 2}),  # the changes
+    (3, {"updated": 0, "inserted": 40, "deleted": 0}),  # the range
+    (4, None),  # compaction, say
+]
+
+
+@pytest.fixture
+def count(
+    macros: Macros,
+    backfill: Any,
+    make_plan: Callable[..., Any],
+    sqlite: sqlite3.Connection,
+) -> Callable[..., Any]:
+    """What the commit of a plan counts of a MERGE into an Iceberg table."""
+    macros.config["file_format"] = "iceberg"
+
+    def count(reanchor: bool = False, **plan: Any) -> dict[str, int]:
+        backfill["options"]["file_format"] = "iceberg"
+        made = make_plan(kind="reanchor" if reanchor else "advance", **plan)
+        counts = (
+            macros.call("get_reanchor_counts", backfill, made, {})
+            if reanchor
+            else macros.call("get_merge_counts", backfill, made, STAGED, {})
+        )
+        columns = [f"summary_{name}" for name in ("updated", "inserted", "deleted")]
+        sqlite.execute(f"create table snapshots (committed_at, summary, {', '.join(columns)})")
+        for committed_at, summary in SNAPSHOTS:
+            values = list(summary.values()) if summary else [None] * 3
+            sqlite.execute("insert into snapshots values (?, '', ?, ?, ?)", [committed_at, *values])
+        key = r"summary\['spark\.merge-into\.num-target-rows-(\w+)'\]"
+        return {
+            name: sqlite.execute(
+                "select "
+                + re.sub(key, r"summary_\1", str(expression))
+                .replace("select summary,", "select *,")
+                .replace("lake.mv.snapshots", "snapshots")
+            ).fetchone()[0]
+            for name, expression in counts.items()
+        }
+
+    return count
+
+
+def test_iceberg_notes_them_in_the_snapshot_before_that_of_the_range(count: Any) -> None:
+    assert count(range_row_count=40) == {"changed": 8, "deleted": 2}
+
+
+@pytest.mark.parametrize("plan", [{"range_row_count": 0}, {"range_row_count": None}])
+def test_iceberg_notes_them_in_the_newest_snapshot_where_no_range_was_merged(
+    count: Any, plan: Any
+) -> None:
+    assert count(**plan) == {"changed": 8, "deleted": 0}
+
+
+def test_iceberg_notes_them_in_the_newest_snapshot_where_the_range_was_merged_with_them(
+    count: Any,
+) -> None:
+    assert count(range_row_count=40, at_once=True) == {"changed": 8, "deleted": 0}
+
+
+def test_iceberg_notes_a_reanchor_in_the_newest_snapshot(count: Any) -> None:
+    assert count(reanchor=True) == {"changed": 40, "deleted": 0}
+
+
+def test_iceberg_notes_a_limited_reanchor_in_the_snapshot_before_that_of_its_removal(
+    count: Any,
+) -> None:
+    assert count(reanchor=True, touched=[["5", "6"]]) == {"changed": 8, "deleted": 2}

@@ -1,0 +1,177 @@
+"""Properties of the three tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def progress(macros: Macros, make_plan: Callable[..., Any]) -> Callable[[], dict[str, str]]:
+    return lambda: macros.call("progress_properties", make_plan(epoch=0, kind="create"))
+
+
+@pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
+def test_a_name_that_delta_keeps_only_under_column_mapping_gets_it(
+    macros: Macros, name: str
+) -> None:
+    properties = macros.call("mv_table_properties", ["a", name], "b1")
+
+    assert properties["delta.columnMapping.mode"] == "name"
+
+
+def test_column_mapping_is_left_off_where_no_name_needs_it(macros: Macros) -> None:
+    """Tables with it cannot be read by everyone."""
+    properties = macros.call("mv_table_properties", ["a_1", "th_é-1"], "b1")
+
+    assert "delta.columnMapping.mode" not in properties
+
+
+def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
+    assert macros.call("mv_table_properties", ["a"], "b1") == {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": "true",
+        "delta.isolationLevel": "Serializable",
+        "delta.appendOnly": "false",
+        "dbt_backfill.id": "b1",
+        "dbt_backfill.format": "2",
+    }
+
+
+@pytest.fixture
+def iceberg(macros: Macros) -> None:
+    macros.config["file_format"] = "iceberg"
+
+
+SERIALIZABLE = {
+    "write.merge.isolation-level": "serializable",
+    "write.update.isolation-level": "serializable",
+    "write.delete.isolation-level": "serializable",
+    "write.wap.enabled": "false",
+    "write.spark.accept-any-schema": "false",
+}
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
+    assert macros.call("mv_table_properties", ["time hour"], "b1") == {
+        "format-version": "3",
+        "write.merge.distribution-mode": "none",
+        "write.merge.mode": "merge-on-read",
+        "write.update.mode": "merge-on-read",
+        "write.delete.mode": "merge-on-read",
+        **SERIALIZABLE,
+        "dbt_backfill.docs": "",
+        "dbt_backfill.id": "b1",
+        "dbt_backfill.format": "2",
+    }
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_a_users_property_in_iceberg_goes_before_ours_but_not_before_exactness(
+    macros: Macros,
+) -> None:
+    macros.config["tblproperties"] = {
+        "format-version": "2",
+        "write.merge.isolation-level": "snapshot",
+        "dbt_backfill.id": "mine",
+    }
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert properties["format-version"] == "2"
+    assert properties["write.merge.isolation-level"] == "serializable"
+    assert properties["dbt_backfill.id"] == "b1"
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_every_table_is_of_the_models_format(
+    render: Callable[..., str], relations: dict[str, Any]
+) -> None:
+    for relation in relations.values():
+        assert render("table_clauses", relation, {"a": "b"}).startswith("using iceberg ")
+
+
+def test_a_users_property_goes_before_ours_by_default(macros: Macros) -> None:
+    macros.config["tblproperties"] = {"delta.enableChangeDataFeed": "false", "owner": "me"}
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert (properties["delta.enableChangeDataFeed"], properties["owner"]) == ("false", "me")
+
+
+def test_a_users_property_does_not_go_before_what_exactness_needs(macros: Macros) -> None:
+    macros.config["tblproperties"] = {
+        "delta.isolationLevel": "WriteSerializable",
+        "dbt_backfill.id": "mine",
+    }
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+
+    assert properties["delta.isolationLevel"] == "Serializable"
+    assert properties["dbt_backfill.id"] == "b1"
+
+
+def test_properties_are_literals(render: Callable[..., str], relations: Any) -> None:
+    clauses = render("table_clauses", relations["progress"], {"a": "it's", "b": True})
+
+    assert clauses == "using delta tblproperties ( 'a' = 'it\\'s', 'b' = 'True' )"
+
+
+def test_each_table_has_its_own_place_under_location_root(
+    macros: Macros, render: Callable[..., str], relations: Any
+) -> None:
+    macros.config["location_root"] = "s3://lake/it's"
+
+    assert render("table_clauses", relations["progress"], {"a": "b"}).startswith(
+        "using delta location 's3://lake/it\\'s/mv__progress' tblproperties ("
+    )
+
+
+@pytest.mark.parametrize(
+    ("file_format", "properties"),
+    [
+        ("delta", {"delta.appendOnly": True}),
+        ("iceberg", {"write.wap.enabled": "true"}),
+        ("iceberg", {"write.spark.accept-any-schema": "true"}),
+        ("iceberg", {"write.merge.mode": "merge"}),
+        ("iceberg", {"write.merge.distribution-mode": "random"}),
+        ("iceberg", {"write.format.default": "csv"}),
+        ("iceberg", {"format-version": 1}),
+    ],
+)
+def test_a_users_property_under_which_an_mv_is_built_and_then_fails_is_refused(
+    macros: Macros, refused: Any, file_format: str, properties: dict[str, Any]
+) -> None:
+    macros.config.update(file_format=file_format, tblproperties=properties)
+    [(name, value)] = properties.items()
+    with refused(f"its tblproperties have '{name}': '{value}', under which changes cannot be "):
+        macros.call("check_table_properties")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"write.merge.isolation-level": "snapshot"},
+        {"write.wap.enabled": False, "write.merge.mode": "copy-on-write"},
+        {"format-version": "1", "write.merge.mode": "copy-on-write"},
+    ],
+)
+@pytest.mark.usefixtures("iceberg")
+def test_other_properties_of_the_users_are_let_pass(
+    macros: Macros, properties: dict[str, Any]
+) -> None:
+    """The isolation level is set to what it has to be."""
+    macros.config["tblproperties"] = properties
+    macros.call("check_table_properties")
+
+
+def test_a_delta_table_that_may_be_replaced_names_the_features_of_its_types(
+    macros: Macros,
+) -> None:
+    feature = "delta.feature.timestampNtz"
+    types = ["int", "struct<at:timestamp_ntz>"]
+    assert macros.call("mv_table_properties", ["a", "b"], "b1", types)[feature] == "supported"
+    assert feature not in macros.call("mv_table_properties", ["a"], "b1", ["timestamp"])

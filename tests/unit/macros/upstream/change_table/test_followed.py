@@ -1,0 +1,153 @@
+"""What the upstream has now, or the change table that is followed in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def followed(make_source: Any) -> Any:
+    """The sources of a plan with a change table, which it reads up to 7, or another version."""
+
+    def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
+        noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}
+        return [make_source(), make_source(role="feed", definition=definition, **noted)]
+
+    return followed
+
+
+@pytest.fixture
+def feed(backfill: Any) -> dict[str, Any]:
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    return {"relation": relation, "kind": "iceberg"}
+
+
+# -- observe_upstream ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Callable[..., Any]:
+    """What is observed, and what was asked of which table: (table, since, log), or its check."""
+    asked: list[Any] = []
+
+    def read_upstream(upstream: Any, since: Any, log: Any = None) -> Any:
+        asked.append((upstream["relation"].identifier, since, log))
+        return {"version": len(asked)}
+
+    def check_upstream_feed(upstream: Any, observed: Any) -> None:
+        asked.append(("check", upstream["relation"].identifier, observed["version"]))
+
+    macros.stub("read_upstream", read_upstream)
+    macros.stub("check_upstream_feed", check_upstream_feed)
+
+    def observe(feed: Any = None, since: Any = None, **state: Any) -> Any:
+        backfill["feed"] = feed
+        observed = macros.call("observe_upstream", backfill, make_state(**state), since)
+        assert backfill["observed"] is observed
+        return observed, asked
+
+    return observe
+
+
+def test_the_upstreams_own_feed_is_read_on_from_the_committed_plan(
+    observe: Callable[..., Any], make_plan: Callable[..., Any], make_source: Any
+) -> None:
+    observed, asked = observe(since=make_plan(), log=["log"])
+
+    assert observed == {"version": 1}
+    assert asked == [("up", make_source(), ["log"]), ("check", "up", 1)]
+
+
+def test_a_log_that_was_not_read_with_the_state_is_none(observe: Callable[..., Any]) -> None:
+    assert observe()[1][0] == ("up", None, None)
+
+
+def test_a_change_table_is_read_before_its_upstream(
+    observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any], followed: Any
+) -> None:
+    """So that the upstream holds every change whose event is read."""
+    of_upstream, of_feed = followed()
+    observed, asked = observe(feed, make_plan(sources=followed()), log=["log"])
+
+    assert observed == {"version": 3, "feed": {"version": 1}}
+    assert asked == [
+        ("changes", of_feed, ["log"]),
+        ("check", "changes", 1),
+        ("up", of_upstream, None),
+    ]
+
+
+# -- find_feed_gap ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gap(
+    macros: Macros, backfill: Any, make_plan: Callable[..., Any], followed: Any
+) -> Callable[..., Any]:
+    def gap(feed: Any = None, noted: str | None = None, continues: bool = True) -> Any:
+        backfill["feed"] = feed
+        macros.stub("describe_change_table", lambda feed: "the feed")
+        macros.stub("continues_upstream", lambda upstream, observed, committed: continues)
+        macros.stub("find_upstream_gap", lambda upstream, observed, committed: "of the upstream")
+        macros.stub("find_change_table_gap", lambda feed, observed, committed: f"of {observed}")
+        observed = {"feed": "the change table"}
+        plan = make_plan(**({"sources": followed(definition=noted)} if noted else {}))
+        return macros.call("find_feed_gap", backfill, observed, plan)
+
+    return gap
+
+
+def test_a_gap_is_one_of_the_feed_that_is_followed(gap: Callable[..., Any], feed: Any) -> None:
+    assert gap() == "of the upstream"
+    assert gap(feed, "the feed") == "of the change table"
+
+
+@pytest.mark.parametrize("noted", [None, "another feed"])
+def test_another_change_table_than_before_is_a_gap(
+    gap: Callable[..., Any], feed: Any, noted: str | None
+) -> None:
+    assert gap(feed, noted) == "change_feed was changed"
+
+
+def test_a_change_table_that_is_not_followed_any_more_is_a_gap(gap: Callable[..., Any]) -> None:
+    """The upstream may have been ahead of its events."""
+    assert gap(None, "the feed") == "change_feed was changed"
+
+
+def test_an_upstream_that_was_replaced_is_a_gap_beside_a_change_table(
+    gap: Callable[..., Any], feed: Any
+) -> None:
+    assert gap(feed, "the feed", continues=False) == (
+        "the upstream was replaced, went back to an earlier version or had columns changed"
+    )
+
+
+# -- get_changes --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changes(
+    macros: Macros,
+    backfill: Any,
+    keys: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    followed: Any,
+) -> Callable[..., Any]:
+    """What is asked for the changes of a plan, with the table in front."""
+    for macro in ["get_upstream_changes", "get_change_table_events"]:
+        macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
+
+    def changes(feed: Any = None, **state: Any) -> Any:
+        backfill["feed"] = feed
+        backfill["observed"] = {"version": 17, "feed": {"version": 9}}
+        state = make_state(**{"committed": make_plan(sources=followed()), **state})
+        plan = make_plan(sources=followed("9"))
+        return macros.call("get_changes", backfill, state, plan, keys)
+
+    return changes

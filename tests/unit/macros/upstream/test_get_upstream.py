@@ -1,0 +1,178 @@
+"""Which relation an MV follows, and what is refused as an upstream."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def get(macros: Macros) -> Any:
+    """The upstream of a model that depends on `nodes`; `relation` is what the catalog has."""
+
+    def get(
+        nodes: dict[str, dict[str, Any]],
+        change_feed: Any = None,
+        sql: str = "select 1",
+        **relation: Any,
+    ) -> dict[str, Any]:
+        macros.context["model"] = {
+            "name": "mv",
+            "depends_on": SimpleNamespace(nodes=list(nodes)),
+        }
+        macros.context["graph"] = SimpleNamespace(
+            nodes={id: node for id, node in nodes.items() if not id.startswith("source.")},
+            sources={id: node for id, node in nodes.items() if id.startswith("source.")},
+        )
+        known = {"schema": "lake", "identifier": "up", "type": "table", "is_delta": True}
+        found = SparkRelation.create(**{**known, **relation}) if relation != {"is": None} else None
+        macros.context["adapter"].get_relation = lambda database, schema, identifier: found
+        return macros.call("get_upstream", sql, change_feed)
+
+    return get
+
+
+MODEL = {"name": "up", "schema": "lake", "alias": "up", "config": {"materialized": "table"}}
+SOURCE = {"name": "up", "schema": "raw", "identifier": "up_v2"}
+
+
+def test_the_upstream_is_the_one_model_that_is_read(get: Any) -> None:
+    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, "macro.p.x": {}})
+
+    assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up_renamed", "delta")
+
+
+def test_the_upstream_may_be_a_source_under_its_identifier(get: Any) -> None:
+    assert get({"source.p.raw.up": SOURCE})["relation"].render() == "raw.up_v2"
+
+
+def test_the_name_of_a_source_may_have_to_be_quoted(get: Any) -> None:
+    source = {**SOURCE, "identifier": "up-v2", "quoting": {"identifier": True, "schema": None}}
+
+    assert get({"source.p.raw.up": source})["relation"].render() == "raw.`up-v2`"
+
+
+def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
+    node = {"name": "up", "schema": "lake", "config": {}}
+
+    assert get({"snapshot.p.up": node})["relation"].render() == "lake.up"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "what"),
+    [
+        ({}, "no model or source"),
+        ({"macro.p.m": {}, "operation.p.o": {}}, "no model or source"),
+        (
+            {
+                "model.p.a": {"name": "a", "schema": "lake"},
+                "source.p.r.b": {"name": "b", "schema": "lake"},
+            },
+            "a, b",
+        ),
+    ],
+)
+def test_a_query_that_does_not_read_one_upstream_is_refused(
+    get: Any, refused: Any, nodes: dict[str, Any], what: str
+) -> None:
+    with refused(f"its query reads {what}. Read one upstream, by ref() or source()."):
+        get(nodes)
+
+
+def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> None:
+    """dbt counts it among what the model depends on."""
+    nodes = {"model.p.audit": {"name": "audit", "schema": "lake"}, "model.p.up": MODEL}
+
+    assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
+    with refused("its query reads audit, up. "):
+        get(nodes, sql="select * from lake.up join lake.audit")
+
+
+def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
+    with refused(
+        "its upstream up is an ephemeral model, which has no versions. Materialize up as a Delta "
+        "or Iceberg table."
+    ):
+        get({"model.p.up": {**MODEL, "config": {"materialized": "ephemeral"}}})
+
+
+def test_an_upstream_that_does_not_exist_is_refused(get: Any, refused: Any) -> None:
+    with refused("its upstream lake.up does not exist. Create it first."):
+        get({"model.p.up": MODEL}, **{"is": None})
+
+
+def test_a_view_is_refused(get: Any, refused: Any) -> None:
+    with refused("its upstream lake.up is a view, which has no versions. Read the table under "):
+        get({"model.p.up": MODEL}, type="view", is_delta=False)
+
+
+def test_a_table_without_versions_is_refused(get: Any, refused: Any) -> None:
+    with refused("its upstream lake.up is neither a Delta nor an Iceberg table. "):
+        get({"model.p.up": MODEL}, is_delta=False, information="Provider: parquet")
+
+
+def test_an_iceberg_table_can_be_followed(get: Any) -> None:
+    upstream = get({"model.p.up": MODEL}, is_delta=False, is_iceberg=True)
+
+    assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up", "iceberg")
+
+
+def test_the_upstream_may_be_a_table_of_another_catalog(get: Any, macros: Macros) -> None:
+    macros.results = [[["lake", "up_v2", False, "Type: MANAGED\nProvider: iceberg\n"]]]
+    upstream = get({"source.p.raw.up": {**SOURCE, "schema": "prod.lake"}}, **{"is": None})
+
+    assert (upstream["relation"].render(), upstream["kind"]) == ("prod.lake.up_v2", "iceberg")
+
+
+CHANGES = {"name": "changes", "schema": "raw", "unique_id": "source.p.raw.changes"}
+
+
+def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> None:
+    nodes = {"model.p.up": MODEL, "source.p.raw.changes": CHANGES}
+
+    assert get(nodes, change_feed={"node": CHANGES})["relation"].render() == "lake.up"
+    with refused("its query reads up, changes. "):
+        get(nodes)
+
+
+# -- the protocol -----------------------------------------------------------------------------
+
+QUESTIONS: dict[str, tuple[list[Any], str]] = {
+    "read_upstream": (["since", "log"], "read_upstream"),
+    "check_upstream_feed": (["observed"], "check_feed"),
+    "get_upstream_read": (["7"], "upstream_read"),
+    "get_upstream_changes": (["observed", "7", "9", "keys"], "upstream_changes"),
+    "find_upstream_gap": (["observed", "committed"], "upstream_gap"),
+    "continues_upstream": (["observed", "committed"], "continues_upstream"),
+    "is_upstream_readable": (["observed", "source"], "upstream_readable"),
+}
+OF_THE_RELATION = ["read_upstream", "get_upstream_read"]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(
+    macros: Macros, up: Any, question: str, kind: str
+) -> None:
+    arguments, macro = QUESTIONS[question]
+    asked: list[Any] = []
+    macros.stub(f"{kind}_{macro}", lambda *given: asked.append(list(given)) or "answer")
+    answer = macros.call(question, {"relation": up, "kind": kind}, *arguments)
+
+    assert asked == [[up, *arguments] if question in OF_THE_RELATION else arguments]
+    assert answer == "answer" or question == "check_upstream_feed"
+
+
+@pytest.mark.parametrize(("kind", "has_log"), [("delta", False), ("iceberg", True)])
+def test_a_log_that_can_be_selected_is_one_of_its_kind(
+    macros: Macros, up: Any, kind: str, has_log: bool
+) -> None:
+    log = macros.call("get_upstream_log_sql", {"relation": up, "kind": kind})
+
+    assert (log is not None) is has_log
+    assert not has_log or log == macros.call("iceberg_log_sql", up)
