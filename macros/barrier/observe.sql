@@ -137,6 +137,7 @@
     {%- do backfill.update({
         'mv_id': properties['dbt_backfill.id'],
         'mv_snapshot_id': properties.get('current-snapshot-id'),
+        'mv_reset_id': properties.get('dbt_backfill.reset', ''),
         'docs': properties.get('dbt_backfill.docs'),
         'constraints': dbt_backfill.read_constraints(properties),
     }) -%}
@@ -162,9 +163,9 @@
     materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
     committed or given up. A snapshot that has expired tells nothing, unless the table began anew since that barrier.
 
-    One that began anew and is empty has nothing to lose, and may be a reset that came late, which Iceberg lets replace
-    a table whatever was committed since: `backfill.begun_anew` then says why it is reset once more. So it does where the
-    last commit has found that.
+    A reset that came late, which Iceberg lets replace a table whatever was committed since, has left its id:
+    `backfill.begun_anew` then says why it is reset once more. So it does where the last commit has found that it began
+    anew, and where it did and is empty, so that there is nothing to lose.
 -#}
 {% macro _check_mv_was_not_replaced(backfill, state) %}
     {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
@@ -172,6 +173,9 @@
     {%- if state.committed.get('begun_anew') -%} {%- do backfill.update({'begun_anew': begun_anew}) -%} {%- endif -%}
     {%- set planned = state.get('planned') -%}
     {%- if known in [none, backfill.mv_snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
+        {{ return(none) }}
+    {%- elif backfill.mv_reset_id != (state.committed.get('mv_reset_id') or '') -%}
+        {%- do backfill.update({'begun_anew': begun_anew}) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(

@@ -11,7 +11,8 @@
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
-      'written': the last epoch of the history, absent if it was not asked for or has none
+      'written': the last epoch of the history, absent if it was not asked for or has none,
+      'executed': see get_state_sql
     }
 
     Arguments:
@@ -27,7 +28,8 @@
 {% endmacro %}
 
 
-{% macro get_state_sql(relations, caches=false, history_of=none) -%}
+{#- `plan`: one of which to tell whether it was committed as what it is, `executed`; none if nobody asks. -#}
+{% macro get_state_sql(relations, caches=false, history_of=none, plan=none) -%}
     {%- set followed = relations.get('feed') or relations.get('upstream') -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
@@ -61,6 +63,13 @@
             max(plan) as plan,
             max(plan_kind) as plan_kind,
             max(last) as last
+            {%- if plan %},
+            coalesce(bool_or(exists(
+                array_append(coalesce(unwritten, array()), last),
+                barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
+                    and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
+            )), false) as executed
+            {%- endif %}
         from (
             select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
             from {{ relations.progress.render() }}

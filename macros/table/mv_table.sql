@@ -15,14 +15,15 @@
 
 
 {#-
-    Statement that replaces the MV by an empty one, unless it is fenced.
+    Statement that replaces the MV by an empty one, unless it is fenced. On Iceberg it notes for which plan, see
+    mv_table_properties.
 
     DELETE and TRUNCATE would not stop a MERGE that is past its fence: its rows would come back. Replacing the
     table does, because it changes the table's metadata.
 -#}
-{% macro get_replace_mv_sql(mv, columns, backfill_id, fence) -%}
+{% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
-    {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
+    {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, plan.plan_id) }}
     as
     {{ dbt_backfill.get_no_row_sql(columns, fence) }}
 {%- endmacro %}
@@ -43,9 +44,9 @@
     Statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let
     an Iceberg table be replaced by one that has another type at the place of a column.
 -#}
-{% macro get_columnless_mv_sql(mv, backfill_id, fence) -%}
+{% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], backfill_id)) }}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], plan.backfill_id, reset_id=plan.plan_id)) }}
     as
     select * except (fenced)
     from (select {{ fence }} as fenced)
@@ -53,11 +54,11 @@
 {%- endmacro %}
 
 
-{% macro mv_clauses(mv, columns, backfill_id) -%}
+{% macro mv_clauses(mv, columns, backfill_id, reset_id=none) -%}
     {%- set fields = modules.re.findall('`([^`]*)`', columns | map(attribute='type') | join(' ')) -%}
     {%- set names = columns | map(attribute='name') | list + fields -%}
     {%- set types = columns | map(attribute='type') | list -%}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id, types)) }}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id)) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {{ dbt_backfill.cluster_clause() }}

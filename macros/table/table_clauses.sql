@@ -12,14 +12,16 @@
     Arguments:
       column_names (list): of the columns and of the fields in them.
       types (list): of the columns.
+      reset_id (string): the id of the reset that replaces it, none where it is created. It stands in an Iceberg table, which
+        is replaced whatever was committed since: one that comes late is known by it.
 -#}
-{% macro mv_table_properties(column_names, backfill_id, types=[]) %}
+{% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
         {%- do properties.update(dbt_backfill._iceberg_write_modes('merge-on-read')) -%}
         {%- set needed = dbt_backfill.exact_table_properties() -%}
         {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
-        {%- do needed.update({'dbt_backfill.docs': ''}) -%}
+        {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- if dbt_backfill._needs_column_mapping(column_names) -%}

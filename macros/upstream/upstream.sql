@@ -20,6 +20,7 @@
       upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
       upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
+      forgets_keys(observed, source)                           whether the feed may not tell of a key that came with a version, and went
       upstream_readable(observed, source)                      whether a version can still be read
       committed_at(observed, version)                          when a version was committed
       held_version(observed, name)                             the version that is held under a name
@@ -101,6 +102,15 @@
 {#- Less than find_upstream_gap asks: where a change table tells the changes, the upstream's own feed is not needed. -#}
 {% macro continues_upstream(upstream, observed, committed) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'continues_upstream')(observed, committed)) }}
+{% endmacro %}
+
+
+{#-
+    Whether a feed that begins before the version of `source` and leads to the current one may leave out a key that was
+    there in that version: one that compares two versions knows nothing of what came and went between them.
+-#}
+{% macro may_forget_keys(upstream, observed, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'forgets_keys')(observed, source)) }}
 {% endmacro %}
 
 

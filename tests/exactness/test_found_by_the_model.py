@@ -1,6 +1,6 @@
 """Interleavings in which the model of the protocol has found the macros wrong, on real tables.
 
-They are those of `protocol.MISSING`, each as short as it can be.
+Each is as short as it can be. What is still wrong is what `protocol.MISSING` has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from exactness.faults import Scene
 from exactness.oracle import Inexact
 from exactness.runners import PAUSE, Runner, Statement, die_after, die_before, stepping
-from support.project import Crash, Proceed, Project, RunFailed
+from support.project import Crash, Proceed, Project
 
 BOTH = Statement("merge the changes and the range of the barrier")
 COMMIT = Statement("commit the barrier")
@@ -61,7 +61,6 @@ def abandon_plan(scene: Scene) -> None:
 
 
 @on_delta
-@pytest.mark.xfail(strict=True, reason="its commit looks at the epoch only", raises=AssertionError)
 def test_a_run_whose_plan_was_given_up_is_refused(scene: Scene) -> None:
     with stepping():
         late = scene.runner()
@@ -72,7 +71,6 @@ def test_a_run_whose_plan_was_given_up_is_refused(scene: Scene) -> None:
 
 
 @on_iceberg
-@pytest.mark.xfail(strict=True, reason="row lineage compares two snapshots", raises=Inexact)
 def test_a_key_that_came_with_a_given_up_plan_and_went_leaves_the_mv(scene: Scene) -> None:
     upstream = scene.upstream
     came = {"id": 1, "amount": 1, "label": "came"}
@@ -101,7 +99,6 @@ def test_a_merge_of_a_given_up_plan_that_comes_late_does_not_land(scene: Scene) 
 
 
 @on_iceberg
-@pytest.mark.xfail(strict=True, reason="it is refused unless it is empty", raises=RunFailed)
 def test_an_mv_that_a_late_full_refresh_has_emptied_is_reset_though_a_run_has_died_since(
     scene: Scene,
 ) -> None:

@@ -103,7 +103,8 @@
 {#-
     The ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none
     where the whole MV has to be compared. Below the position they could write what the upstream changed since the last
-    executed barrier, which the feed still has to tell, up to a version that goes on from theirs.
+    executed barrier, which the feed still has to tell, up to a version that goes on from theirs; also of keys that came with
+    theirs and have gone since.
 -#}
 {% macro find_touched(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
@@ -114,7 +115,12 @@
     {%- endif -%}
     {%- set touched = [] -%}
     {%- for plan in given_up.plans -%}
-        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(plan)) -%} {{ return(none) }} {%- endif -%}
+        {%- set source = dbt_backfill.get_source(plan) -%}
+        {%- set moved = source.version != state.upstream_version -%}
+        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, source)
+                or moved and dbt_backfill.may_forget_keys(backfill.upstream, observed, source) -%}
+            {{ return(none) }}
+        {%- endif -%}
         {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
         {%- if plan.last_range -%}
             {%- do touched.append([]) -%}

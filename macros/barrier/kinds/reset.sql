@@ -51,10 +51,10 @@
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.run_table(
             'take the columns off ' ~ backfill.mv.identifier,
-            dbt_backfill.get_columnless_mv_sql(backfill.mv, plan.backfill_id, fence)
+            dbt_backfill.get_columnless_mv_sql(backfill.mv, plan, fence)
         ) -%}
     {%- endif -%}
-    {%- set sql = dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan.backfill_id, fence) -%}
+    {%- set sql = dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan, fence) -%}
     {%- do dbt_backfill.run_table('empty the MV in the barrier ' ~ plan.epoch, sql) -%}
 {% endmacro %}
 

@@ -16,7 +16,7 @@
             set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
-            set state = ({{ dbt_backfill.get_state_sql(backfill) }});
+            set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan) }});
             {%- if ends and backfill.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
             {%- elif ends %}
@@ -32,14 +32,9 @@
         {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
-    {%- set traits = dbt_backfill.of_kind(plan.kind, 'traits')() -%}
-    {%- set given_up = committed.get('dirty') and not traits.gives_up -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
-    {%- set overtaken = traits.replaces_mv and committed.epoch > plan.epoch -%}
-    {%- if committed.epoch < plan.epoch or overtaken
-            or committed.epoch == plan.epoch and (given_up or committed.committed.plan_id != plan.plan_id) -%}
-        {%- do dbt_backfill.refuse_overtaken(plan) -%}
-    {%- endif -%}
+    {%- set overtaken = dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and committed.epoch > plan.epoch -%}
+    {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return(committed) }}
 {% endmacro %}
 
@@ -52,12 +47,14 @@
 
 {#-
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
-    script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left, 'mv_root_id', its oldest ancestor that is
-    known, and 'begun_anew', whether that is another one than at the barrier before, so that something has replaced the MV.
+    script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
+    'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, so
+    that something has replaced the MV, and 'mv_reset_id', the plan of the last reset that was committed.
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {%- set root = state.committed.get('mv_root_id') if not dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv else none -%}
+    {%- set replaces = dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv -%}
+    {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
         token as committed_by,
@@ -65,7 +62,8 @@
         cast({{ counts.get('deleted', 0) }} as bigint) as deleted_row_count
         {%- if is_iceberg %},
         snapshot as mv_snapshot_id,
-        root as mv_root_id
+        root as mv_root_id,
+        {{ dbt_backfill.string_literal(plan.plan_id if replaces else state.committed.get('mv_reset_id')) }} as mv_reset_id
         {%- if root %},
         if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
         {%- endif %}

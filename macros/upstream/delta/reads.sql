@@ -61,6 +61,11 @@
 {% endmacro %}
 
 
+{% macro delta_forgets_keys(observed, source) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {% macro delta_takes_added_columns() %}
     {{ return(true) }}
 {% endmacro %}

@@ -17,10 +17,7 @@
             'one_commit': true,
         }) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
-        {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
-            | map(attribute='operation') | unique | list -%}
-        {#- None: a plan of another run reads a snapshot that this run's log does not know. -#}
-        {%- set deletes = operations == [] or operations | reject('in', ['append', 'replace']) | list != [] -%}
+        {%- set deletes = dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) -%}
         {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes)) }}
     {%- endif -%}
     {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}
@@ -31,6 +28,22 @@
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
             ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ name,
     }) }}
+{% endmacro %}
+
+
+{#- Whether rows may have gone: not in snapshots that only append rows, or only move them to other files. -#}
+{% macro _iceberg_deletes_between(observed, from_version, to_version) %}
+    {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
+        | map(attribute='operation') | unique | list -%}
+    {#- None: a plan of another run reads a snapshot that this run's log does not know. -#}
+    {{ return(operations == [] or operations | reject('in', ['append', 'replace']) | list != []) }}
+{% endmacro %}
+
+
+{#- Row lineage compares two snapshots; the changelog of format 2 tells each. -#}
+{% macro iceberg_forgets_keys(observed, source) %}
+    {{ return(dbt_backfill.parse_iceberg_id(observed.id).format == '3' and source.version != observed.version | string
+        and dbt_backfill._iceberg_deletes_between(observed, source.version, observed.version)) }}
 {% endmacro %}
 
 
@@ -49,8 +62,7 @@
 
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
-      deletes (boolean): whether rows may have gone. Snapshots that only append rows, or only move them to other
-        files, delete nothing.
+      deletes (boolean): whether rows may have gone.
 -#}
 {% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes) %}
     {{ return({

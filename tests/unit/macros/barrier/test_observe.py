@@ -286,9 +286,10 @@ def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: A
     macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
     committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
 
-    def observe_iceberg(snapshot: str, history: Any = None, **state: Any) -> Any:
+    def observe_iceberg(snapshot: str, history: Any = None, reset: str = "", **state: Any) -> Any:
         properties = {
-            **OURS, "format": "iceberg/parquet", "current-snapshot-id": snapshot
+            **OURS, "format": "iceberg/parquet", "current-snapshot-id": snapshot,
+            "dbt_backfill.reset": reset,
         }  # fmt: skip
         return observe(properties=properties, history=history, **{"committed": committed, **state})
 
@@ -354,6 +355,25 @@ def test_an_mv_that_the_last_commit_has_found_begun_anew_is_to_be_reset(
 
     assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
     assert len(macros.statements) == 1
+
+
+def test_an_mv_that_a_reset_has_replaced_which_was_not_committed_is_to_be_reset(
+    macros: Macros, observe_iceberg: Observe, backfill: Any, make_plan: Any
+) -> None:
+    """Whatever has been merged into it since: nothing of that was committed."""
+    observe_iceberg("12", reset="p1")
+
+    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+    assert len(macros.statements) == 1
+
+
+def test_an_mv_that_the_last_reset_has_replaced_is_asked_what_came_after_it(
+    observe_iceberg: Observe, backfill: Any, make_plan: Any
+) -> None:
+    committed = make_plan(epoch=2, mv_snapshot_id="11", mv_reset_id="p1")
+    observe_iceberg("12", {"entries": 1, "ancestors": 1}, reset="p1", committed=committed)
+
+    assert backfill["begun_anew"] is None
 
 
 def test_an_mv_that_goes_on_is_not_to_be_reset(observe_iceberg: Observe, backfill: Any) -> None:

@@ -52,6 +52,21 @@ def test_how_far_the_history_goes_is_read_with_it(
     ) in " ".join(statement.sql.split())
 
 
+def test_whether_a_plan_was_executed_is_told_by_what_is_committed_of_its_kind(
+    render: Callable[..., str], relations: Any, make_plan: Any
+) -> None:
+    """Also where others went on since; those that the history has are not looked for."""
+    sql = render("get_state_sql", relations, plan=make_plan())
+
+    assert (
+        "max(last) as last, coalesce(bool_or(exists( "
+        "array_append(coalesce(unwritten, array()), last), "
+        "barrier -> get_json_object(barrier, '$.plan_id') = 'p3' "
+        "and get_json_object(barrier, '$.kind') = 'advance' )), false) as executed from ("
+    ) in sql
+    assert "executed" not in render("get_state_sql", relations)
+
+
 def test_nothing_that_decides_is_read_of_the_history(
     render: Callable[..., str], relations: Any
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from support.macros import Macros
 
+RESET = {"backfill_id": "b1", "plan_id": "p3"}
 COLUMNS = [{"name": "k", "type": "bigint"}, {"name": "t h", "type": "decimal(5,1)"}]
 
 
@@ -48,7 +49,7 @@ def test_the_names_of_fields_count_as_those_of_columns(
 def test_the_mv_is_emptied_by_replacing_it_only_if_the_fence_lets_pass(
     render: Callable[..., str], relations: Any
 ) -> None:
-    sql = render("get_replace_mv_sql", relations["mv"], COLUMNS[:1], "b1", "(select F)")
+    sql = render("get_replace_mv_sql", relations["mv"], COLUMNS[:1], RESET, "(select F)")
 
     assert sql.startswith("create or replace table lake.mv using delta tblproperties (")
     assert sql.endswith(
@@ -62,7 +63,21 @@ def test_an_mv_has_the_same_clauses_when_it_is_replaced_as_when_it_was_created(
     clauses = render("mv_clauses", relations["mv"], COLUMNS, "b1")
 
     assert clauses in render("get_create_mv_sql", relations["mv"], COLUMNS, "b1")
-    assert clauses in render("get_replace_mv_sql", relations["mv"], COLUMNS, "b1", "F")
+    assert clauses in render("get_replace_mv_sql", relations["mv"], COLUMNS, RESET, "F")
+
+
+def test_an_iceberg_mv_knows_the_reset_that_has_replaced_it(
+    macros: Macros, render: Callable[..., str], relations: Any
+) -> None:
+    """It may come late: Iceberg replaces a table whatever was committed since."""
+    macros.config["file_format"] = "iceberg"
+
+    assert "'dbt_backfill.reset' = ''" in render("mv_clauses", relations["mv"], COLUMNS, "b1")
+    for replace in [
+        render("get_replace_mv_sql", relations["mv"], COLUMNS, RESET, "F"),
+        render("get_columnless_mv_sql", relations["mv"], RESET, "F"),
+    ]:
+        assert "'dbt_backfill.reset' = 'p3'" in replace
 
 
 @pytest.mark.parametrize(

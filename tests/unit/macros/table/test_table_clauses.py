@@ -66,6 +66,7 @@ def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Mac
         "write.delete.mode": "merge-on-read",
         **SERIALIZABLE,
         "dbt_backfill.docs": "",
+        "dbt_backfill.reset": "",
         "dbt_backfill.id": "b1",
         "dbt_backfill.format": "2",
     }

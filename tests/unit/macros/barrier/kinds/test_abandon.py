@@ -200,11 +200,13 @@ def touched(
         *plans: dict[str, Any],
         gap: str | None = None,
         continues: bool = True,
+        forgets: bool = False,
         noted: bool = True,
         **state: Any,
     ) -> Any:
         macros.stub("find_feed_gap", lambda *_: gap)
         macros.stub("continues_upstream", lambda *_: continues)
+        macros.stub("may_forget_keys", lambda *_: forgets)
         given_up = {
             "since": {"epoch": 1, "sources": [make_source(version="16")]},
             "plans": [make_plan(kind="abandon", **plan) for plan in plans],
@@ -238,6 +240,14 @@ def test_all_may_be_touched_where_the_feed_does_not_tell(touched: Any, backfill:
     assert touched({}, noted=False) is None
     backfill["feed"] = {"kind": "delta"}
     assert touched({}) is None
+
+
+def test_all_may_be_touched_where_a_key_may_have_come_with_the_plan_and_gone(
+    touched: Any, make_source: Any
+) -> None:
+    """The plan reads version 17; what is read at that of the last barrier came before it."""
+    assert touched({}, forgets=True) is None
+    assert touched({"sources": [make_source(version="16")]}, forgets=True) == [["5", "6"]]
 
 
 def test_nothing_was_touched_where_nothing_was_given_up(touched: Any) -> None:

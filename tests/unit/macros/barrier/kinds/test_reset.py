@@ -14,7 +14,7 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any], render: Callable[..., str]
 ) -> None:
     """Of the plan's, not of the model's: the plan may be another run's."""
-    macros.stub("mv_clauses", lambda mv, columns, backfill_id: f"clauses of {backfill_id}")
+    macros.stub("mv_clauses", lambda mv, columns, *ids: f"clauses of {ids}")
     macros.results = [[["k", "bigint"], ["shard", "int"]]]
     plan = make_plan(kind="reset", query="select id as k, shard from `up` where 1 = 1")
 
@@ -27,7 +27,7 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
     )
     fence = render("get_fence", backfill, plan)
     assert replace.endswith(
-        "create or replace table lake.mv clauses of b1 as select cast(null as bigint) as `k`, "
+        "create or replace table lake.mv clauses of ('b1', 'p3') as select cast(null as bigint) as `k`, "
         f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
     )
 
@@ -35,7 +35,7 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
 def test_the_columns_are_known_where_the_run_has_planned_it(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any]
 ) -> None:
-    macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
+    macros.stub("mv_clauses", lambda *arguments: "clauses")
     plan = make_plan(kind="reset", query=backfill["query"])
 
     macros.call("run_reset", backfill, plan, [{"name": "k", "type": "bigint"}])
@@ -63,7 +63,7 @@ def test_on_iceberg_a_column_of_another_type_comes_only_where_none_was(
 ) -> None:
     """A Hive metastore refuses to replace the table at once, and no run could ever go on."""
     macros.stub("get_file_format", lambda: "iceberg")
-    macros.stub("mv_clauses", lambda mv, columns, backfill_id: "clauses")
+    macros.stub("mv_clauses", lambda *arguments: "clauses")
     macros.results = [old]
     plan = make_plan(kind="reset", query=backfill["query"])
 

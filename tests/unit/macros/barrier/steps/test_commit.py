@@ -230,7 +230,7 @@ def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
     macros: Macros, commit_barrier: Any, sent: Any, backfill: Any, written: int | None
 ) -> None:
     backfill["written"] = written
-    commit_barrier(3, "p3", ends=True)
+    commit_barrier(3, ends=True)
     if written == 2:  # only this barrier is missing
         history = macros.call("get_last_barrier_statements", backfill, 3)
     else:
@@ -246,7 +246,7 @@ def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
 def test_a_commit_in_the_middle_of_a_run_leaves_the_history_for_later(
     commit_barrier: Any, sent: Any
 ) -> None:
-    commit_barrier(3, "p3")
+    commit_barrier(3)
 
     assert "lake.mv__barriers" not in sent()[0]
 
@@ -414,10 +414,10 @@ def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, s
     """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
 
     def commit_barrier(
-        epoch: int, plan_id: str, plan: Any = None, dirty: bool = False, **arguments: Any
+        epoch: int, executed: bool = True, plan: Any = None, **arguments: Any
     ) -> Any:
-        committed = make_plan(epoch=epoch, plan_id=plan_id)
-        macros.results = [[[stored(epoch=epoch, dirty=dirty, committed=committed)]]]
+        committed = make_plan(epoch=epoch, plan_id=f"p{epoch}")
+        macros.results = [[[stored(epoch=epoch, executed=executed, committed=committed)]]]
         return macros.call(
             "commit_barrier", backfill, state, make_plan(**(plan or {})), **arguments
         )
@@ -426,12 +426,12 @@ def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, s
 
 
 def test_a_commit_returns_the_state_that_stands_then(commit_barrier: Any) -> None:
-    assert commit_barrier(3, "p3")["epoch"] == 3
+    assert commit_barrier(3)["epoch"] == 3
 
 
 def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: Any) -> None:
     """Another run executed the same plan, and the next one: nothing is lost."""
-    assert commit_barrier(4, "p4")["epoch"] == 4
+    assert commit_barrier(4)["epoch"] == 4
 
 
 def test_a_commit_that_lost_to_no_run_is_sent_again(
@@ -441,35 +441,33 @@ def test_a_commit_that_lost_to_no_run_is_sent_again(
     plan, before = make_plan(), make_plan(epoch=2)
     macros.results = [
         [[stored(epoch=2, committed=before, planned=plan)]],
-        [[stored(epoch=3, committed=plan)]],
+        [[stored(epoch=3, executed=True, committed=plan)]],
     ]
 
     assert macros.call("commit_barrier", backfill, state, plan)["epoch"] == 3
     assert len(macros.statements) == 2
 
 
-@pytest.mark.parametrize(
-    ("epoch", "plan_id", "dirty"), [(2, "p2", False), (3, "another", False), (3, "p3", True)]
-)
-def test_a_run_whose_plan_did_not_become_the_epoch_stops(
-    commit_barrier: Any, refused: Any, epoch: int, plan_id: str, dirty: bool
+@pytest.mark.parametrize("epoch", [2, 3, 4])
+def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
+    commit_barrier: Any, refused: Any, epoch: int
 ) -> None:
-    """Another run went back, was first with another plan, or gave this one up."""
+    """Another run went back, was first with another plan, or gave this one up, and maybe went on."""
     with refused(
         "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
         "continue."
     ):
-        commit_barrier(epoch, plan_id, dirty=dirty)
+        commit_barrier(epoch, executed=False)
 
 
 def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
     """It may have emptied the MV anew: Iceberg replaces a table whatever happened to it."""
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
-        commit_barrier(4, "p4", plan={"kind": "reset"})
+        commit_barrier(4, plan={"kind": "reset"})
 
 
 def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> None:
-    assert commit_barrier(3, "p3", plan={"kind": "abandon"}, dirty=True)["epoch"] == 3
+    assert commit_barrier(3, plan={"kind": "abandon"})["epoch"] == 3
 
 
 @pytest.fixture
@@ -509,7 +507,7 @@ def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
     macros.config["file_format"] = "iceberg"
     sql = outcome()
 
-    assert "snapshot as mv_snapshot_id, root as mv_root_id ), " in sql
+    assert "snapshot as mv_snapshot_id, root as mv_root_id, null as mv_reset_id ), " in sql
     assert (
         "(select max(cast(snapshot_id as string)) as snapshot from lake.mv.refs where name = 'main'"
     ) in sql
@@ -524,16 +522,17 @@ def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such
 ) -> None:
     """Something has replaced it; a reset does so itself."""
     macros.config["file_format"] = "iceberg"
-    state["committed"] = make_plan(mv_root_id="7")
+    state["committed"] = make_plan(mv_root_id="7", mv_reset_id="p1")
 
-    assert "root as mv_root_id, if(root <> '7', true, null) as begun_anew ), " in outcome()
-    assert "begun_anew" not in outcome(kind="reset")
+    kept = "root as mv_root_id, 'p1' as mv_reset_id, if(root <> '7', true, null) as begun_anew ), "
+    assert kept in outcome()
+    assert "root as mv_root_id, 'p3' as mv_reset_id ), " in outcome(kind="reset")
 
 
 def test_the_outcome_stands_in_the_commit_as_a_literal(
     macros: Macros, commit_barrier: Any, sent: Any
 ) -> None:
-    commit_barrier(3, "p3")
+    commit_barrier(3)
     (script,) = sent()
 
     assert " set token = uuid(); set outcome = (select to_json(struct( " in script
@@ -545,7 +544,7 @@ def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
 ) -> None:
     """Also that of a plan that did not stand: its rows are cached."""
     views = ["`first`", "`second`"]
-    commit_barrier(3, "p3", views=views)
+    commit_barrier(3, views=views)
     (script,) = sent()
 
     handler = "declare exit handler for sqlexception begin end;"  # another session has none
@@ -556,6 +555,6 @@ def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
 
 
 def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: Any) -> None:
-    commit_barrier(3, "p3")
+    commit_barrier(3)
 
     assert "uncache" not in macros.statements[0].sql

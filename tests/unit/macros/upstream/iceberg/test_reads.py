@@ -53,6 +53,28 @@ WRITTEN = (
 )
 
 
+@pytest.mark.parametrize(
+    ("format_", "version", "operations", "forgets"),
+    [
+        (3, "12", ["append"], False),
+        (3, "12", ["overwrite"], True),
+        (3, "12", ["replace"], False),
+        (3, "11", ["append", "delete"], True),
+        (3, "13", [], False),
+        (2, "12", ["overwrite"], False),
+    ],
+)
+def test_row_lineage_does_not_tell_of_a_key_that_came_and_went(
+    macros: Macros, up: Any, format_: int, version: str, operations: list[str], forgets: bool
+) -> None:
+    snapshots = [(14 - len(operations) + i, what) for i, what in enumerate(operations)]
+    known = [{"version": number, "operation": what} for number, what in snapshots]
+    known.insert(0, {"version": int(version), "operation": "append"})
+    observed = {"relation": up, "id": f"iceberg/{format_}", "version": 13, "log": known[::-1]}
+
+    assert macros.call("iceberg_forgets_keys", observed, {"version": version}) is forgets
+
+
 def test_rows_may_have_gone_in_a_snapshot_that_the_log_does_not_know(
     macros: Macros, up: Any, keys: Any
 ) -> None:
