@@ -370,7 +370,8 @@ def test_an_mv_that_a_reset_has_replaced_which_was_not_committed_is_to_be_reset(
 def test_an_mv_that_the_last_reset_has_replaced_is_asked_what_came_after_it(
     observe_iceberg: Observe, backfill: Any, make_plan: Any
 ) -> None:
-    committed = make_plan(epoch=2, mv_snapshot_id="11", mv_reset_id="p1")
+    at = "2024-05-01T10:00:00Z"
+    committed = make_plan(epoch=2, mv_snapshot_id="11", mv_reset_id="p1", committed_at=at)
     observe_iceberg("12", {"entries": 1, "ancestors": 1}, reset="p1", committed=committed)
 
     assert backfill["begun_anew"] is None

@@ -27,7 +27,8 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
     )
     fence = render("get_fence", backfill, plan)
     assert replace.endswith(
-        "create or replace table lake.mv clauses of ('b1', 'p3') as select cast(null as bigint) as `k`, "
+        "create or replace table lake.mv clauses of ('b1', 'p3') as "
+        "select cast(null as bigint) as `k`, "
         f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
     )
 

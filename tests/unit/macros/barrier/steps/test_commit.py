@@ -452,7 +452,7 @@ def test_a_commit_that_lost_to_no_run_is_sent_again(
 def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
     commit_barrier: Any, refused: Any, epoch: int
 ) -> None:
-    """Another run went back, was first with another plan, or gave this one up, and maybe went on."""
+    """Another run went back, was first with another plan, or gave this one up, and went on."""
     with refused(
         "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
         "continue."
