@@ -124,7 +124,10 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
     if POISONS[name].planned:
         given_up, anew = lines
         assert re.search(r"BARRIER 2 .* plan given up: it could not (merge|stage) the ", given_up)
-        assert re.search(r"BARRIER 3 .* re-anchored: .*, only what it could touch · ", anew)
+        # Row lineage does not tell of a row that came with that plan and has gone since.
+        limited = project.file_format == "delta"
+        assert re.search(r"BARRIER 3 .* re-anchored: the last plan was abandoned", anew)
+        assert (", only what it could touch · " in anew) == limited
     else:
         assert re.search(r"BARRIER 2 .* changed, ", lines[0]) and len(lines) == 1
     assert_no_java(story.mended.output)
