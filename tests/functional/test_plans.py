@@ -30,7 +30,7 @@ def stage_plan(project: Project) -> str:
     plans: list[str] = []
 
     def explain(statement: str, proceed: Proceed) -> None:
-        stage = re.search(r"from (`\w+__changes__\w+`) as stage", statement)
+        stage = re.search(r"select \* from (`\w+__changes__\w+`)", statement)
         if stage and "merge into" in statement:
             plans.append(project.sql(f"explain formatted select * from {stage[1]}")[0][0])
         proceed()
