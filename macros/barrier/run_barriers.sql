@@ -46,7 +46,9 @@
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
-    {%- if run.state.committed.get('begun_anew') -%} {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%} {%- endif -%}
+    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
+        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
+    {%- endif -%}
     {%- if run.state.epoch - [backfill.written or 0, 0] | max >= 20 -%} {%- do dbt_backfill.write_history(backfill, run.state) -%} {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}

@@ -15,18 +15,27 @@
 
 
 {#-
-    Statement that replaces the MV by an empty one, unless it is fenced. On Iceberg it notes for which plan, see
-    mv_table_properties.
+    Statement that replaces the MV by an empty one, unless it is fenced. On Iceberg it notes by which run,
+    see get_reset_id.
 
     DELETE and TRUNCATE would not stop a MERGE that is past its fence: its rows would come back. Replacing the
     table does, because it changes the table's metadata.
 -#}
 {% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
-    {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, plan.plan_id) }}
+    {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
     as
     {{ dbt_backfill.get_no_row_sql(columns, fence) }}
 {%- endmacro %}
+
+
+{#-
+    Which run has replaced the MV for which plan. On Iceberg, where a table is replaced whatever was committed since, a reset
+    that comes late is known by it: it is not the one that was committed, be it of the same plan.
+-#}
+{% macro get_reset_id(plan) %}
+    {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
+{% endmacro %}
 
 
 {#- A select of these columns that returns nothing; but Spark finds that out only by evaluating the fence in it. -#}
@@ -46,7 +55,7 @@
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], plan.backfill_id, reset_id=plan.plan_id)) }}
+    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], plan.backfill_id, reset_id=dbt_backfill.get_reset_id(plan))) }}
     as
     select * except (fenced)
     from (select {{ fence }} as fenced)

@@ -12,8 +12,7 @@
     Arguments:
       column_names (list): of the columns and of the fields in them.
       types (list): of the columns.
-      reset_id (string): the id of the reset that replaces it, none where it is created. It stands in an Iceberg table, which
-        is replaced whatever was committed since: one that comes late is known by it.
+      reset_id (string): see get_reset_id; none where it is created.
 -#}
 {% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}

@@ -49,7 +49,7 @@
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
     script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
     'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, so
-    that something has replaced the MV, and 'mv_reset_id', the plan of the last reset that was committed.
+    that something has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
@@ -63,7 +63,7 @@
         {%- if is_iceberg %},
         snapshot as mv_snapshot_id,
         root as mv_root_id,
-        {{ dbt_backfill.string_literal(plan.plan_id if replaces else state.committed.get('mv_reset_id')) }} as mv_reset_id
+        {{ dbt_backfill.string_literal(dbt_backfill.get_reset_id(plan) if replaces else state.committed.get('mv_reset_id')) }} as mv_reset_id
         {%- if root %},
         if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
         {%- endif %}

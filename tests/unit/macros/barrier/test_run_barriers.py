@@ -201,6 +201,15 @@ def test_an_mv_that_a_barrier_finds_begun_anew_is_reset_by_the_next_one(
     assert result["barriers"] == 3
 
 
+def test_a_full_refresh_keeps_its_reason_where_the_one_before_it_was_given_up(
+    run: Any, macros: Macros
+) -> None:
+    """That one may have emptied the MV."""
+    run("abandon", "reset", "advance", barriers_per_run=1, begun_anew=3, rebuild="full refresh")
+
+    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
+
+
 # -- the history --------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ def test_an_mv_has_the_same_clauses_when_it_is_replaced_as_when_it_was_created(
     assert clauses in render("get_replace_mv_sql", relations["mv"], COLUMNS, RESET, "F")
 
 
-def test_an_iceberg_mv_knows_the_reset_that_has_replaced_it(
+def test_an_iceberg_mv_knows_the_run_that_has_replaced_it_and_for_which_reset(
     macros: Macros, render: Callable[..., str], relations: Any
 ) -> None:
     """It may come late: Iceberg replaces a table whatever was committed since."""
@@ -77,7 +77,7 @@ def test_an_iceberg_mv_knows_the_reset_that_has_replaced_it(
         render("get_replace_mv_sql", relations["mv"], COLUMNS, RESET, "F"),
         render("get_columnless_mv_sql", relations["mv"], RESET, "F"),
     ]:
-        assert "'dbt_backfill.reset' = 'p3'" in replace
+        assert f"'dbt_backfill.reset' = 'p3 of {macros.context['invocation_id']}'" in replace
 
 
 @pytest.mark.parametrize(

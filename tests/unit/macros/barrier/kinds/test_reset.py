@@ -26,8 +26,9 @@ def test_the_mv_is_replaced_by_an_empty_one_of_the_plans_query(
         "select * from ( select id as k, shard from `up` where 1 = 1 )"
     )
     fence = render("get_fence", backfill, plan)
+    ids = ("b1", macros.call("get_reset_id", plan))
     assert replace.endswith(
-        "create or replace table lake.mv clauses of ('b1', 'p3') as "
+        f"create or replace table lake.mv clauses of {ids} as "
         "select cast(null as bigint) as `k`, "
         f"cast(null as int) as `shard` from (select {fence} as fenced) where not fenced"
     )
