@@ -30,9 +30,7 @@
             {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
         )
     {%- endset -%}
-    {%- set window = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), plan) -%}
-    {%- set bounds = '(' ~ dbt_backfill.staged_predicate(plan, staged) ~ ' or ' ~ window ~ ')' -%}
-    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, dbt_backfill.at_once_predicate(plan, staged)) -%}
     {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
     {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
 {% endmacro %}
@@ -61,9 +59,29 @@
 
 {#- Over the MV as `mv`: the keys between the least and the greatest staged one. -#}
 {% macro staged_predicate(plan, staged) %}
-    {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.') -%}
-    {{ return('(' ~ dbt_backfill.tuple_predicate(columns, '>=', staged.low) ~ ' and '
-        ~ dbt_backfill.tuple_predicate(columns, '<=', staged.high) ~ ')') }}
+    {{ return(dbt_backfill._between(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high)) }}
+{% endmacro %}
+
+
+{#-
+    Over the MV as `mv`: these keys and those of the range, by the first two columns of the key. That is more than there are,
+    and all that it has to be: Spark's time for an OR of comparisons of tuples grows with the power of their columns (16
+    ran out of memory).
+-#}
+{% macro at_once_predicate(plan, staged) %}
+    {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.')[:2] -%}
+    {%- set low, high = plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
+    {{ return('(' ~ dbt_backfill._between(columns, staged.low[:2], staged.high[:2]) ~ ' or '
+        ~ dbt_backfill._between(columns, low[:2] if low else none, high[:2] if high else none) ~ ')') }}
+{% endmacro %}
+
+
+{#- `low`, `high`: literals; none where it is open. -#}
+{% macro _between(columns, low, high) %}
+    {%- set parts = [] -%}
+    {%- if low is not none -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low)) -%} {%- endif -%}
+    {%- if high is not none -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high)) -%} {%- endif -%}
+    {{ return('(' ~ (parts | join(' and ') or 'true') ~ ')') }}
 {% endmacro %}
 
 

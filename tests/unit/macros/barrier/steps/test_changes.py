@@ -16,8 +16,8 @@ LOW_TO_HIGH = (
     "and (mv.`k` <= 4 and (mv.`k` < 4 or (mv.`k` = 4 and mv.`shard` <= 0))))"
 )
 OLD_TO_NEW = (
-    "(mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` > 2))) "
-    "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6)))"
+    "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` >= 2))) "
+    "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6))))"
 )
 KEYS = "mv.`k` = changes.__bf_key_1 and mv.`shard` = changes.__bf_key_2"
 STAGE = {
@@ -102,7 +102,19 @@ def test_the_target_of_both_is_bounded_by_what_either_may_touch(merge: Any) -> N
 def test_changes_and_the_last_range_are_not_bounded_above(merge: Any) -> None:
     on = merge(at_once=True, last_range=True).split(" as changes on ")[1].split(" when ")[0]
 
-    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW.split(' and (mv.`k` <=')[0]})"
+    assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW.split(' and (mv.`k` <=')[0]}))"
+
+
+def test_both_are_bounded_by_no_more_than_two_columns(
+    macros: Macros, make_plan: Callable[..., Any], keys: Any
+) -> None:
+    """Spark's time for such a condition grows with the power of their number."""
+    wide = [*keys, {"name": "last", "upstream": "last", "type": "int", "position": "last"}]
+    plan = make_plan(key=wide, range_low=["1", "2", "3"], range_high=["5", "6", "7"])
+    staged = {"low": ["1", "2", "3"], "high": ["4", "0", "9"]}
+
+    bounds = macros.call("at_once_predicate", plan, staged)
+    assert bounds == f"({LOW_TO_HIGH} or {OLD_TO_NEW})"
 
 
 @pytest.mark.parametrize(
