@@ -18,14 +18,12 @@
     of the range lie above it.
 -#}
 {% macro run_changes_and_range(backfill, state, plan, work, staged) %}
-    {%- set range_keys = [] -%}
-    {%- for column in dbt_backfill.mv_columns(plan.key) -%}
-        {%- do range_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
-    {%- endfor -%}
+    {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') -%}
     {%- set rows -%}
         select * from {{ staged.name }}
         union all
-        select *, {{ range_keys | join(', ') }}, false as __bf_dropped
+        {# As they are: from an alias of a column that a filter names, Spark derives that filter once more. #}
+        select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
         from (
             {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
         )
@@ -38,10 +36,6 @@
 
 {#- `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files. -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds) -%}
-    {%- set matched = [] -%}
-    {%- for column in dbt_backfill.mv_columns(plan.key, 'mv.') -%}
-        {%- do matched.append(column ~ ' = changes.__bf_key_' ~ loop.index) -%}
-    {%- endfor -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         select *
@@ -50,7 +44,7 @@
         )
         where {{ dbt_backfill.get_fence(backfill, plan) }}
     ) as changes
-    on {{ matched | join(' and ') }} and {{ bounds }}
+    on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
     when matched and not changes.__bf_dropped then update set *
     when matched then delete
     when not matched and not changes.__bf_dropped then insert *
@@ -65,8 +59,8 @@
 
 {#-
     Over the MV as `mv`: these keys and those of the range, by the first two columns of the key. That is more than there are,
-    and all that it has to be: Spark's time for an OR of comparisons of tuples grows with the power of their columns (16
-    ran out of memory).
+    which is all that it has to be: what Spark makes of an OR of two such bounds, to push it down, grows with the square of
+    their columns.
 -#}
 {% macro at_once_predicate(plan, staged) %}
     {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.')[:2] -%}

@@ -2,8 +2,8 @@
     The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
     vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
 
-    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, the key as `__bf_key_1` and
-    so on, and `__bf_dropped`, whether the query returns no row of that key any more.
+    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, and `__bf_dropped`, whether the
+    query returns no row of that key any more.
 
     The views belong to the session and their names carry epoch, plan and invocation, so that a stalled run
     cannot swap them under another. Returns {
@@ -112,12 +112,13 @@
 
 
 {% macro get_staged_rows_sql(backfill, plan, keys, reread) -%}
-    {%- set staged_keys = [] -%}
+    {%- set names, staged_keys = dbt_backfill.mv_columns(keys), [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
-        {%- do staged_keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+        {%- set name = names[loop.index0] -%}
+        {%- do staged_keys.append('coalesce(query.' ~ name ~ ', ' ~ column ~ ') as ' ~ name) -%}
     {%- endfor -%}
     select
-        query.*,
+        query.* except ({{ names | join(', ') }}),
         {{ staged_keys | join(',\n        ') }},
         query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
     from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage

@@ -19,7 +19,7 @@ OLD_TO_NEW = (
     "((mv.`k` >= 1 and (mv.`k` > 1 or (mv.`k` = 1 and mv.`shard` >= 2))) "
     "and (mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` <= 6))))"
 )
-KEYS = "mv.`k` = changes.__bf_key_1 and mv.`shard` = changes.__bf_key_2"
+KEYS = "mv.`k` = changes.`k` and mv.`shard` = changes.`shard`"
 STAGE = {
     "name": "`stage__rows`", "low": ["1", "2"], "high": ["4", "0"], "upserts": 2, "drops": 1
 }  # fmt: skip
@@ -88,7 +88,7 @@ def test_changes_and_a_range_are_the_source_of_one_merge(
 
     assert (
         "using ( select * from ( select * from `stage__rows` union all "
-        "select *, `k` as __bf_key_1, `shard` as __bf_key_2, false as __bf_dropped "
+        "select * except (`k`, `shard`), `k`, `shard`, false as __bf_dropped "
         f"from ( {range_rows} ) ) where "
     ) in merge(at_once=True)
 

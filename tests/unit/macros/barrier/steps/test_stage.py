@@ -305,7 +305,10 @@ def rows(
 def test_a_changed_key_is_staged_with_what_the_query_makes_of_its_last_state(rows: Any) -> None:
     sql = rows()
 
-    assert sql.startswith("select query.*, stage.`id` as __bf_key_1, stage.`shard` as __bf_key_2, ")
+    assert sql.startswith(
+        "select query.* except (`k`, `shard`), coalesce(query.`k`, stage.`id`) as `k`, "
+        "coalesce(query.`shard`, stage.`shard`) as `shard`, "
+    )
     assert (
         "from `stage` as stage left join ( "
         "with `up` as ( select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, "
