@@ -29,7 +29,8 @@ CONFLICT = re.compile(
     r"DELTA_CONCURRENT|Concurrent(?:Append|DeleteRead|DeleteDelete|Write|Transaction)Exception"
     r"|MetadataChangedException|ProtocolChangedException"
     r"|Found conflicting|Found new conflicting|CommitFailedException|Cannot commit"
-    r"|missing data files|Commit conflict|has been updated by another process"
+    r"|[Mm]issing (?:data files|required files to delete)|Commit conflict"
+    r"|has been updated by another process"
 )
 """What Delta and Iceberg say when another commit came between; nothing was written then."""
 

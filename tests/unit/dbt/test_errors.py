@@ -166,6 +166,8 @@ CONFLICTS = [
     "can apply to records matching true: [/lake/mv/data/0-deletes.puffin]",
     "org.apache.iceberg.exceptions.ValidationException: Cannot commit, missing data files: "
     "[/lake/mv/data/0.parquet]",
+    "org.apache.iceberg.exceptions.ValidationException: Missing required files to delete: "
+    "file:/lake/mv__progress/data/0.parquet",
     "org.apache.iceberg.exceptions.CommitFailedException: Version 5 already exists: "
     "/lake/mv/metadata/v5.metadata.json",
 ]
