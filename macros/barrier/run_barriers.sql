@@ -99,7 +99,7 @@
     {%- set work = dbt_backfill.new_work(backfill, state, planned, columns) -%}
     {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
     {%- set counts = {} if done.failed else done.counts -%}
-    {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, state, plan, done.failed) -%} {%- endif -%}
+    {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
     {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}

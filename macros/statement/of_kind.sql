@@ -6,3 +6,9 @@
 {% macro of_kind(kind, question) %}
     {{ return(dbt_backfill[kind ~ '_' ~ question]) }}
 {% endmacro %}
+
+
+{#- The traits of the kind of a plan, see `barrier/kinds/kinds.sql`. -#}
+{% macro get_traits(plan) %}
+    {{ return(dbt_backfill.of_kind(plan.kind, 'traits')()) }}
+{% endmacro %}

@@ -43,7 +43,7 @@
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
     {%- set name = 'spark.merge-into.num-target-rows-' -%}
-    {%- set reads_range = dbt_backfill.of_kind(plan.kind, 'traits')().reads_range -%}
+    {%- set reads_range = dbt_backfill.get_traits(plan).reads_range -%}
     {%- set sql -%}
         (
             select max(cast(summary['{{ name ~ action }}'] as bigint))

@@ -123,3 +123,13 @@ class Iceberg(TableFormat):
 
 
 FORMATS: dict[str, TableFormat] = {each.name: each for each in (Delta(), Iceberg())}
+
+
+SERIALIZABLE = {
+    "write.merge.isolation-level": "serializable",
+    "write.update.isolation-level": "serializable",
+    "write.delete.isolation-level": "serializable",
+    "write.wap.enabled": "false",
+    "write.spark.accept-any-schema": "false",
+}
+"""Properties of every Iceberg table of ours: what exactness needs."""

@@ -38,7 +38,6 @@
 {% endmacro %}
 
 
-
 {#-
     Give up a plan that cannot be executed. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
@@ -133,12 +132,9 @@
 
 
 {#- Give up a plan of which a guarded statement failed, the step `failed`, unless it did because another run went on. -#}
-{% macro give_up_plan(backfill, state, plan, failed) %}
+{% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
-    {%- if now.epoch != state.epoch or (now.get('planned') or {}).get('plan_id') != plan.plan_id
-            or now.planned.kind != plan.kind -%}
-        {%- do dbt_backfill.refuse_overtaken(plan) -%}
-    {%- endif -%}
+    {%- if not dbt_backfill.is_standing(now, plan) -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
         backfill, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
     ) -%}

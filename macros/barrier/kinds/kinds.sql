@@ -21,9 +21,6 @@
 
     A kind is chosen by choose_plan, or, of a plan that stands, given up by mark_abandoned.
 -#}
-{% macro get_traits(plan) %}
-    {{ return(dbt_backfill.of_kind(plan.kind, 'traits')()) }}
-{% endmacro %}
 
 
 {#- Whether the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}

@@ -41,7 +41,6 @@
 {% endmacro %}
 
 
-
 {#- Its step: the MV is replaced by an empty one with the plan's columns. -#}
 {% macro run_reset(backfill, plan, columns=none) %}
     {#- Known where this run has planned it. -#}

@@ -28,20 +28,14 @@
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
     {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
-    {%- for _ in range(3) if sent.state is none or dbt_backfill._stands_in(sent.state, plan) -%}
+    {%- for _ in range(3) if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
         {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
-    {%- set overtaken = dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and committed.epoch > plan.epoch -%}
+    {%- set overtaken = dbt_backfill.get_traits(plan).replaces_mv and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return(committed) }}
-{% endmacro %}
-
-
-{% macro _stands_in(state, plan) %}
-    {%- set planned = state.get('planned') or {} -%}
-    {{ return([planned.get('plan_id'), planned.get('kind')] == [plan.plan_id, plan.kind]) }}
 {% endmacro %}
 
 
@@ -53,7 +47,7 @@
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {%- set replaces = dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv -%}
+    {%- set replaces = dbt_backfill.get_traits(plan).replaces_mv -%}
     {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
@@ -81,7 +75,7 @@
 
 
 {% macro get_commit_sql(backfill, state, plan) -%}
-    {%- if dbt_backfill.of_kind(plan.kind, 'traits')().replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+    {%- if dbt_backfill.get_traits(plan).replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
             or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}

@@ -49,6 +49,13 @@
 {% endmacro %}
 
 
+{#- The same of a state that was read, and as what it is: not once it was given up. -#}
+{% macro is_standing(state, plan) %}
+    {%- set planned = state.get('planned') or {} -%}
+    {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
+{% endmacro %}
+
+
 {#-
     A statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at
     once the second fails with a conflict, which on Delta is no error here: what stands is read after it anyway.

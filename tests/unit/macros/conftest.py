@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -309,3 +310,52 @@ def sqlite() -> Iterator[sqlite3.Connection]:
     connection.create_aggregate("collect_list", 1, _CollectList)  # type: ignore[arg-type]
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def no_questions(macros: Macros) -> None:
+    """The session and the catalog, which a first run asks about, are as they should be."""
+    for name in ("check_settings", "check_idempotent_writes", "check_table_overrides"):
+        macros.stub(name, lambda *arguments: None)
+
+
+@pytest.fixture
+def create(macros: Macros, backfill: Any, no_questions: None) -> Any:
+    """Creates an MV for the state of one about to be created; returns it and the statement."""
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.stub(
+        "get_create_statements",
+        lambda relations, plan, columns: f"create {plan['kind']} {[c['name'] for c in columns]};",
+    )
+
+    def create(*columns: str) -> Any:
+        names = [{"name": name, "type": "int"} for name in columns]
+        macros.stub("get_query_columns", lambda query: names)
+        state = macros.call("get_missing_state", backfill)
+        state = macros.call("create_backfill", backfill, state)
+        (statement,) = macros.statements
+        return state, " ".join(statement.sql.split())
+
+    return create
+
+
+@pytest.fixture
+def followed(make_source: Any) -> Any:
+    """The sources of a plan with a change table, which it reads up to 7, or another version."""
+
+    def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
+        noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}
+        return [make_source(), make_source(role="feed", definition=definition, **noted)]
+
+    return followed
+
+
+@pytest.fixture
+def feed(backfill: Any) -> dict[str, Any]:
+    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
+    return {"relation": relation, "kind": "iceberg"}
+
+
+@pytest.fixture
+def iceberg(macros: Macros) -> None:
+    macros.config["file_format"] = "iceberg"

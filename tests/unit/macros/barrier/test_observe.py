@@ -19,17 +19,12 @@ CREATED = {"epoch": 0, "kind": "create", "backfill_id": "b1", "vnode_count": 4}
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
-def no_questions(macros: Macros) -> None:
-    """The session and the catalog, which a first run asks about, are as they should be."""
-    for name in ("check_settings", "check_idempotent_writes", "check_table_overrides"):
-        macros.stub(name, lambda *arguments: None)
-
-
 @pytest.fixture
-def observe(macros: Macros, backfill: Any, stored: Callable[..., str]) -> Observe:
+def observe(
+    macros: Macros, backfill: Any, stored: Callable[..., str], no_questions: None
+) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    no_questions(macros)
     macros.stub("_gives_way", lambda backfill, left: False)
 
     def observe(
@@ -469,27 +464,3 @@ def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
     given_up = make_plan(epoch=2, kind="abandon", sources=unread, vnode_count=8)
 
     assert observe(rows=4, committed=given_up)["epoch"] == 2
-
-
-# -- creation ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def create(macros: Macros, backfill: Any) -> Any:
-    """Creates an MV for the state of one about to be created; returns it and the statement."""
-    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    no_questions(macros)
-    macros.stub(
-        "get_create_statements",
-        lambda relations, plan, columns: f"create {plan['kind']} {[c['name'] for c in columns]};",
-    )
-
-    def create(*columns: str) -> Any:
-        names = [{"name": name, "type": "int"} for name in columns]
-        macros.stub("get_query_columns", lambda query: names)
-        state = macros.call("get_missing_state", backfill)
-        macros.call("create_backfill", backfill, state)
-        (statement,) = macros.statements
-        return state, " ".join(statement.sql.split())
-
-    return create

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.formats import SERIALIZABLE
 from support.macros import Macros
 
 
@@ -63,20 +64,6 @@ def test_the_progress_table_takes_a_key_of_any_name_and_type_from_the_start(
 
 def test_the_history_needs_no_column_mapping(macros: Macros) -> None:
     assert "delta.columnMapping.mode" not in macros.call("state_table_properties")
-
-
-@pytest.fixture
-def iceberg(macros: Macros) -> None:
-    macros.config["file_format"] = "iceberg"
-
-
-SERIALIZABLE = {
-    "write.merge.isolation-level": "serializable",
-    "write.update.isolation-level": "serializable",
-    "write.delete.isolation-level": "serializable",
-    "write.wap.enabled": "false",
-    "write.spark.accept-any-schema": "false",
-}
 
 
 @pytest.mark.usefixtures("iceberg")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.formats import SERIALIZABLE
 from support.macros import Macros
 
 
@@ -40,20 +41,6 @@ def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> Non
         "dbt_backfill.id": "b1",
         "dbt_backfill.format": "2",
     }
-
-
-@pytest.fixture
-def iceberg(macros: Macros) -> None:
-    macros.config["file_format"] = "iceberg"
-
-
-SERIALIZABLE = {
-    "write.merge.isolation-level": "serializable",
-    "write.update.isolation-level": "serializable",
-    "write.delete.isolation-level": "serializable",
-    "write.wap.enabled": "false",
-    "write.spark.accept-any-schema": "false",
-}
 
 
 @pytest.mark.usefixtures("iceberg")

@@ -261,7 +261,6 @@ MARKED = {"epoch": 3, "plan_id": "p3", "kind": "abandon"}
 def give_up(
     macros: Macros,
     backfill: Any,
-    make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     stored: Callable[..., str],
 ) -> Callable[..., Any]:
@@ -270,7 +269,7 @@ def give_up(
     def give_up(marked: Any = MARKED, **now: Any) -> Any:
         found = stored(**{"planned": make_plan(), **now})
         macros.results = [[[found]], [[json.dumps({"plan": marked})]]]
-        return macros.call("give_up_plan", backfill, make_state(), make_plan(), failed)
+        return macros.call("give_up_plan", backfill, make_plan(), failed)
 
     return give_up
 

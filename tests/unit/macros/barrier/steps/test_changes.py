@@ -138,23 +138,6 @@ def test_the_rows_that_were_merged_are_counted(
     assert asked[0][3]["result"] == [["result"]]
 
 
-@pytest.fixture
-def followed(make_source: Any) -> Any:
-    """The sources of a plan with a change table, which it reads up to 7, or another version."""
-
-    def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
-        noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}
-        return [make_source(), make_source(role="feed", definition=definition, **noted)]
-
-    return followed
-
-
-@pytest.fixture
-def feed(backfill: Any) -> dict[str, Any]:
-    relation = backfill["mv"].incorporate(path={"identifier": "changes"})
-    return {"relation": relation, "kind": "iceberg"}
-
-
 # -- get_changes --------------------------------------------------------------------------------
 
 
