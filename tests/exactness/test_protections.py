@@ -221,7 +221,7 @@ PROTECTIONS = (
                 "        'epoch': plan.epoch,\n",
                 "        'epoch': 0 if plan.kind == 'reset' else plan.epoch,\n",
             ),
-            (COMMITTED, "{%- if committed.epoch < plan.epoch or overtaken", "{%- if overtaken"),
+            (COMMITTED, "{%- if overtaken or not committed.get('executed')", "{%- if overtaken"),
         ),
         a_full_refresh,
     ),
