@@ -20,7 +20,9 @@
       history_of (string): the id of the MV if its history is there and is to be looked at; none if not.
 -#}
 {% macro read_state(relations, uncached=[], history_of=none) %}
-    {%- set sql = dbt_backfill.get_state_sql(relations, caches=uncached != [], history_of=history_of) -%}
+    {%- set sql = dbt_backfill.get_state_sql(
+        relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream')
+    ) -%}
     {%- if uncached -%}
         {%- set sql = 'begin\n' ~ dbt_backfill.get_catalog_cache_statements(uncached) ~ '\n' ~ sql ~ ';\nend' -%}
     {%- endif -%}
@@ -28,9 +30,12 @@
 {% endmacro %}
 
 
-{#- `plan`: one of which to tell whether it was committed as what it is, `executed`; none if nobody asks. -#}
-{% macro get_state_sql(relations, caches=false, history_of=none, plan=none) -%}
-    {%- set followed = relations.get('feed') or relations.get('upstream') -%}
+{#-
+    Arguments:
+      plan (dict or none): one of which to tell whether it was committed as what it is, `executed`.
+      followed (dict or none): the table whose log is to be read.
+-#}
+{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none) -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,

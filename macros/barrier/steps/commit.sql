@@ -16,7 +16,8 @@
             set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
-            set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan) }});
+            {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
+            set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream) }});
             {%- if ends and backfill.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
             {%- elif ends %}
@@ -64,11 +65,11 @@
         {%- endif %}
     ), {{ dbt_backfill.plan_json_options() }})
     {%- if is_iceberg %}
-    from (select max(cast(snapshot_id as string)) as snapshot from {{ backfill.mv.render() }}.refs where name = 'main')
-    cross join (
-        select max(cast(snapshot_id as string)) as root
+    from (
+        select
+            max_by(cast(snapshot_id as string), made_current_at) as snapshot,
+            max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
         from {{ backfill.mv.render() }}.history
-        where is_current_ancestor and parent_id is null
     )
     {%- endif %}
 {%- endmacro %}

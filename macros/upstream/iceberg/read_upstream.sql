@@ -25,15 +25,23 @@
             'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(relation) ~ ')'
         )[0] -%}
     {%- endif -%}
-    {%- set snapshots, holds = {}, {} -%}
-    {%- for snapshot in log -%}
-        {%- do snapshots.update({snapshot.version: snapshot}) -%}
-        {%- for name in snapshot.get('holds') or [] -%} {%- do holds.update({name: snapshot.version}) -%} {%- endfor -%}
+    {%- set snapshots, main, holds = {}, namespace(version=none, schema=none, since='', entries=0), {} -%}
+    {%- for entry in log -%}
+        {%- if 'delete_files' in entry -%} {%- do snapshots.update({entry.version: entry}) -%}
+        {%- elif entry.get('ref') == 'main' -%} {%- set main.version = entry.version -%}
+        {%- elif entry.get('ref') -%} {%- do holds.update({entry.ref: entry.version}) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {%- set current = log | selectattr('is_main') | first | default(none) -%}
+    {%- for entry in log if entry.get('schema') is not none and entry.get('version') == main.version -%}
+        {%- set main.entries = main.entries + 1 -%}
+        {%- if entry.committed_at >= main.since -%}
+            {%- set main.schema, main.since = entry.schema, entry.committed_at -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set current = snapshots.get(main.version) -%}
     {%- set walk = namespace(snapshot=current) -%}
     {%- set ancestors = [] -%}
-    {%- for _ in log if walk.snapshot -%}
+    {%- for _ in snapshots if walk.snapshot -%}
         {%- do ancestors.append(walk.snapshot) -%}
         {%- set walk.snapshot = snapshots.get(walk.snapshot.get('parent')) -%}
     {%- endfor -%}
@@ -45,7 +53,7 @@
         'relation': relation,
         'version': version | string,
         'committed_at': current.committed_at if current else none,
-        'altered': current.altered if current else false,
+        'altered': main.entries > 1,
         'log': ancestors,
         'snapshots': snapshots.keys() | list,
         'holds': holds,
@@ -55,8 +63,7 @@
         {%- do upstream.update({'properties': dbt_backfill.read_table_properties(relation)}) -%}
         {%- set format = upstream.properties.get('format-version', '2') -%}
     {%- endif -%}
-    {%- set schema = current.get('schema') if current else none -%}
-    {%- do upstream.update({'id': 'iceberg/' ~ format ~ ('/' ~ schema if schema is not none else '')}) -%}
+    {%- do upstream.update({'id': 'iceberg/' ~ format ~ ('/' ~ main.schema if current and main.schema is not none else '')}) -%}
     {{ return(upstream) }}
 {% endmacro %}
 
@@ -69,37 +76,34 @@
 
 
 {#-
-    A scalar subquery: all snapshots of the table, as an array of structs.
+    A scalar subquery: what the table tells of its past, as an array of structs of three kinds, each with the `version`, a
+    snapshot's id. What is null is absent:
+      - {'ref'}: its main branch, and our tags,
+      - {'schema', 'committed_at'}: of a commit, with the schema since; not every commit makes a snapshot,
+      - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    Spark loads the table for each of its metadata tables. The snapshots come last, so that one that is committed
-    meanwhile cannot be the main branch's and still be missing among them.
+    They are put together in `iceberg_read_upstream`: Spark loads the table for each of these metadata tables, and joins of
+    them cost it twice as much. The snapshots come last, so that one that is committed meanwhile cannot be the main branch's
+    and still be missing among them.
 -#}
 {% macro iceberg_log_sql(relation) -%}
     (
-        select coalesce(collect_list(struct(
-            snapshots.snapshot_id as version,
-            snapshots.parent_id as parent,
-            cast(snapshots.committed_at as string) as committed_at,
-            snapshots.operation,
-            cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files,
-            coalesce(array_contains(refs.names, 'main'), false) as is_main,
-            array_remove(refs.names, 'main') as holds,
-            refs.schema,
-            refs.altered
-        )), array())
+        select collect_list(struct(*))
         from (
             select
-                refs.snapshot_id,
-                collect_set(refs.name) as names,
-                max_by(entries.latest_schema_id, entries.timestamp) as schema,
-                count_if(refs.name = 'main') > 1 as altered
-            from {{ relation.render() }}.refs as refs
-            left join {{ relation.render() }}.metadata_log_entries as entries
-                on entries.latest_snapshot_id = refs.snapshot_id
-            where refs.name = 'main' or startswith(refs.name, 'dbt_backfill_')
-            group by refs.snapshot_id
-        ) as refs
-        right join {{ relation.render() }}.snapshots as snapshots on refs.snapshot_id = snapshots.snapshot_id
+                snapshot_id as version, name as ref, null as schema, null as committed_at, null as operation, null as parent,
+                null as delete_files
+            from {{ relation.render() }}.refs
+            where name = 'main' or startswith(name, 'dbt_backfill_')
+            union all
+            select latest_snapshot_id, null, latest_schema_id, cast(timestamp as string), null, null, null
+            from {{ relation.render() }}.metadata_log_entries
+            union all
+            select
+                snapshot_id, null, null, cast(committed_at as string), operation, parent_id,
+                cast(coalesce(summary['total-delete-files'], '0') as bigint)
+            from {{ relation.render() }}.snapshots
+        )
     )
 {%- endmacro %}
 

@@ -105,50 +105,50 @@
 {#-
     What selects the rows of the events, as texts: the last sequence number that was committed (without entries there
     is none, and every row was written since), and two predicates, of the keys and of the files. Above 10,000 files their
-    names would be too long a text for what they spare: rows that other files kept are then joined too.
+    names would be too long a text for what they spare: rows that other files kept are then joined too. So they are
+    where deletes have changed that name no file, and may be of any.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- set bounded, bounds = [], ["'true'"] -%}
     {%- for key in keys or [] if dbt_backfill._has_iceberg_bounds(key.type) -%}
         {%- do bounded.append(key) -%}
-        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '>=', 'files.low_' ~ loop.index)) -%}
-        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '<=', 'files.high_' ~ loop.index)) -%}
+        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '>=', 'low_' ~ loop.index)) -%}
+        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '<=', 'high_' ~ loop.index)) -%}
     {%- endfor -%}
     select struct(
-        cast(committed.number as string) as committed,
+        (
+            select cast(coalesce(max(sequence_number), 0) as string)
+            from {{ relation.render() }}.entries version as of {{ from_version }}
+        ) as committed,
         {%- if keys is none %}
         'true' as bounds,
         'true' as files
+    )
         {%- else %}
-        concat_ws(' and ', {{ bounds | join(', ') }}) as bounds,
+        if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds,
         case
-            when size(files.paths) = 0 then 'false'
-            when size(files.paths) > 10000 then 'true'
+            when any_file or size(paths) > 10000 then 'true'
+            when size(paths) = 0 then 'false'
             else concat(
                 'source._file in (',
-                array_join(transform(files.paths, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '),
+                array_join(transform(paths, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '),
                 ')'
             )
         end as files
-        {%- endif %}
     )
     from (
-        select coalesce(max(sequence_number), 0) as number
-        from {{ relation.render() }}.entries version as of {{ from_version }}
-    ) as committed
-    {%- if keys is not none %}
-    cross join (
         select
             {%- for key in bounded %}
-            if(count(low_{{ loop.index }}) = count(*), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
-            if(count(high_{{ loop.index }}) = count(*), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
+            if(count(low_{{ loop.index }}) = count(path), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
+            if(count(high_{{ loop.index }}) = count(path), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
             {%- endfor %}
-            collect_list(file_path) as paths
+            coalesce(bool_or(path is null), false) as any_file,
+            collect_list(path) as paths
         from (
             {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
         )
-    ) as files
-    {%- endif %}
+    )
+        {%- endif %}
 {%- endmacro %}
 
 
@@ -167,48 +167,41 @@
 
 {#-
     The data files that only one of two versions has, or both but not with the same deletes, each with the bounds of the
-    keys; null where it does not tell them or has a null.
+    keys; null where it does not tell them or has a null. What the live rows of a file are depends on nothing else than on
+    the delete files that name it, and on those that name none (equality deletes, and position deletes of several
+    files): where these differ there is a row without a path.
 -#}
 {% macro _iceberg_differing_files_sql(relation, from_version, to_version, bounded) -%}
     select
-        file_path
-        {%- for _ in bounded %}, any_value(low_{{ loop.index }}) as low_{{ loop.index }}, any_value(high_{{ loop.index }}) as high_{{ loop.index }}{% endfor %}
+        path
+        {%- for _ in bounded %}, any_value(low_{{ loop.index }}, true) as low_{{ loop.index }}, any_value(high_{{ loop.index }}, true) as high_{{ loop.index }}{% endfor %}
     from (
-        {{ dbt_backfill._iceberg_files_sql(relation, from_version, bounded) }}
+        {{ dbt_backfill._iceberg_files_sql(relation, from_version, 'false', bounded) }}
         union all
-        {{ dbt_backfill._iceberg_files_sql(relation, to_version, bounded) }}
+        {{ dbt_backfill._iceberg_files_sql(relation, to_version, 'true', bounded) }}
     )
-    group by file_path, deletes, other_deletes
-    having count(*) = 1
+    group by path
+    having (path is null or bool_or(delete_file is null))
+        and (
+            count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
+            or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
+        )
 {%- endmacro %}
 
 
-{#-
-    The data files of a version, each with the delete files that name it, and with all of those that name none (equality
-    deletes, and position deletes of several files): what its live rows are depends on nothing else.
--#}
-{% macro _iceberg_files_sql(relation, version, bounded) -%}
+{#- The data files of a version, and its delete files (`delete_file`), each under the path of the data file that it names. -#}
+{% macro _iceberg_files_sql(relation, version, is_new, bounded) -%}
     select
-        files.file_path,
+        {{ is_new }} as is_new, file_path as path, null as delete_file
         {%- for key in bounded %}
-        {%- set metrics = 'files.readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %}
-        any_value(if({{ metrics }}.null_value_count = 0, {{ metrics }}.lower_bound, null)) as low_{{ loop.index }},
-        any_value(if({{ metrics }}.null_value_count = 0, {{ metrics }}.upper_bound, null)) as high_{{ loop.index }},
+        {%- set metrics = 'readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %},
+        if({{ metrics }}.null_value_count = 0, {{ metrics }}.lower_bound, null) as low_{{ loop.index }},
+        if({{ metrics }}.null_value_count = 0, {{ metrics }}.upper_bound, null) as high_{{ loop.index }}
         {%- endfor %}
-        sort_array(collect_list(deletes.delete_file)) as deletes,
-        any_value(others.deletes) as other_deletes
-    from {{ relation.render() }}.data_files version as of {{ version }} as files
-    left join (
-        select referenced_data_file, struct(file_path, content_offset) as delete_file
-        from {{ relation.render() }}.delete_files version as of {{ version }}
-    ) as deletes
-    on deletes.referenced_data_file = files.file_path
-    cross join (
-        select sort_array(collect_list(file_path)) as deletes
-        from {{ relation.render() }}.delete_files version as of {{ version }}
-        where referenced_data_file is null
-    ) as others
-    group by files.file_path
+    from {{ relation.render() }}.data_files version as of {{ version }}
+    union all
+    select {{ is_new }}, referenced_data_file, struct(file_path, content_offset){{ ', null, null' * bounded | length }}
+    from {{ relation.render() }}.delete_files version as of {{ version }}
 {%- endmacro %}
 
 

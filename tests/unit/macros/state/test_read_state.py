@@ -87,7 +87,7 @@ def test_nothing_that_decides_is_read_of_the_history(
     ],
 )
 def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
-    macros: Macros, render: Callable[..., str], relations: Any, followed: Any, log: str | None
+    macros: Macros, relations: Any, followed: Any, log: str | None
 ) -> None:
     """One statement less in every barrier, where the kind has a log that can be selected."""
     macros.stub("iceberg_log_sql", lambda relation: f"(log of {relation.render()})")
@@ -96,7 +96,9 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
         name: {"relation": relations["mv"].incorporate(path={"identifier": names[name]}), "kind": k}
         for name, k in followed.items()
     }
-    sql = render("get_state_sql", {**relations, **tables})
+    macros.results = [[[json.dumps({"rows": 0})]]]
+    macros.call("read_state", {**relations, **tables})
+    sql = " ".join(macros.statements[0].sql.split())
 
     selected = f" , (log of {log}) as log ))" if log else " ))"
     session = "'spark.sql.session.timeZone', cast(current_timezone() as string), "

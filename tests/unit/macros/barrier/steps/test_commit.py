@@ -509,11 +509,9 @@ def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
 
     assert "snapshot as mv_snapshot_id, root as mv_root_id, null as mv_reset_id ), " in sql
     assert (
-        "(select max(cast(snapshot_id as string)) as snapshot from lake.mv.refs where name = 'main'"
-    ) in sql
-    assert (
-        "select max(cast(snapshot_id as string)) as root from lake.mv.history "
-        "where is_current_ancestor and parent_id is null"
+        "from ( select max_by(cast(snapshot_id as string), made_current_at) as snapshot, "
+        "max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) "
+        "as root from lake.mv.history )"
     ) in sql
 
 
@@ -528,6 +526,17 @@ def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such
     assert kept in outcome()
     reset = macros.call("get_reset_id", make_plan())
     assert f"root as mv_root_id, '{reset}' as mv_reset_id ), " in outcome(kind="reset")
+
+
+def test_the_log_of_the_upstream_is_read_for_the_next_barrier_only(
+    macros: Macros, commit_barrier: Any
+) -> None:
+    macros.stub("get_upstream_log_sql", lambda followed: "(the log)")
+    commit_barrier(3)
+    commit_barrier(3, ends=True)
+
+    read = ["(the log) as log" in statement.sql for statement in macros.statements]
+    assert read == [True, False]
 
 
 def test_the_outcome_stands_in_the_commit_as_a_literal(

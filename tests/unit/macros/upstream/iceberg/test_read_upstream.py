@@ -11,27 +11,33 @@ import pytest
 from support.macros import Macros
 
 
-def _snapshot(version: int, parent: int | None, **columns: Any) -> dict[str, Any]:
+def _snapshot(version: int, parent: int | None, delete_files: int = 0) -> dict[str, Any]:
     """As the log gives it: what is null is absent."""
-    if columns.get("is_main"):
-        columns = {"altered": False, **columns}
     snapshot = {
         "version": version,
         "committed_at": f"2024-05-01 10:{version}:00",
         "operation": "append",
-        "delete_files": 0,
-        "is_main": False,
-        **({"parent": parent} if parent else {}),
+        "delete_files": delete_files,
     }
-    return {**snapshot, **columns}
+    return snapshot | ({"parent": parent} if parent else {})
+
+
+def _ref(version: int, name: str = "main") -> dict[str, Any]:
+    return {"version": version, "ref": name}
+
+
+def _commit(version: int, schema: int, at: str = "10:14:00") -> dict[str, Any]:
+    return {"version": version, "schema": schema, "committed_at": f"2024-05-01 {at}"}
 
 
 # 11 has expired; 13 was rolled back; 15 is of another branch.
 LOG = [
     _snapshot(15, 14),
     _snapshot(12, 11),
-    _snapshot(14, 12, is_main=True),
+    _ref(14),
+    _snapshot(14, 12),
     _snapshot(13, 12),
+    {"committed_at": "2024-05-01 10:00:00"},  # the table was created
 ]
 
 
@@ -94,23 +100,17 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
     assert observed["version"] == "14"
     (statement,) = macros.statements
     assert "select to_json(" in statement.sql
-    assert "right join lake.up.snapshots as snapshots" in statement.sql
+    assert "from lake.up.snapshots" in statement.sql
 
 
-def test_the_log_has_all_snapshots_and_tells_the_main_one(
-    render: Callable[..., str], up: Any
-) -> None:
+def test_the_log_has_refs_commits_and_snapshots(render: Callable[..., str], up: Any) -> None:
     sql = render("iceberg_log_sql", up)
 
-    assert sql.startswith(
-        "( select coalesce(collect_list(struct( snapshots.snapshot_id as version,"
-    )
-    assert "coalesce(array_contains(refs.names, 'main'), false) as is_main, " in sql
-    assert "group by refs.snapshot_id ) as refs right join" in sql
-    assert (
-        "cast(coalesce(snapshots.summary['total-delete-files'], '0') as bigint) as delete_files"
-        in sql
-    )
+    assert sql.startswith("( select collect_list(struct(*)) from ( select snapshot_id as version, ")
+    refs, commits, snapshots = sql.split(" union all ")
+    assert refs.endswith("where name = 'main' or startswith(name, 'dbt_backfill_')")
+    assert "select latest_snapshot_id, null, latest_schema_id, cast(timestamp as string)" in commits
+    assert "cast(coalesce(summary['total-delete-files'], '0') as bigint)" in snapshots
 
 
 def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
@@ -121,29 +121,19 @@ def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str]
 
 
 def test_a_table_that_was_altered_after_its_snapshot_is_told(read: Callable[..., Any]) -> None:
-    log = [_snapshot(12, None, is_main=True, schema=0, altered=True)]
+    log = [_ref(12), _snapshot(12, None), _commit(12, 0), _commit(11, 0)]
 
-    assert read(_since(12), log=log)["altered"] is True
-    assert read(_since(12), log=[{**log[0], "altered": False}])["altered"] is False
+    assert read(_since(12), log=[*log, _commit(12, 0)])["altered"] is True
+    assert read(_since(12), log=log)["altered"] is False
     assert read(log=[])["altered"] is False
 
 
-def test_our_tags_are_told_with_what_they_hold(
-    read: Callable[..., Any], render: Callable[..., str], up: Any
-) -> None:
+def test_our_tags_are_told_with_what_they_hold(read: Callable[..., Any]) -> None:
     """Also of snapshots that are not the main branch's any more, and two of one snapshot."""
-    holds = {13: ["dbt_backfill_b1"], 14: ["dbt_backfill_b2", "dbt_backfill_b3"]}
-    log = [{**each, "holds": holds.get(each["version"], [])} for each in LOG]
+    holds = {"dbt_backfill_b1": 13, "dbt_backfill_b2": 14, "dbt_backfill_b3": 14}
+    log = [*LOG, *(_ref(version, name) for name, version in holds.items())]
 
-    assert read(log=log)["holds"] == {
-        "dbt_backfill_b1": 13,
-        "dbt_backfill_b2": 14,
-        "dbt_backfill_b3": 14,
-    }
-    sql = render("iceberg_log_sql", up)
-    assert "array_remove(refs.names, 'main') as holds" in sql
-    assert "where refs.name = 'main' or startswith(refs.name, 'dbt_backfill_') group by" in sql
-    assert "count_if(refs.name = 'main') > 1 as altered" in sql
+    assert read(log=log)["holds"] == holds
 
 
 # -- the format -----------------------------------------------------------------------------
@@ -191,7 +181,9 @@ def test_the_format_is_asked_for_where_it_may_have_changed(
 def test_the_schema_of_the_current_snapshot_is_part_of_the_id(
     read: Callable[..., Any], since: Any
 ) -> None:
-    log = [_snapshot(12, None), _snapshot(14, 12, is_main=True, schema=1)]
+    """The newest, where columns were changed after the snapshot; those of others do not count."""
+    commits = [_commit(14, 1, "10:14:00.2"), _commit(14, 0), _commit(12, 2, "10:15:00")]
+    log = [_snapshot(12, None), _ref(14), _snapshot(14, 12), *commits]
 
     assert read(since, log=log, format_version="3")["id"] == "iceberg/3/1"
 

@@ -114,43 +114,46 @@ def test_what_selects_the_rows_is_read_once_as_texts(changes: Callable[..., Any]
     [setup], _ = changes("overwrite", "append")
 
     assert setup.startswith(
-        "set __bf_lineage = (select struct( cast(committed.number as string) as committed, "
-        "concat_ws(' and ', 'true', "
-        "concat('source.`id` >= ', concat(cast(files.low_1 as string), 'L')), "
-        "concat('source.`id` <= ', concat(cast(files.high_1 as string), 'L')), "
-        "concat('source.`shard` >= ', concat(cast(files.low_2 as string), '')), "
-        "concat('source.`shard` <= ', concat(cast(files.high_2 as string), ''))) as bounds, "
+        "set __bf_lineage = (select struct( ( select cast(coalesce(max(sequence_number), 0) as "
+        "string) from lake.up.entries version as of 11 ) as committed, "
+        "if(any_file, 'true', concat_ws(' and ', 'true', "
+        "concat('source.`id` >= ', concat(cast(low_1 as string), 'L')), "
+        "concat('source.`id` <= ', concat(cast(high_1 as string), 'L')), "
+        "concat('source.`shard` >= ', concat(cast(low_2 as string), '')), "
+        "concat('source.`shard` <= ', concat(cast(high_2 as string), '')))) as bounds, "
+        "case when any_file or size(paths) > 10000 then 'true' when size(paths) = 0 then 'false' "
     )
-    assert "concat( 'source._file in (', array_join(transform(files.paths, path -> " in setup
+    assert "concat( 'source._file in (', array_join(transform(paths, path -> " in setup
     assert (
-        "from ( select coalesce(max(sequence_number), 0) as number "
-        "from lake.up.entries version as of 11 ) as committed cross join ( select "
-        "if(count(low_1) = count(*), min(low_1), null) as low_1, "
-        "if(count(high_1) = count(*), max(high_1), null) as high_1, "
+        "from ( select if(count(low_1) = count(path), min(low_1), null) as low_1, "
+        "if(count(high_1) = count(path), max(high_1), null) as high_1, "
     ) in setup
 
 
 def test_a_file_with_other_deletes_is_another_file(render: Callable[..., str], up: Any) -> None:
     """Those that name it, and those that name no file, whose rows may be anywhere."""
     sql = render("_iceberg_differing_files_sql", up, "11", "13", [])
+    before, after = (
+        f"select {is_new} as is_new, file_path as path, null as delete_file "
+        f"from lake.up.data_files version as of {version} union all "
+        f"select {is_new}, referenced_data_file, struct(file_path, content_offset) "
+        f"from lake.up.delete_files version as of {version}"
+        for is_new, version in (("false", 11), ("true", 13))
+    )
 
-    assert sql.startswith("select file_path from ( select files.file_path, ")
-    assert sql.endswith(") group by file_path, deletes, other_deletes having count(*) = 1")
-    left, right = sql.split(" from ( ", 1)[1].rsplit(" ) group by ", 1)[0].split(" union all ")
-    assert right == left.replace("11", "13")
-    assert "sort_array(collect_list(deletes.delete_file)) as deletes" in left
-    assert "lake.up.delete_files version as of 11 where referenced_data_file is null" in left
-    assert "on deletes.referenced_data_file = files.file_path cross join (" in left
+    assert sql.startswith(f"select path from ( {before} union all {after} ) group by path having ")
+    assert "(path is null or bool_or(delete_file is null))" in sql
 
 
 def test_a_file_with_a_null_in_a_key_has_no_bounds_of_it(
     render: Callable[..., str], up: Any, keys: Any
 ) -> None:
-    sql = render("_iceberg_files_sql", up, "11", keys)
-    metrics = "files.readable_metrics.`shard`"
+    sql = render("_iceberg_files_sql", up, "11", "true", keys)
+    metrics = "readable_metrics.`shard`"
 
-    assert f"if({metrics}.null_value_count = 0, {metrics}.lower_bound, null)) as low_2" in sql
-    assert f"{metrics}.upper_bound, null)) as high_2" in sql
+    assert f", if({metrics}.null_value_count = 0, {metrics}.lower_bound, null) as low_2, " in sql
+    assert f"{metrics}.upper_bound, null) as high_2 from lake.up.data_files " in sql
+    assert "struct(file_path, content_offset), null, null, null, null from" in sql
 
 
 @pytest.mark.parametrize(
@@ -183,10 +186,9 @@ def test_only_added_rows_are_read_where_no_key_is_known(changes: Callable[..., A
 
     assert events == WRITTEN
     assert setup == (
-        "set __bf_lineage = (select struct( cast(committed.number as string) as committed, "
-        "'true' as bounds, 'true' as files ) from ( "
-        "select coalesce(max(sequence_number), 0) as number "
-        "from lake.up.entries version as of 11 ) as committed)"
+        "set __bf_lineage = (select struct( ( select cast(coalesce(max(sequence_number), 0) as "
+        "string) from lake.up.entries version as of 11 ) as committed, "
+        "'true' as bounds, 'true' as files ))"
     )
 
 
