@@ -115,7 +115,7 @@
         {{ dbt_backfill.get_staging_statements(stage, handler) }}
         {%- endif %}
         {%- if scan %}
-        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
+        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }});
         {%- endif %}
         if {{ conditions | join(' and ') }} then
             {%- if state.get('missing') %}
@@ -188,6 +188,13 @@
 -#}
 {% macro at_once_rows() %}
     {{ return(100000) }}
+{% endmacro %}
+
+
+{#- Whether the plan may read more rows than that. -#}
+{% macro reads_many(plan) %}
+    {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.get_traits(plan).reads_range else none -%}
+    {{ return(limit is none or limit > dbt_backfill.at_once_rows()) }}
 {% endmacro %}
 
 

@@ -255,6 +255,17 @@ class _CountIf:
         return self.count
 
 
+class _BitOr:
+    def __init__(self) -> None:
+        self.bits: int | None = None
+
+    def step(self, value: int | None) -> None:
+        self.bits = self.bits if value is None else value | (self.bits or 0)
+
+    def finalize(self) -> int | None:
+        return self.bits
+
+
 class _CollectList:
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -287,6 +298,7 @@ def sqlite() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
     connection.execute("attach ':memory:' as lake")
     functions: dict[str, Callable[..., Any]] = {
+        "bit_count": lambda value: None if value is None else (value % 2**64).bit_count(),
         "array": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
         "concat": _concat,
         "element_at": lambda values, at: _value(values).get(str(at)),
@@ -300,6 +312,10 @@ def sqlite() -> Iterator[sqlite3.Connection]:
         "named_struct": _named_struct,
         "pmod": lambda value, by: value % by,
         "rand": lambda: 0.0,
+        "shiftleft": lambda value, by: (
+            None if by is None else (value << by) - (2**64 if by == 63 else 0)
+        ),
+        "shiftright": lambda value, by: None if value is None else value >> by,
         "struct": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
         "to_json": lambda value: json.dumps(_value(value)),
         "xxhash64": _xxhash64,
@@ -307,6 +323,8 @@ def sqlite() -> Iterator[sqlite3.Connection]:
     for name, function in functions.items():
         connection.create_function(name, -1, function)
     connection.create_aggregate("count_if", 1, _CountIf)  # type: ignore[arg-type]
+    connection.create_aggregate("bit_or", 1, _BitOr)  # type: ignore[arg-type]
+    connection.create_aggregate("bool_or", 1, _BitOr)  # type: ignore[arg-type]
     connection.create_aggregate("collect_list", 1, _CollectList)  # type: ignore[arg-type]
     yield connection
     connection.close()

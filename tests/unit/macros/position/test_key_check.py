@@ -18,11 +18,14 @@ from support.macros import Macros
 def check(
     macros: Macros, sqlite: sqlite3.Connection, keys: list[dict[str, str]]
 ) -> Callable[..., dict[str, Any]]:
-    def check(rows: list[tuple[Any, Any]], check_key: bool = True) -> dict[str, Any]:
+    def check(
+        rows: list[tuple[Any, Any]], check_key: bool = True, many: bool = False
+    ) -> dict[str, Any]:
         sqlite.execute("create table lake.up (id, shard)")
         sqlite.executemany("insert into lake.up values (?, ?)", rows)
         total = "(select count(*) from lake.up)"
-        sql = macros.call("get_key_check_sql", "select * from lake.up", total, keys, 4, check_key)
+        arguments = ("select * from lake.up", total, keys, 4, check_key, many)
+        sql = macros.call("get_key_check_sql", *arguments)
         return json.loads(sqlite.execute(f"select to_json(({sql}))").fetchone()[0])
 
     return check
@@ -31,11 +34,16 @@ def check(
 ROWS = [(i, j) for i in range(10) for j in range(3)]
 
 
-@pytest.mark.parametrize("check_key", [True, False])
+HOW = pytest.mark.parametrize(
+    ("check_key", "many"), [(True, False), (True, True), (False, False), (False, True)]
+)
+
+
+@HOW
 def test_rows_are_counted_in_all_and_per_vnode(
-    check: Callable[..., Any], vnode_of: Callable[..., int], check_key: bool
+    check: Callable[..., Any], vnode_of: Callable[..., int], check_key: bool, many: bool
 ) -> None:
-    checked = check(ROWS, check_key)
+    checked = check(ROWS, check_key, many)
 
     per_vnode = Counter(vnode_of(key, 4) for key in ROWS)
     assert checked["vnode_row_counts"] == {str(vnode): n for vnode, n in per_vnode.items()}
@@ -43,20 +51,69 @@ def test_rows_are_counted_in_all_and_per_vnode(
     assert not checked["duplicates"] and checked["null_keys"] == 0
 
 
-@pytest.mark.parametrize("check_key", [True, False])
+@HOW
 def test_null_keys_are_counted_also_where_the_key_is_not_checked(
-    check: Callable[..., Any], check_key: bool
+    check: Callable[..., Any], check_key: bool, many: bool
 ) -> None:
-    checked = check([*ROWS, (None, 1), (None, 1), (5, None)], check_key)
+    checked = check([*ROWS, (None, 1), (None, 1), (5, None)], check_key, many)
 
     assert checked["null_keys"] == 3
 
 
-def test_a_key_that_stands_twice_is_found(check: Callable[..., Any]) -> None:
-    checked = check([*ROWS, (4, 1)])
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("again", [(4, 1), (0, 0), (9, 2), (-3, -65)])
+def test_a_key_that_stands_twice_is_found(
+    check: Callable[..., Any], again: tuple[int, int], many: bool
+) -> None:
+    checked = check([*ROWS, (-3, -65), (-3, -1), again], many=many)
 
     assert checked["duplicates"]
-    assert checked["row_count"] == 31
+    assert checked["row_count"] == 33
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_neighbours_are_not_taken_for_one_key(check: Callable[..., Any], many: bool) -> None:
+    """Of 64 numbers that share a word each has a bit of its own, those below zero too."""
+    assert not check([(i, j) for i in (1, -1) for j in range(-70, 140)], many=many)["duplicates"]
+
+
+@pytest.mark.parametrize(
+    ("types", "number"),
+    [
+        (["bigint"], 0),
+        (["int", "smallint"], 1),
+        (["date", "string"], 0),
+        (["tinyint", "string"], 0),
+        (["string"], None),
+        (["timestamp", "decimal(10,0)"], None),
+    ],
+)
+def test_the_last_number_of_a_key_is_the_one_whose_neighbours_share_a_word(
+    macros: Macros, types: list[str], number: int | None
+) -> None:
+    keys = [{"upstream": f"k{i}", "type": type_} for i, type_ in enumerate(types)]
+
+    assert macros.call("find_number", keys) == (None if number is None else keys[number])
+
+
+def test_a_key_without_a_number_is_grouped_by_its_hash(render: Callable[..., str]) -> None:
+    keys = [{"name": "k", "upstream": "k", "type": "string"}]
+    few, many = (
+        render("get_key_check_sql", "select 1", "1", keys, 4, True, many) for many in (False, True)
+    )
+
+    assert few == many and "group by hash" in many
+
+
+def test_a_day_is_a_number_of_days(render: Callable[..., str]) -> None:
+    keys = [{"name": "k", "upstream": "k", "type": "date"}]
+    sql = render("get_key_check_sql", "select 1", "1", keys, 4, True, True)
+
+    assert "xxhash64(shiftright(cast(unix_date(`k`) as bigint), 6)) as word" in sql
+    assert (
+        "shiftleft(cast(1 as bigint), cast(cast(unix_date(`k`) as bigint) & 63 as int)) as bit"
+        in sql
+    )
 
 
 def test_a_duplicate_is_let_pass_where_the_key_is_not_checked(check: Callable[..., Any]) -> None:
@@ -73,9 +130,11 @@ def test_the_keys_are_not_shuffled_where_the_key_is_not_checked(
     assert (groups(True), groups(False)) == (1, 0)
 
 
-@pytest.mark.parametrize("check_key", [True, False])
-def test_an_empty_range_is_counted_as_zero(check: Callable[..., Any], check_key: bool) -> None:
-    assert check([], check_key) == {
+@HOW
+def test_an_empty_range_is_counted_as_zero(
+    check: Callable[..., Any], check_key: bool, many: bool
+) -> None:
+    assert check([], check_key, many) == {
         "upstream_row_count": 0,
         "row_count": 0,
         "null_keys": 0,
