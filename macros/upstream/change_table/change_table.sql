@@ -31,14 +31,14 @@
 {% endmacro %}
 
 
-{#- Why the events since the committed position cannot be read; none if they can. -#}
+{#- Why the events since the committed position cannot be read, see new_gap; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
     {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
     {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
     {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since) -%}
-        {%- set gap = 'the version ' ~ since.version ~ ' of the upstream can no longer be read' -%}
+        {{ return(dbt_backfill.new_gap('the version ' ~ since.version ~ ' of the change feed can no longer be read')) }}
     {%- endif -%}
-    {{ return(gap | replace('the upstream', 'the change feed') if gap else none) }}
+    {{ return(dbt_backfill.new_gap(gap.reason | replace('the upstream', 'the change feed'), gap.refusal) if gap else none) }}
 {% endmacro %}
 
 

@@ -93,6 +93,9 @@ def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
     assert "raw.orders_changes (operation op; sequence file, pos; deletes d)" in described
 
 
+REFUSAL = {"fact": "it has no feed any more", "change": "Give it one"}
+
+
 @pytest.fixture
 def gap(
     macros: Macros, feed: Any, make_plan: Callable[..., Any], make_source: Callable[..., Any]
@@ -108,9 +111,11 @@ def gap(
                 answer if (followed, source) == (feed, noted) else pytest.fail("asked of another")
             )
 
-        macros.stub("find_upstream_gap", answer(found))
+        macros.stub("find_upstream_gap", answer(found and {"reason": found, "refusal": REFUSAL}))
         macros.stub("is_upstream_readable", answer(readable))
-        return macros.call("find_change_table_gap", feed, {}, committed)
+        gap = macros.call("find_change_table_gap", feed, {}, committed)
+        assert gap is None or gap["refusal"] == (REFUSAL if found else None)
+        return gap and gap["reason"]
 
     return gap
 
