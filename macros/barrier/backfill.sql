@@ -7,13 +7,9 @@
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'key', 'query_columns', 'used_settings': of the query, known once it was explained or read from the last plan,
       'drops_rows': whether the query may return none for a row, as far as this run knows,
-      'explained': whether this run has explained it,
-      'written': the last epoch that the history is known to have, none if there is no history,
-      'begun_anew': why the MV is to be reset although nobody asked for it, none as a rule
+      'explained': whether this run has explained it
     }
-    Noted in it once a run has found it out: 'observed', see observe_upstream; 'mv_id', 'mv_snapshot_id', 'docs' and
-    'constraints' of an MV that exists; 'created', if this run has created or replaced it; 'settings', see read_settings;
-    'key_order_checked'.
+    Noted in it once a run has found it out: 'observed', see observe_upstream; 'key_order_checked'.
 
     Outside of a run, `name` is that of the model, for what refuses it.
 -#}
@@ -35,8 +31,6 @@
         'used_settings': [],
         'drops_rows': true,
         'explained': false,
-        'written': none,
-        'begun_anew': none,
     }) -%}
     {{ return(backfill) }}
 {% endmacro %}

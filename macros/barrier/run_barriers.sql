@@ -1,19 +1,24 @@
 {#-
     Barriers until the run's number of them is reached or there is nothing left to do. Returns what to report:
-    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many}.
+    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many,
+    'replaced': whether one of them has replaced the MV}.
 
     A reset and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
     backfill.
+
+    Arguments:
+      observed (dict): as observe_state returned it.
+      rebuild (string or none): why the user wants it rebuilt.
 -#}
-{% macro run_barriers(backfill, rebuild) %}
+{% macro run_barriers(backfill, observed, rebuild) %}
     {%- set run = namespace(
-        state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
+        state=observed.state, rebuild=rebuild, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
     {%- elif not rebuild -%}
-        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) or backfill.begun_anew -%}
+        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) or observed.begun_anew -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
@@ -22,10 +27,10 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
-    {%- do dbt_backfill.write_history(backfill, run.state) -%}
+    {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
-        'state': run.state, 'plan': run.plan, 'barriers': run.committed,
+        'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
         'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
 {% endmacro %}
@@ -49,11 +54,16 @@
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
         {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
-    {%- if run.state.epoch - [backfill.written or 0, 0] | max >= 20 -%} {%- do dbt_backfill.write_history(backfill, run.state) -%} {%- endif -%}
+    {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
+        {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
+    {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
     {%- set traits = dbt_backfill.get_traits(run.plan) -%}
-    {%- if traits.replaces_mv -%} {%- set run.rebuild = none -%} {%- endif -%}
+    {%- if traits.replaces_mv -%}
+        {%- set run.rebuild = none -%}
+        {%- set run.replaced = true -%}
+    {%- endif -%}
     {%- if traits.reads_range -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
     {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
@@ -89,10 +99,7 @@
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, mine, columns) -%}
-        {%- if state.get('missing') -%}
-            {%- do backfill.update({'created': true}) -%}
-            {%- set state = dict(state, missing=false) -%}
-        {%- endif -%}
+        {%- if state.get('missing') -%} {%- set state = dict(state, missing=false) -%} {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
@@ -102,7 +109,6 @@
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
-    {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
     {%- do dbt_backfill.release_upstream(backfill, plan) -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}

@@ -11,7 +11,7 @@
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
-      'written': the last epoch of the history, absent if it was not asked for or has none,
+      'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
 
@@ -24,7 +24,9 @@
     {%- if uncached -%}
         {%- set sql = 'begin\n' ~ dbt_backfill.get_catalog_cache_statements(uncached) ~ '\n' ~ sql ~ ';\nend' -%}
     {%- endif -%}
-    {{ return(dbt_backfill.parse_state(dbt_backfill.run_json('observe the state', sql, relations.mv)[0])) }}
+    {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
+    {%- set written = -1 if read.get('written') is none else read.written -%}
+    {{ return(dbt_backfill.parse_state(read, written if history_of else none)) }}
 {% endmacro %}
 
 
@@ -78,17 +80,16 @@
 {%- endmacro %}
 
 
-{#- The one constructor of a state, of what such a statement returned. -#}
-{% macro parse_state(read) %}
+{#- The one constructor of a state, of what such a statement returned; `written` as read_state has it. -#}
+{% macro parse_state(read, written=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
-    {%- set planned = fromjson(read.plan) if read.get('plan') else none -%}
-    {%- set state = dict(read) -%}
-    {%- do state.update({
-        'committed': committed,
-        'planned': planned,
-        'position': (committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
-    }) -%}
-    {{ return(state) }}
+    {{ return(dict(
+        read,
+        committed=committed,
+        planned=fromjson(read.plan) if read.get('plan') else none,
+        position=(committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
+        written=written,
+    )) }}
 {% endmacro %}
 
 

@@ -30,9 +30,9 @@ def run(
     macros.context["lasts"] = []
     macros.context["written"] = []
 
-    def write_history(backfill: Any, state: Any) -> None:
+    def write_history(backfill: Any, state: Any) -> Any:
         macros.context["written"].append(state["epoch"])
-        backfill["written"] = state["epoch"]
+        return {**state, "written": state["epoch"]}
 
     macros.stub("write_history", write_history)
 
@@ -42,6 +42,7 @@ def run(
         rebuild: str | None = None,
         rows: int | None = 5,
         begun_anew: int | None = None,
+        found_anew: str | None = None,
         **state: Any,
     ) -> Any:
         options["barriers_per_run"] = barriers_per_run
@@ -57,12 +58,14 @@ def run(
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
-            after = make_state(epoch=plan["epoch"], finished=not left, committed={**plan, **noted})
+            after = make_state(
+                epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
+            ) | {"written": state["written"]}
             return {"plan": plan, "state": after, "counts": counts}
 
-        macros.stub("observe_state", lambda backfill: make_state(**state))
         macros.stub("run_barrier", run_barrier)
-        result = macros.call("run_barriers", backfill, rebuild)
+        observed = {"state": {"written": None, **make_state(**state)}, "begun_anew": found_anew}
+        result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 
     return run
@@ -164,28 +167,33 @@ def test_an_mv_that_is_about_to_be_created_needs_no_full_refresh(run: Any, macro
     assert macros.context["rebuilds"] == [None]
 
 
+def test_a_run_tells_whether_it_has_replaced_the_mv(run: Any) -> None:
+    """Its comments have to be written again."""
+    assert run("reset", "advance", barriers_per_run=1)["replaced"] is True
+    assert run("abandon", "reanchor", "advance", barriers_per_run=2)["replaced"] is False
+
+
 def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
     """A rate limit of 0 from the start."""
     assert run(missing=True)["state"]["missing"] is False
 
 
 def test_an_mv_that_was_begun_anew_is_reset_though_nobody_asked_for_it(
-    run: Any, macros: Macros, backfill: Any
+    run: Any, macros: Macros
 ) -> None:
-    backfill["begun_anew"] = "lake.mv was begun anew, as by a full refresh that came late"
-    run("reset", "advance", barriers_per_run=1)
+    reason = "lake.mv was begun anew, as by a full refresh that came late"
+    run("reset", "advance", barriers_per_run=1, found_anew=reason)
 
-    assert macros.context["rebuilds"] == [backfill["begun_anew"], None]
+    assert macros.context["rebuilds"] == [reason, None]
 
 
 @pytest.mark.parametrize("query_changed", [None, "its query changed"])
 def test_a_full_refresh_or_a_changed_query_says_why_an_mv_that_was_begun_anew_is_reset(
-    run: Any, macros: Macros, backfill: Any, query_changed: str | None
+    run: Any, macros: Macros, query_changed: str | None
 ) -> None:
-    backfill["begun_anew"] = "it was begun anew"
     macros.stub("find_query_change", lambda backfill, state: query_changed)
     rebuild = None if query_changed else "full refresh"
-    run("reset", "advance", barriers_per_run=1, rebuild=rebuild)
+    run("reset", "advance", barriers_per_run=1, rebuild=rebuild, found_anew="it was begun anew")
 
     assert macros.context["rebuilds"][0] == (query_changed or rebuild)
 
@@ -232,11 +240,10 @@ def test_a_run_that_does_nothing_writes_what_one_that_died_has_left(
     [(2, 19, [21]), (2, 20, [22, 22]), (None, 17, [19]), (None, 18, [20, 20]), (-1, 18, [20, 20])],
 )
 def test_the_history_of_a_long_run_is_written_every_twenty_barriers(
-    run: Any, macros: Macros, backfill: Any, since: int | None, barriers: int, written: list[int]
+    run: Any, macros: Macros, since: int | None, barriers: int, written: list[int]
 ) -> None:
     """What is kept until then would make every commit dearer."""
-    backfill["written"] = since
-    run(*["advance"] * barriers, barriers_per_run=barriers)
+    run(*["advance"] * barriers, barriers_per_run=barriers, written=since)
 
     assert macros.context["written"] == written
 
@@ -386,11 +393,8 @@ def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> N
     ],
 )
 def test_the_history_is_written_along_with_the_barrier_that_ends_the_run(
-    barrier: Any, backfill: Any, make_plan: Any, last: bool, kind: str, ends: bool
+    barrier: Any, make_plan: Any, last: bool, kind: str, ends: bool
 ) -> None:
-    """And not once more after it."""
-    backfill["written"] = 1
     _, asked = barrier(last=last, planned=make_plan(kind=kind))
 
     assert asked["ends"] is ends
-    assert backfill["written"] == (3 if ends else 1)
