@@ -7,7 +7,7 @@
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is none and existing.mv is none -%}
         {%- if existing.barriers -%} {%- do dbt_backfill._check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
-        {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, dbt_backfill.read_settings()))) }}
+        {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill) -%}
     {%- elif existing.mv is none -%}
@@ -15,16 +15,15 @@
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
-        {%- set state = dbt_backfill.get_missing_state(backfill, settings) -%}
-        {%- if dbt_backfill._gives_way(backfill, left) -%}
+        {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
+        {%- if dbt_backfill._gives_way(backfill, missing.learned, left) -%}
             {#- Noted in the plan that creates the tables, which puts it away. -#}
-            {{ return(dbt_backfill.new_observed(
-                dict(state, committed=dict(state.committed, replaces=left.committed.backfill_id))
-            )) }}
+            {%- set creation = dict(missing.state.committed, replaces=left.committed.backfill_id) -%}
+            {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
         {%- endif -%}
-        {%- do dbt_backfill.create_backfill(backfill, state) -%}
+        {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
         {%- set made = dbt_backfill.observe_existing(backfill, existing, settings) -%}
-        {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew)) }}
+        {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
     {%- endif -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
 {% endmacro %}
@@ -34,11 +33,30 @@
     What a run observes of an MV before its first barrier: {
       'state': as read_state returned it, or get_missing_state,
       'mv': the MV as the run has found it, see read_mv; none if there was none,
-      'begun_anew': why it is to be reset although nobody asked for it, none as a rule
+      'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
+      'learned': what it took to know of the query, see new_learned
     }
 -#}
-{% macro new_observed(state, mv=none, begun_anew=none) %}
-    {{ return({'state': state, 'mv': mv, 'begun_anew': begun_anew}) }}
+{% macro new_observed(state, mv=none, begun_anew=none, learned=none) %}
+    {{ return({'state': state, 'mv': mv, 'begun_anew': begun_anew, 'learned': learned or dbt_backfill.new_learned()}) }}
+{% endmacro %}
+
+
+{#-
+    What is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. A
+    session in which it should not be, and a query that cannot be followed, are refused.
+
+    Arguments:
+      settings (dict): the session's, see read_settings.
+-#}
+{% macro observe_missing(backfill, settings) %}
+    {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
+    {%- do dbt_backfill.check_settings(backfill, settings) -%}
+    {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%}
+    {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
+    {%- set learned = dbt_backfill.explain_backfill(backfill, dbt_backfill.new_learned()) -%}
+    {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
+    {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, learned), learned=learned)) }}
 {% endmacro %}
 
 
@@ -46,9 +64,9 @@
     Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
     it gives way to this one, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, left) %}
+{% macro _gives_way(backfill, learned, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
-    {{ return(not not dbt_backfill._query_difference(backfill, left, left.planned or left.committed)) }}
+    {{ return(not not dbt_backfill._query_difference(backfill, left, learned, left.planned or left.committed)) }}
 {% endmacro %}
 
 

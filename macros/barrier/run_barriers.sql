@@ -12,13 +12,13 @@
 -#}
 {% macro run_barriers(backfill, observed, rebuild) %}
     {%- set run = namespace(
-        state=observed.state, rebuild=rebuild, replaced=false,
+        state=observed.state, learned=observed.learned, rebuild=rebuild, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
     {%- elif not rebuild -%}
-        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) or observed.begun_anew -%}
+        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
@@ -39,7 +39,7 @@
 {#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set barrier = dbt_backfill.run_barrier(
-        backfill, run.state, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
+        backfill, run.state, run.learned, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
     {%- if barrier is none -%}
         {%- set run.done = true -%}
@@ -51,6 +51,7 @@
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
+    {%- set run.learned = barrier.learned -%}
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
         {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
@@ -76,13 +77,13 @@
 
 
 {#-
-    One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do.
+    One barrier: {'plan', 'state', 'counts', 'seconds', 'learned'}, or none if there is nothing to do.
 
     Arguments:
+      learned (dict): what the run has learned of its query before, see new_learned.
       last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
 -#}
-{% macro run_barrier(backfill, state, rebuild, last=false) %}
-    {%- do dbt_backfill.begin_barrier(backfill, state) -%}
+{% macro run_barrier(backfill, state, learned, rebuild, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state)) -%}
     {%- set columns = none -%}
@@ -90,26 +91,27 @@
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
-        {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
-        {%- if mine is none -%}
-            {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
+        {%- set choice = dbt_backfill.choose_plan(backfill, state, observed, learned, rebuild) -%}
+        {%- if choice is none -%}
+            {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- if state.get('missing') or dbt_backfill.get_traits(mine).replaces_mv -%}
+        {%- set learned = choice.learned -%}
+        {%- if state.get('missing') or dbt_backfill.get_traits(choice.plan).replaces_mv -%}
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
-        {%- set planned = dbt_backfill.plan_barrier(backfill, state, mine, columns) -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
         {%- if state.get('missing') -%} {%- set state = dict(state, missing=false) -%} {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
-    {%- set work = dbt_backfill.new_work(backfill, state, planned, columns) -%}
+    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
     {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
-    {%- do dbt_backfill.release_upstream(backfill, plan) -%}
+    {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}
@@ -118,13 +120,6 @@
         'counts': counts,
         'state': committed,
         'seconds': (modules.datetime.datetime.now() - started_at).total_seconds(),
+        'learned': work.learned,
     }) }}
-{% endmacro %}
-
-
-{#- The key's position has the columns of the last committed plan: a reset may have taken others. -#}
-{% macro begin_barrier(backfill, state) %}
-    {%- do backfill.update({
-        'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
-    }) -%}
 {% endmacro %}

@@ -17,7 +17,7 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'relation': relation, 'kind': format, 'upstream': upstream, 'columns': none,
+        'relation': relation, 'kind': format, 'upstream': upstream,
         'operation': feed.operation, 'sequence': feed.sequence,
         'deletes': feed.deletes, 'before_images': feed.before_images,
     }) }}
@@ -46,8 +46,11 @@
     The events in (from_version, to_version] of the change table, as get_upstream_changes gives them. The sequence
     orders the events of a key. One that came late, after another of its key with the same or a later sequence was
     read, tells nothing new; only for the keys of such events is the table read as it was before.
+
+    Arguments:
+      columns (list): as get_feed_columns returned them.
 -#}
-{% macro get_change_table_events(feed, observed, from_version, to_version, keys) %}
+{% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns) %}
     {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none) -%}
     {%- set key = dbt_backfill.upstream_columns(keys) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
@@ -61,7 +64,7 @@
     {%- set events -%}
         with events as (
             select
-                {{ dbt_backfill.identifiers(dbt_backfill.get_feed_columns(feed)) }},
+                {{ dbt_backfill.identifiers(columns) }},
                 {{ sequence }} as __bf_version,
                 coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
             from (
@@ -95,7 +98,6 @@
 
 {#- The upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
-    {%- if feed.columns is not none -%} {{ return(feed.columns) }} {%- endif -%}
     {%- set types = {} -%}
     {%- for column in adapter.get_columns_in_relation(feed.relation) -%}
         {%- do types.update({column.name | lower: column.dtype}) -%}
@@ -119,6 +121,5 @@
         {%- endif -%}
         {%- do columns.append(column.name) -%}
     {%- endfor -%}
-    {%- do feed.update({'columns': columns}) -%}
     {{ return(columns) }}
 {% endmacro %}

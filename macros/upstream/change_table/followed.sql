@@ -1,5 +1,5 @@
 {#-
-    The other part of step 1: what the upstream has now, as read_upstream tells; with a change table of the user's
+    Step 1 of a barrier: what the upstream has now, as read_upstream tells; with a change table of the user's
     own, `feed` is the same of that table. Its position is read first, so that the upstream is not behind it.
 
     Arguments:
@@ -14,7 +14,6 @@
         {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
         {%- set observed = dict(dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
     {%- endif -%}
-    {%- do backfill.update({'observed': observed}) -%}
     {{ return(observed) }}
 {% endmacro %}
 

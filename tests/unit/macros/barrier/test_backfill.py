@@ -19,7 +19,6 @@ def test_a_backfill_reads_the_query_with_the_upstream_substituted(
     assert backfill["sql"] == "select a from lake.up;"
     assert backfill["progress"].render() == "lake.mv__progress"
     assert backfill["options"] == options
-    assert (backfill["explained"], backfill["used_settings"]) == (False, [])
     assert backfill["feed"] is None
 
 

@@ -60,11 +60,13 @@ def execute(
             "stage_changes",
             lambda backfill, state, plan, work: {**staged_rows(changed), **done("stage")},
         )
-        work["staged"] = staged_rows(staged, drops) if staged is not None else None
         steps.clear()
         failing[:] = [failed] if failed else []
-        made = make_plan(**(plan or {}))
-        result = macros.call("execute_plan", backfill, make_state(**state), made, work)
+        made, found = make_plan(**(plan or {})), make_state(**state)
+        work["staged"] = staged_rows(staged, drops) if staged is not None else None
+        stages = staged is None and macros.call("has_changes", found, made)
+        work["changes"] = {"events": "select"} if stages else None
+        result = macros.call("execute_plan", backfill, found, made, work)
         assert result["failed"] == failed
         return list(steps), result["counts"]
 

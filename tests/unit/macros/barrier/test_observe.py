@@ -21,11 +21,12 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 @pytest.fixture
 def observe(
-    macros: Macros, backfill: Any, stored: Callable[..., str], no_questions: None
+    macros: Macros, backfill: Any, learned: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("_gives_way", lambda backfill, left: False)
+    macros.stub("_gives_way", lambda backfill, learned, left: False)
+    macros.stub("explain_backfill", lambda backfill, nothing: learned)
 
     def observe(
         exist: str = "mpb",
@@ -55,7 +56,10 @@ def observe(
 
 
 def test_the_state_of_an_mv_is_read(observe: Observe) -> None:
-    assert observe()["state"]["epoch"] == 2
+    observed = observe()
+
+    assert observed["state"]["epoch"] == 2
+    assert not observed["learned"]["explained"]
 
 
 # -- the history --------------------------------------------------------------------------------
@@ -84,15 +88,15 @@ def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
 
 
 def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
-    macros: Macros, observe: Observe
+    macros: Macros, observe: Observe, learned: Any
 ) -> None:
     explained: list[Any] = []
-    macros.stub("explain_backfill", explained.append)
+    macros.stub("explain_backfill", lambda backfill, known: explained.append(known) or learned)
     observed = observe("")
     state = observed.pop("state")
     committed = state.pop("committed")
 
-    assert observed == {"mv": None, "begun_anew": None}
+    assert observed == {"mv": None, "begun_anew": None, "learned": learned}
     assert committed["backfill_id"]
     assert state == {
         "missing": True,
@@ -106,7 +110,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     }
     assert (committed["kind"], committed["epoch"]) == ("create", 0)
     assert (committed["next_bounds"], committed["bounds_complete"]) == ([], False)
-    assert len(explained) == 1
+    assert explained == [macros.call("new_learned")]
     assert macros.statements == []
 
 
@@ -121,6 +125,7 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     observed = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
     state = observed["state"]
 
+    assert observed["learned"]["explained"]
     assert observed["mv"] is None  # its comments have to be written
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
@@ -129,7 +134,7 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
     """By the script of its first plan, and not before it."""
-    macros.stub("_gives_way", lambda backfill, left: True)
+    macros.stub("_gives_way", lambda backfill, learned, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
     state = observe("p", epoch=0, last_epoch=0, committed=CREATED)["state"]
@@ -141,19 +146,19 @@ def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observ
     ("left", "gives_way"), [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True)]
 )
 def test_what_was_begun_for_another_model_gives_way(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, begun: str, left: Any,
-    gives_way: bool,
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, begun: str,
+    left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
     """Its first plan tells, or, where there is none yet, the one by which it was created."""
     found = make_state(epoch=0, **{begun: make_plan(**left)})
 
-    assert macros.call("_gives_way", backfill, found) is gives_way
+    assert macros.call("_gives_way", backfill, learned, found) is gives_way
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
-    macros: Macros, backfill: Any, make_state: Any
+    macros: Macros, backfill: Any, learned: Any, make_state: Any
 ) -> None:
-    assert not macros.call("_gives_way", backfill, make_state() | {"committed": None})
+    assert not macros.call("_gives_way", backfill, learned, make_state() | {"committed": None})
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])
@@ -217,11 +222,7 @@ def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exis
         observe(exist)
 
 
-def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(
-    macros: Macros, observe: Observe
-) -> None:
-    macros.stub("explain_backfill", lambda backfill: None)
-
+def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(observe: Observe) -> None:
     assert observe("b")["state"]["missing"]
 
 

@@ -21,7 +21,7 @@ def run(
     """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
     macros.context["rebuilds"] = []
     macros.context["reported"] = []
-    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub("find_query_change", lambda backfill, state, learned: None)
     macros.stub(
         "report_barrier",
         lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
@@ -49,7 +49,10 @@ def run(
         left = list(kinds)
         asked_in_vain: list[Any] = []
 
-        def run_barrier(backfill: Any, state: Any, rebuild: Any, last: bool = False) -> Any:
+        def run_barrier(
+            backfill: Any, state: Any, learned: Any, rebuild: Any, last: bool = False
+        ) -> Any:
+            assert learned == state["epoch"]  # what the barrier before it has learned
             if not left:
                 assert not asked_in_vain, "asked again after there was nothing left to do"
                 return asked_in_vain.append(state)
@@ -61,10 +64,13 @@ def run(
             after = make_state(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
             ) | {"written": state["written"]}
-            return {"plan": plan, "state": after, "counts": counts}
+            return {
+                "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"]
+            }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)
-        observed = {"state": {"written": None, **make_state(**state)}, "begun_anew": found_anew}
+        found = {"written": None, **make_state(**state)}
+        observed = {"state": found, "begun_anew": found_anew, "learned": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 
@@ -155,7 +161,7 @@ def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
 
 
 def test_a_changed_query_is_a_rebuild_where_the_user_said_so(run: Any, macros: Macros) -> None:
-    macros.stub("find_query_change", lambda backfill, state: "its query changed")
+    macros.stub("find_query_change", lambda *_: "its query changed")
     run("reset", "advance", barriers_per_run=1)
 
     assert macros.context["rebuilds"] == ["its query changed", None]
@@ -191,7 +197,7 @@ def test_an_mv_that_was_begun_anew_is_reset_though_nobody_asked_for_it(
 def test_a_full_refresh_or_a_changed_query_says_why_an_mv_that_was_begun_anew_is_reset(
     run: Any, macros: Macros, query_changed: str | None
 ) -> None:
-    macros.stub("find_query_change", lambda backfill, state: query_changed)
+    macros.stub("find_query_change", lambda *_: query_changed)
     rebuild = None if query_changed else "full refresh"
     run("reset", "advance", barriers_per_run=1, rebuild=rebuild, found_anew="it was begun anew")
 
@@ -265,7 +271,11 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 
 @pytest.fixture
 def barrier(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    learned: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Runs one barrier for which p3 is chosen; returns it with what was asked along the way."""
     asked: dict[str, Any] = {}
@@ -288,20 +298,29 @@ def barrier(
         return {"epoch": 3, "committed": noted}
 
     macros.stub("observe_upstream", observe_upstream)
-    macros.stub("choose_plan", lambda backfill, state, observed, rebuild: make_plan())
+    macros.stub(
+        "choose_plan",
+        lambda backfill, state, observed, nothing, rebuild: {
+            "plan": make_plan(), "most_rows": None, "learned": learned
+        },
+    )  # fmt: skip
     macros.stub("execute_plan", execute_plan)
     macros.stub("commit_barrier", commit_barrier)
     macros.stub(
         "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
     )
-    macros.stub("get_stage_views", lambda backfill, state, plan, keys: [f"`{plan['plan_id']}`"])
+    macros.stub("get_changes", lambda *_: {"events": "select"})
+    macros.stub("get_stage_views", lambda backfill, plan, changes: [f"`{plan['plan_id']}`"])
     macros.stub(
         "adopt_plan",
         lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
     )
 
     def barrier(standing: str = "p3", last: bool = False, **state: Any) -> Any:
-        def plan_barrier(backfill: Any, state: Any, plan: Any, columns: Any) -> Any:
+        def plan_barrier(
+            backfill: Any, state: Any, observed: Any, choice: Any, columns: Any
+        ) -> Any:
+            plan = choice["plan"]
             asked["columns"] = columns
             asked["steps"].append("plan")
             is_ours = standing == plan["plan_id"]
@@ -310,7 +329,11 @@ def barrier(
 
         asked["steps"] = []
         macros.stub("plan_barrier", plan_barrier)
-        return macros.call("run_barrier", backfill, make_state(**state), None, last), asked
+        nothing = macros.call("new_learned")
+        return (
+            macros.call("run_barrier", backfill, make_state(**state), nothing, None, last),
+            asked,
+        )
 
     return barrier
 
@@ -319,8 +342,9 @@ def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) 
     result, asked = barrier()
 
     assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`", "`p3`"])
+    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`"])
     assert (asked["work"]["guarded"], asked["work"]["staged"]["count"]) == (False, 1)
+    assert result["learned"]["explained"]
 
 
 def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
