@@ -52,31 +52,37 @@
         {%- endif %}
     ))
     from (
-        select
-            min(epoch) as epoch,
-            max(epoch) as last_epoch,
-            cast(sum(row_count) as bigint) as row_count,
-            max(upstream_version) as upstream_version,
-            bool_or(dirty) as dirty,
-            bool_and(backfill_finished) as finished,
-            bool_or(backfill_finished) as any_finished,
-            count(*) as rows,
-            min(__bf_position) <=> max(__bf_position) as uniform,
-            max(plan) as plan,
-            max(plan_kind) as plan_kind,
-            max(last) as last
-            {%- if plan %},
-            coalesce(bool_or(exists(
-                array_append(coalesce(unwritten, array()), last),
-                barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
-                    and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
-            )), false) as executed
-            {%- endif %}
-        from (
-            select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
-            from {{ relations.progress.render() }}
-        )
+        {{ dbt_backfill._get_progress_sql(relations, plan) }}
     ) as progress
+{%- endmacro %}
+
+
+{#- One row of what the rows of the vnodes have in common, and of those whose vnode is 0. -#}
+{% macro _get_progress_sql(relations, plan) -%}
+    select
+        min(epoch) as epoch,
+        max(epoch) as last_epoch,
+        cast(sum(row_count) as bigint) as row_count,
+        max(upstream_version) as upstream_version,
+        bool_or(dirty) as dirty,
+        bool_and(backfill_finished) as finished,
+        bool_or(backfill_finished) as any_finished,
+        count(*) as rows,
+        min(__bf_position) <=> max(__bf_position) as uniform,
+        max(plan) as plan,
+        max(plan_kind) as plan_kind,
+        max(last) as last
+        {%- if plan %},
+        coalesce(bool_or(exists(
+            array_append(coalesce(unwritten, array()), last),
+            barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
+                and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
+        )), false) as executed
+        {%- endif %}
+    from (
+        select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
+        from {{ relations.progress.render() }}
+    )
 {%- endmacro %}
 
 

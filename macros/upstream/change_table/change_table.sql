@@ -52,7 +52,14 @@
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns) %}
     {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none) -%}
-    {%- set key = dbt_backfill.upstream_columns(keys) -%}
+    {%- set before = dbt_backfill.get_upstream_read(feed, from_version) -%}
+    {%- set events = dbt_backfill._get_events_sql(feed, added.events, before, dbt_backfill.upstream_columns(keys), columns) -%}
+    {{ return(dict(added, events=events, may_repeat=true)) }}
+{% endmacro %}
+
+
+{#- `added`: a select of the rows that were added; `before`: the table as it was before; `key`: its columns. -#}
+{% macro _get_events_sql(feed, added, before, key, columns) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
     {%- set no_upserts = [] -%}
@@ -61,39 +68,36 @@
     {%- endfor -%}
     {%- set same_key = [] -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
-    {%- set events -%}
-        with events as (
-            select
-                {{ dbt_backfill.identifiers(columns) }},
-                {{ sequence }} as __bf_version,
-                coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
-            from (
-                {{ added.events }}
-            )
-            where __bf_is_upsert
-        ),
-        before as (
-            select {{ key | join(', ') }}, {{ sequence }} as __bf_version
-            from {{ dbt_backfill.get_upstream_read(feed, from_version) }}
-        ),
-        late as (
-            select distinct {{ key | join(', ') }}
-            from events
-            where __bf_version <= (select max(__bf_version) from before)
-        ),
-        earlier as (
-            select {{ key | join(', ') }}, max(__bf_version) as __bf_version
-            from before
-            left semi join late using ({{ key | join(', ') }})
-            group by {{ key | join(', ') }}
+    with events as (
+        select
+            {{ dbt_backfill.identifiers(columns) }},
+            {{ sequence }} as __bf_version,
+            coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
+        from (
+            {{ added }}
         )
-        select event.*
-        from events as event
-        left join earlier on {{ same_key | join(' and ') }}
-        where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
-    {%- endset -%}
-    {{ return(dict(added, events=events, may_repeat=true)) }}
-{% endmacro %}
+        where __bf_is_upsert
+    ),
+    before as (
+        select {{ key | join(', ') }}, {{ sequence }} as __bf_version
+        from {{ before }}
+    ),
+    late as (
+        select distinct {{ key | join(', ') }}
+        from events
+        where __bf_version <= (select max(__bf_version) from before)
+    ),
+    earlier as (
+        select {{ key | join(', ') }}, max(__bf_version) as __bf_version
+        from before
+        left semi join late using ({{ key | join(', ') }})
+        group by {{ key | join(', ') }}
+    )
+    select event.*
+    from events as event
+    left join earlier on {{ same_key | join(' and ') }}
+    where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
+{%- endmacro %}
 
 
 {#- The upstream's columns, which the change table must have too, with the same types. -#}

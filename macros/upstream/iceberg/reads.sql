@@ -138,17 +138,23 @@
     ) as committed
     {%- if keys is not none %}
     cross join (
-        select
-            {%- for key in bounded %}
-            if(count(low_{{ loop.index }}) = count(*), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
-            if(count(high_{{ loop.index }}) = count(*), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
-            {%- endfor %}
-            collect_list(file_path) as paths
-        from (
-            {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
-        )
+        {{ dbt_backfill._iceberg_bounds_sql(relation, from_version, to_version, bounded) }}
     ) as files
     {%- endif %}
+{%- endmacro %}
+
+
+{#- One row: the names of the data files that differ between the versions, and the bounds of the keys over all of them. -#}
+{% macro _iceberg_bounds_sql(relation, from_version, to_version, bounded) -%}
+    select
+        {%- for key in bounded %}
+        if(count(low_{{ loop.index }}) = count(*), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
+        if(count(high_{{ loop.index }}) = count(*), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
+        {%- endfor %}
+        collect_list(file_path) as paths
+    from (
+        {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
+    )
 {%- endmacro %}
 
 
