@@ -36,7 +36,12 @@
 {% endmacro %}
 
 
-{#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
+{#-
+    One turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, where all that lives
+    longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
+    be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
+    the last ones merged changes only; 'done', and 'ended', because there was nothing to do.
+-#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set barrier = dbt_backfill.run_barrier(
         backfill, run.state, run.learned, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run

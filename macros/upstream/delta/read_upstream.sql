@@ -3,7 +3,7 @@
       'relation',
       'version', 'committed_at': of the current version, as texts,
       'id': the table's id where it was asked for, else none,
-      'properties': likewise,
+      'properties': likewise, or once _is_past_retention needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
