@@ -103,23 +103,12 @@
     }
 -#}
 {% macro get_plan_script(backfill, state, attempt, columns=none) -%}
-    {%- set plan, keys, changes = attempt.plan, attempt.plan.key, attempt.changes -%}
+    {%- set plan, changes = attempt.plan, attempt.changes -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=stage is not none) -%}
-    {%- set known, conditions = [], ['true'] -%}
+    {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
-    {%- if stage -%}
-        {%- do known.extend(['staged', 'reread', 'merged']) -%}
-        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
-    {%- endif -%}
-    {%- if scan -%}
-        {%- do known.append('checked') -%}
-        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
-        {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}
-        {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique -%}
-        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
-    {%- endif -%}
     begin
         {%- if handler %}
         declare lost boolean default false;
@@ -141,20 +130,49 @@
         {{ dbt_backfill.get_staging_statements(stage, handler) }}
         {%- endif %}
         {%- if scan %}
-        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key) }});
+        set checked = ({{ dbt_backfill._get_attempt_check_sql(backfill, attempt, scan) }});
         {%- endif %}
-        if {{ conditions | join(' and ') }} then
-            {%- if state.get('missing') %}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
-            select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
-            {%- else %}
-            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
-            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
-            {%- endif %}
+        if {{ dbt_backfill._get_attempt_condition(attempt, known) }} then
+            {{ dbt_backfill._get_storing_statements(backfill, state, counted, known, columns) }}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
         end if;
     end
+{%- endmacro %}
+
+
+{#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
+{% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
+    {%- set plan = attempt.plan -%}
+    {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
+    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique -%}
+    {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key) }}
+{%- endmacro %}
+
+
+{#- Whether the plan may be stored, over those of its variables that it has (`known`). -#}
+{% macro _get_attempt_condition(attempt, known) %}
+    {%- set conditions = ['true'] -%}
+    {%- if 'staged' in known -%}
+        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+    {%- endif -%}
+    {%- if 'checked' in known -%}
+        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
+        {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}
+    {%- endif -%}
+    {{ return(conditions | join(' and ')) }}
+{% endmacro %}
+
+
+{#- The statements that store it, and tell what stands then. -#}
+{% macro _get_storing_statements(backfill, state, plan, known, columns) -%}
+    {%- if state.get('missing') -%}
+    {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, plan) }}
+    select concat({% if 'checked' in known %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
+    {%- else -%}
+    {{ dbt_backfill.get_store_plan_statements(backfill, plan) }}
+    {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+    {%- endif -%}
 {%- endmacro %}
 
 
