@@ -14,10 +14,10 @@
 {% endmacro %}
 
 
-{#- `plan` is what was committed last. -#}
-{% macro release_upstream(backfill, plan) %}
+{#- `plan` is what was committed last; `observed`, see observe_upstream. -#}
+{% macro release_upstream(backfill, observed, plan) %}
     {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
-    {%- set held = dbt_backfill.get_held_version(backfill.upstream, backfill.observed, name) -%}
+    {%- set held = dbt_backfill.get_held_version(backfill.upstream, observed, name) -%}
     {%- if held is not none and not (plan.backfill_mode == 'snapshot' and source.get('version') == held) -%}
         {%- do dbt_backfill.release_version(backfill.upstream, source, name) -%}
     {%- endif -%}

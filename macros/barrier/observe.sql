@@ -1,27 +1,62 @@
 {#-
-    Step 1 of a barrier: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
+    Step 1 of a run: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
     the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
-    tables, the MV is created first. Every other combination is refused by its name.
+    tables, the MV is created first. Every other combination is refused by its name. Returns what new_observed describes.
 -#}
 {% macro observe_state(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is none and existing.mv is none -%}
         {%- if existing.barriers -%} {%- do dbt_backfill._check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
-        {{ return(dbt_backfill.get_missing_state(backfill)) }}
+        {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill) -%}
     {%- elif existing.mv is none -%}
         {%- do dbt_backfill.check_state_format(backfill, dbt_backfill.read_table_properties(backfill.progress)) -%}
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
-        {%- set state = dbt_backfill.get_missing_state(backfill) -%}
-        {%- if dbt_backfill._gives_way(backfill, left) -%}
+        {%- set settings = dbt_backfill.read_settings() -%}
+        {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
+        {%- if dbt_backfill._gives_way(backfill, missing.learned, left) -%}
             {#- Noted in the plan that creates the tables, which puts it away. -#}
-            {{ return(dict(state, committed=dict(state.committed, replaces=left.committed.backfill_id))) }}
+            {%- set creation = dict(missing.state.committed, replaces=left.committed.backfill_id) -%}
+            {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
         {%- endif -%}
-        {%- do dbt_backfill.create_backfill(backfill, state) -%}
+        {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
+        {%- set made = dbt_backfill.observe_existing(backfill, existing, settings) -%}
+        {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
     {%- endif -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
+{% endmacro %}
+
+
+{#-
+    What a run observes of an MV before its first barrier: {
+      'state': as read_state returned it, or get_missing_state,
+      'mv': the MV as the run has found it, see read_mv; none if there was none,
+      'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
+      'learned': what it took to know of the query, see new_learned
+    }
+-#}
+{% macro new_observed(state, mv=none, begun_anew=none, learned=none) %}
+    {{ return({'state': state, 'mv': mv, 'begun_anew': begun_anew, 'learned': learned or dbt_backfill.new_learned()}) }}
+{% endmacro %}
+
+
+{#-
+    What is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. A
+    session in which it should not be, and a query that cannot be followed, are refused.
+
+    Arguments:
+      settings (dict): the session's, see read_settings.
+-#}
+{% macro observe_missing(backfill, settings) %}
+    {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
+    {%- do dbt_backfill.check_settings(backfill, settings) -%}
+    {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%}
+    {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
+    {%- set learned = dbt_backfill.explain_backfill(backfill, dbt_backfill.new_learned()) -%}
+    {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
+    {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, learned), learned=learned)) }}
 {% endmacro %}
 
 
@@ -29,25 +64,22 @@
     Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
     it gives way to this one, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, left) %}
+{% macro _gives_way(backfill, learned, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
-    {{ return(not not dbt_backfill._query_difference(backfill, left, left.planned or left.committed)) }}
+    {{ return(not not dbt_backfill._query_difference(backfill, left, learned, left.planned or left.committed)) }}
 {% endmacro %}
 
 
-{#- The state of tables that exist; `existing` is what get_existing_relations returned. -#}
-{% macro observe_existing(backfill, existing) %}
-    {%- do dbt_backfill._check_mv_is_ours(backfill, existing.mv or backfill.mv) -%}
+{#- Of tables that exist; `existing` is what get_existing_relations returned, `settings` see check_settings_in_doubt. -#}
+{% macro observe_existing(backfill, existing, settings=none) %}
+    {%- set mv = dbt_backfill.read_mv(backfill, existing.mv or backfill.mv) -%}
     {%- set state = dbt_backfill.read_state(
-        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=backfill.mv_id if existing.barriers else none
+        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none
     ) -%}
-    {%- do backfill.update({'written': (-1 if state.get('written') is none else state.written) if existing.barriers else none}) -%}
     {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
-    {%- do dbt_backfill.check_catalog_cache(backfill, state.get('caches')) -%}
-    {%- do dbt_backfill.check_idempotent_writes(backfill, state.get('txn_app_id', '')) -%}
-    {%- do dbt_backfill._check_state(backfill, state) -%}
-    {%- do dbt_backfill._check_mv_was_not_replaced(backfill, state) -%}
-    {{ return(state) }}
+    {%- do dbt_backfill.check_settings_in_doubt(backfill, state, settings) -%}
+    {%- do dbt_backfill._check_state(backfill, mv, state) -%}
+    {{ return(dbt_backfill.new_observed(state, mv, dbt_backfill._find_new_beginning(backfill, mv, state))) }}
 {% endmacro %}
 
 
@@ -121,7 +153,16 @@
 {% endmacro %}
 
 
-{% macro _check_mv_is_ours(backfill, existing) %}
+{#-
+    What the properties of an MV that exists tell, which is refused if it is not ours: {
+      'id': of its backfill,
+      'snapshot_id': its current one, on Iceberg; none on Delta,
+      'reset_id': see get_reset_id,
+      'docs': see apply_docs, none if it has none,
+      'constraints': see read_constraints
+    }
+-#}
+{% macro read_mv(backfill, existing) %}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
@@ -134,13 +175,13 @@
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill._check_properties(backfill, properties) -%}
-    {%- do backfill.update({
-        'mv_id': properties['dbt_backfill.id'],
-        'mv_snapshot_id': properties.get('current-snapshot-id'),
-        'mv_reset_id': properties.get('dbt_backfill.reset', ''),
+    {{ return({
+        'id': properties['dbt_backfill.id'],
+        'snapshot_id': properties.get('current-snapshot-id'),
+        'reset_id': properties.get('dbt_backfill.reset', ''),
         'docs': properties.get('dbt_backfill.docs'),
         'constraints': dbt_backfill.read_constraints(properties),
-    }) -%}
+    }) }}
 {% endmacro %}
 
 
@@ -163,20 +204,19 @@
     materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
     committed or given up. A snapshot that has expired tells nothing, unless the table began anew since that barrier.
 
-    A reset that came late, which Iceberg lets replace a table whatever was committed since, has left its id:
-    `backfill.begun_anew` then says why it is reset once more. So it does where the last commit has found that it began
-    anew, and where it did and is empty, so that there is nothing to lose.
+    A reset that came late, which Iceberg lets replace a table whatever was committed since, has left its id: returned is
+    then why it is reset once more. So it is where the last commit has found that it began anew, and where it did and is
+    empty, so that there is nothing to lose. Returns none where it goes on.
 -#}
-{% macro _check_mv_was_not_replaced(backfill, state) %}
+{% macro _find_new_beginning(backfill, mv, state) %}
     {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
     {%- set known = state.committed.get('mv_snapshot_id') -%}
-    {%- if state.committed.get('begun_anew') -%} {%- do backfill.update({'begun_anew': begun_anew}) -%} {%- endif -%}
+    {%- set noted = begun_anew if state.committed.get('begun_anew') else none -%}
     {%- set planned = state.get('planned') -%}
-    {%- if known in [none, backfill.mv_snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
-        {{ return(none) }}
-    {%- elif backfill.mv_reset_id != (state.committed.get('mv_reset_id') or '') -%}
-        {%- do backfill.update({'begun_anew': begun_anew}) -%}
-        {{ return(none) }}
+    {%- if known in [none, mv.snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
+        {{ return(noted) }}
+    {%- elif mv.reset_id != (state.committed.get('mv_reset_id') or '') -%}
+        {{ return(begun_anew) }}
     {%- endif -%}
     {%- set history = dbt_backfill.run_json(
         'read the history of ' ~ backfill.mv.identifier,
@@ -187,10 +227,7 @@
             ~ "'rows', (select count(*) from " ~ backfill.mv.render() ~ '))) from ' ~ backfill.mv.render() ~ '.history'
     )[0] -%}
     {%- if (history.entries or history.begun) and not history.ancestors -%}
-        {%- if history.begun and not history.rows -%}
-            {%- do backfill.update({'begun_anew': begun_anew}) -%}
-            {{ return(none) }}
-        {%- endif -%}
+        {%- if history.begun and not history.rows -%} {{ return(begun_anew) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
                 ~ ', which left it at the snapshot ' ~ known,
@@ -198,11 +235,12 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
+    {{ return(noted) }}
 {% endmacro %}
 
 
-{% macro _check_state(backfill, state) %}
-    {%- if not state.committed or state.committed.backfill_id != backfill.mv_id -%}
+{% macro _check_state(backfill, mv, state) %}
+    {%- if not state.committed or state.committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ backfill.progress.render() ~ ' belongs to another MV',
             'Restore the one that was made with ' ~ backfill.mv.render() ~ ', or drop both to build it anew',

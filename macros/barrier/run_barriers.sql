@@ -1,19 +1,24 @@
 {#-
     Barriers until the run's number of them is reached or there is nothing left to do. Returns what to report:
-    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many}.
+    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many,
+    'replaced': whether one of them has replaced the MV}.
 
     A reset and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
     backfill.
+
+    Arguments:
+      observed (dict): as observe_state returned it.
+      rebuild (string or none): why the user wants it rebuilt.
 -#}
-{% macro run_barriers(backfill, rebuild) %}
+{% macro run_barriers(backfill, observed, rebuild) %}
     {%- set run = namespace(
-        state=dbt_backfill.observe_state(backfill), rebuild=rebuild,
+        state=observed.state, learned=observed.learned, rebuild=rebuild, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
     {%- elif not rebuild -%}
-        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state) or backfill.begun_anew -%}
+        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
@@ -22,19 +27,24 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
-    {%- do dbt_backfill.write_history(backfill, run.state) -%}
+    {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
-        'state': run.state, 'plan': run.plan, 'barriers': run.committed,
+        'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
         'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
 {% endmacro %}
 
 
-{#- One turn of the loop: a barrier, its report, and what it adds to the run's totals. -#}
+{#-
+    One turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, where all that lives
+    longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
+    be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
+    the last ones merged changes only; 'done', and 'ended', because there was nothing to do.
+-#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set barrier = dbt_backfill.run_barrier(
-        backfill, run.state, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
+        backfill, run.state, run.learned, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
     {%- if barrier is none -%}
         {%- set run.done = true -%}
@@ -46,14 +56,20 @@
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
+    {%- set run.learned = barrier.learned -%}
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
         {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
-    {%- if run.state.epoch - [backfill.written or 0, 0] | max >= 20 -%} {%- do dbt_backfill.write_history(backfill, run.state) -%} {%- endif -%}
+    {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
+        {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
+    {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
     {%- set traits = dbt_backfill.get_traits(run.plan) -%}
-    {%- if traits.replaces_mv -%} {%- set run.rebuild = none -%} {%- endif -%}
+    {%- if traits.replaces_mv -%}
+        {%- set run.rebuild = none -%}
+        {%- set run.replaced = true -%}
+    {%- endif -%}
     {%- if traits.reads_range -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
     {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
@@ -66,13 +82,13 @@
 
 
 {#-
-    One barrier: {'plan', 'state', 'counts', 'seconds'}, or none if there is nothing to do.
+    One barrier: {'plan', 'state', 'counts', 'seconds', 'learned'}, or none if there is nothing to do.
 
     Arguments:
+      learned (dict): what the run has learned of its query before, see new_learned.
       last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
 -#}
-{% macro run_barrier(backfill, state, rebuild, last=false) %}
-    {%- do dbt_backfill.begin_barrier(backfill, state) -%}
+{% macro run_barrier(backfill, state, learned, rebuild, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state)) -%}
     {%- set columns = none -%}
@@ -80,30 +96,27 @@
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
-        {%- set mine = dbt_backfill.choose_plan(backfill, state, observed, rebuild) -%}
-        {%- if mine is none -%}
-            {%- do dbt_backfill.release_upstream(backfill, state.committed) -%}
+        {%- set choice = dbt_backfill.choose_plan(backfill, state, observed, learned, rebuild) -%}
+        {%- if choice is none -%}
+            {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- if state.get('missing') or dbt_backfill.get_traits(mine).replaces_mv -%}
+        {%- set learned = choice.learned -%}
+        {%- if state.get('missing') or dbt_backfill.get_traits(choice.plan).replaces_mv -%}
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
-        {%- set planned = dbt_backfill.plan_barrier(backfill, state, mine, columns) -%}
-        {%- if state.get('missing') -%}
-            {%- do backfill.update({'created': true}) -%}
-            {%- set state = dict(state, missing=false) -%}
-        {%- endif -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
+        {%- if state.get('missing') -%} {%- set state = dict(state, missing=false) -%} {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
     {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
-    {%- set work = dbt_backfill.new_work(backfill, state, planned, columns) -%}
+    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
     {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
-    {%- if ends -%} {%- do backfill.update({'written': committed.epoch}) -%} {%- endif -%}
-    {%- do dbt_backfill.release_upstream(backfill, plan) -%}
+    {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}
@@ -112,13 +125,6 @@
         'counts': counts,
         'state': committed,
         'seconds': (modules.datetime.datetime.now() - started_at).total_seconds(),
+        'learned': work.learned,
     }) }}
-{% endmacro %}
-
-
-{#- The key's position has the columns of the last committed plan: a reset may have taken others. -#}
-{% macro begin_barrier(backfill, state) %}
-    {%- do backfill.update({
-        'key': dbt_backfill.keep_positions(backfill.key, state.committed) if backfill.key else none,
-    }) -%}
 {% endmacro %}

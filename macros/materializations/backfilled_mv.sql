@@ -15,19 +15,22 @@
 
     {{ run_hooks(pre_hooks) }}
 
+    {%- set observed = dbt_backfill.observe_state(backfill) -%}
+    {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
-        {%- set state = dbt_backfill.observe_state(backfill) -%}
-        {%- if state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, state) -%} {%- endif -%}
+        {%- if observed.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, observed.state) -%} {%- endif -%}
         {%- set flag = '--empty' if flags.EMPTY else '--sample' -%}
         {%- do store_raw_result('main', message='NO-OP (' ~ flag ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
-        {%- do dbt_backfill.store_result_of_run(dbt_backfill.run_barriers(backfill, rebuild)) -%}
+        {%- set result = dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
+        {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
+        {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
-    {%- do dbt_backfill.apply_docs(backfill) -%}
-    {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill) -%} {%- endif -%}
+    {%- do dbt_backfill.apply_docs(backfill, found) -%}
+    {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill, found) -%} {%- endif -%}
 
     {{ run_hooks(post_hooks) }}
 

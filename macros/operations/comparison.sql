@@ -25,8 +25,7 @@
             'another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}
-    {%- do found.update({'stage': stage}) -%}
-    {{ return(found) }}
+    {{ return(dict(found, stage=stage)) }}
 {% endmacro %}
 
 

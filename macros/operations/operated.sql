@@ -6,10 +6,12 @@
     }
 -#}
 {% macro observe_operated(node) %}
-    {%- set operated = dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)) -%}
-    {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
-    {%- do operated.update({'name': node.name, 'options': {'file_format': format}, 'upstream': none, 'feed': none}) -%}
+    {%- set operated = dict(
+        dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
+        name=node.name, options={'file_format': format}, upstream=none, feed=none,
+    ) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- if existing.mv is none and existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
@@ -19,6 +21,5 @@
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(operated) -%}
     {%- endif -%}
-    {%- do operated.update({'state': dbt_backfill.observe_existing(operated, existing)}) -%}
-    {{ return(operated) }}
+    {{ return(dict(operated, state=dbt_backfill.observe_existing(operated, existing).state)) }}
 {% endmacro %}

@@ -43,11 +43,11 @@
         state, node.name, 'Run the model first (dbt run --select ' ~ node.name ~ '), and then verify it'
     ) -%}
     {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
-    {%- do verified.update({
-        'key': dbt_backfill.get_mv_keys(state.committed.key),
-        'columns': dbt_backfill.get_table_columns(verified.mv),
-    }) -%}
-    {{ return(verified) }}
+    {{ return(dict(
+        verified,
+        key=dbt_backfill.get_mv_keys(state.committed.key),
+        columns=dbt_backfill.get_table_columns(verified.mv),
+    )) }}
 {% endmacro %}
 
 

@@ -1,13 +1,10 @@
-{#- The settings of the session, as a dict of texts, read once in a run; those that were never set are missing. -#}
-{% macro read_settings(backfill) %}
-    {%- if backfill.get('settings') is none -%}
-        {%- set settings = {} -%}
-        {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
-            {%- do settings.update({row[0]: row[1]}) -%}
-        {%- endfor -%}
-        {%- do backfill.update({'settings': settings}) -%}
-    {%- endif -%}
-    {{ return(backfill.settings) }}
+{#- The settings of the session, as a dict of texts; those that were never set are missing. -#}
+{% macro read_settings() %}
+    {%- set settings = {} -%}
+    {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
+        {%- do settings.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {{ return(settings) }}
 {% endmacro %}
 
 
@@ -101,14 +98,32 @@
 
 
 {#-
+    Refuse a session that what read_state read of its settings leaves in doubt; where all is well that spares a statement.
+
+    Arguments:
+      state (dict): as read_state returned it: 'caches', of the catalogs, and 'txn_app_id'.
+      settings (dict): as read_settings returned them, none if this run has not read them.
+-#}
+{% macro check_settings_in_doubt(backfill, state, settings=none) %}
+    {%- set may_cache = dbt_backfill.get_uncached_relations(backfill) != []
+        and (state.get('caches') is none or state.caches | reject('equalto', 'false') | list != []) -%}
+    {%- set may_skip = state.get('txn_app_id', '') != '' and backfill.options.file_format == 'delta' -%}
+    {%- if not may_cache and not may_skip -%} {{ return(none) }} {%- endif -%}
+    {%- set settings = dbt_backfill.read_settings() if settings is none else settings -%}
+    {%- if may_cache -%} {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%} {%- endif -%}
+    {%- if may_skip -%} {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%} {%- endif -%}
+{% endmacro %}
+
+
+{#-
     Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's
     other columns to it: among those that the changes come with are some of ours. Asked at the first run only, to spare
     the others a statement.
 -#}
-{% macro check_settings(backfill) %}
-    {%- do dbt_backfill.check_string_literals(dbt_backfill.read_settings(backfill), backfill.get('name')) -%}
+{% macro check_settings(backfill, settings) %}
+    {%- do dbt_backfill.check_string_literals(settings, backfill.get('name')) -%}
     {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
-    {%- if backfill.options.file_format == 'delta' and dbt_backfill.read_settings(backfill).get(name, 'false') | lower == 'true' -%}
+    {%- if backfill.options.file_format == 'delta' and settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
             'Set it to false for dbt (server_side_parameters, or the Spark server)',
@@ -121,14 +136,10 @@
 {#-
     Refuse a session in which Delta takes statements for repetitions: under `txnAppId` and `txnVersion` the second MERGE
     into a table does nothing and says nothing.
-
-    Arguments:
-      app_id (string): what read_state read of it, none if there was no state; it spares a statement where all is well.
 -#}
-{% macro check_idempotent_writes(backfill, app_id=none) %}
+{% macro check_idempotent_writes(backfill, settings) %}
     {%- set name = 'spark.databricks.delta.write.txnAppId' -%}
-    {%- if app_id == '' or backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
-    {%- if dbt_backfill.read_settings(backfill).get(name) -%}
+    {%- if backfill.options.file_format == 'delta' and settings.get(name) -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' set, under which Delta skips all writes to a table but the first',
             'Unset it, and spark.databricks.delta.write.txnVersion, for dbt (server_side_parameters, or the Spark server)',
@@ -139,9 +150,8 @@
 
 
 {#- Refuse to make an MV in an Iceberg catalog that sets what exactness needs otherwise. Asked at the first run only. -#}
-{% macro check_table_overrides(backfill) %}
+{% macro check_table_overrides(backfill, settings) %}
     {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-    {%- set settings = dbt_backfill.read_settings(backfill) -%}
     {%- set catalog = dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
     {%- for name, value in dbt_backfill.exact_table_properties('iceberg').items() -%}
         {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
@@ -159,15 +169,9 @@
 {#-
     Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
     that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
-
-    Arguments:
-      caches (list): what read_state read of it, none if there was no state; it spares a statement where all is well.
 -#}
-{% macro check_catalog_cache(backfill, caches=none) %}
-    {%- set relations = dbt_backfill.get_uncached_relations(backfill) -%}
-    {%- if not relations or caches is not none and caches | reject('equalto', 'false') | list == [] -%} {{ return(none) }} {%- endif -%}
-    {%- set settings = dbt_backfill.read_settings(backfill) -%}
-    {%- for relation in relations -%}
+{% macro check_catalog_cache(backfill, settings) %}
+    {%- for relation in dbt_backfill.get_uncached_relations(backfill) -%}
         {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(name, 'true') | lower != 'false' -%}

@@ -11,6 +11,5 @@
         end
     {%- endset -%}
     {%- do dbt_backfill.run_table('create the tables', sql) -%}
-    {%- do backfill.update({'created': true}) -%}
     {{ return(dict(state, missing=false)) }}
 {% endmacro %}

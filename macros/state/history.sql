@@ -126,10 +126,10 @@
 {%- endmacro %}
 
 
-{#- Write what the history does not have yet, unless it has it all. -#}
+{#- Write what the history does not have yet, unless it has it all. Returns the state, of which it then has everything. -#}
 {% macro write_history(backfill, state) %}
-    {%- if backfill.written is not none and backfill.written >= state.epoch -%} {{ return(none) }} {%- endif -%}
+    {%- if state.written is not none and state.written >= state.epoch -%} {{ return(state) }} {%- endif -%}
     {%- do dbt_backfill.run_table('write the history',
-        'begin\n' ~ dbt_backfill.get_history_statements(backfill, backfill.written, state.epoch) ~ '\nend') -%}
-    {%- do backfill.update({'written': state.epoch}) -%}
+        'begin\n' ~ dbt_backfill.get_history_statements(backfill, state.written, state.epoch) ~ '\nend') -%}
+    {{ return(dict(state, written=state.epoch)) }}
 {% endmacro %}

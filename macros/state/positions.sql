@@ -1,12 +1,12 @@
 {#- The key with the progress table's columns for its position. Only a full refresh may give it others. -#}
-{% macro place_positions(backfill, state) %}
+{% macro place_positions(backfill, state, key) %}
     {%- set columns = none -%}
-    {%- if not dbt_backfill.has_shape_of(state.committed, backfill.key, backfill.options.vnode_count)
+    {%- if not dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count)
             or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- set columns = dbt_backfill.read_progress_columns(backfill) -%}
     {%- endif -%}
     {{ return(dbt_backfill._with_positions(
-        backfill.key, state.committed.key | map(attribute='position') | list if columns is none else [], columns
+        key, state.committed.key | map(attribute='position') | list if columns is none else [], columns
     )) }}
 {% endmacro %}
 

@@ -11,7 +11,7 @@
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
-      'written': the last epoch of the history, absent if it was not asked for or has none,
+      'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
 
@@ -26,7 +26,9 @@
     {%- if uncached -%}
         {%- set sql = 'begin\n' ~ dbt_backfill.get_catalog_cache_statements(uncached) ~ '\n' ~ sql ~ ';\nend' -%}
     {%- endif -%}
-    {{ return(dbt_backfill.parse_state(dbt_backfill.run_json('observe the state', sql, relations.mv)[0])) }}
+    {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
+    {%- set written = -1 if read.get('written') is none else read.written -%}
+    {{ return(dbt_backfill.parse_state(read, written if history_of else none)) }}
 {% endmacro %}
 
 
@@ -55,45 +57,50 @@
         {%- endif %}
     ))
     from (
-        select
-            min(epoch) as epoch,
-            max(epoch) as last_epoch,
-            cast(sum(row_count) as bigint) as row_count,
-            max(upstream_version) as upstream_version,
-            bool_or(dirty) as dirty,
-            bool_and(backfill_finished) as finished,
-            bool_or(backfill_finished) as any_finished,
-            count(*) as rows,
-            min(__bf_position) <=> max(__bf_position) as uniform,
-            max(plan) as plan,
-            max(plan_kind) as plan_kind,
-            max(last) as last
-            {%- if plan %},
-            coalesce(bool_or(exists(
-                array_append(coalesce(unwritten, array()), last),
-                barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
-                    and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
-            )), false) as executed
-            {%- endif %}
-        from (
-            select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
-            from {{ relations.progress.render() }}
-        )
+        {{ dbt_backfill._get_progress_sql(relations, plan) }}
     ) as progress
 {%- endmacro %}
 
 
-{#- The one constructor of a state, of what such a statement returned. -#}
-{% macro parse_state(read) %}
+{#- One row of what the rows of the vnodes have in common, and of those whose vnode is 0. -#}
+{% macro _get_progress_sql(relations, plan) -%}
+    select
+        min(epoch) as epoch,
+        max(epoch) as last_epoch,
+        cast(sum(row_count) as bigint) as row_count,
+        max(upstream_version) as upstream_version,
+        bool_or(dirty) as dirty,
+        bool_and(backfill_finished) as finished,
+        bool_or(backfill_finished) as any_finished,
+        count(*) as rows,
+        min(__bf_position) <=> max(__bf_position) as uniform,
+        max(plan) as plan,
+        max(plan_kind) as plan_kind,
+        max(last) as last
+        {%- if plan %},
+        coalesce(bool_or(exists(
+            array_append(coalesce(unwritten, array()), last),
+            barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
+                and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
+        )), false) as executed
+        {%- endif %}
+    from (
+        select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
+        from {{ relations.progress.render() }}
+    )
+{%- endmacro %}
+
+
+{#- The one constructor of a state, of what such a statement returned; `written` as read_state has it. -#}
+{% macro parse_state(read, written=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
-    {%- set planned = fromjson(read.plan) if read.get('plan') else none -%}
-    {%- set state = dict(read) -%}
-    {%- do state.update({
-        'committed': committed,
-        'planned': planned,
-        'position': (committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
-    }) -%}
-    {{ return(state) }}
+    {{ return(dict(
+        read,
+        committed=committed,
+        planned=fromjson(read.plan) if read.get('plan') else none,
+        position=(committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
+        written=written,
+    )) }}
 {% endmacro %}
 
 

@@ -1,15 +1,18 @@
 {#-
     persist_docs, only where the descriptions changed: each comment is a commit of the MV, and a run that has
     nothing to do writes nothing. A hash of what was applied stands in the table property `dbt_backfill.docs`.
+
+    Arguments:
+      found (dict or none): the MV as this run has found it, see observe_state; none if it has made it.
 -#}
-{% macro apply_docs(backfill) %}
+{% macro apply_docs(backfill, found) %}
     {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%} {{ return(none) }} {%- endif -%}
     {%- set described = [model.description if config.persist_relation_docs() else none] -%}
     {%- for name, column in model.columns.items() if config.persist_column_docs() -%}
         {%- do described.append([name, column.description]) -%}
     {%- endfor -%}
     {%- set docs = local_md5(tojson(described)) -%}
-    {%- if backfill.get('docs') == docs and not backfill.get('created') -%} {{ return(none) }} {%- endif -%}
+    {%- if found and found.docs == docs -%} {{ return(none) }} {%- endif -%}
     {%- if config.persist_relation_docs() -%}
         {%- do dbt_backfill.run_table('comment on the MV', 'comment on table ' ~ backfill.mv.render() ~ ' is '
             ~ dbt_backfill.string_literal(model.description)) -%}

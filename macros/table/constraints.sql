@@ -77,14 +77,15 @@
 {#-
     Let an MV that exists have the constraints of today's contract: what was added to it is added, if all rows are so, and
     what it has no more is dropped. A run in which nothing changed asks and writes nothing.
+
+    Arguments:
+      found (dict or none): the MV as this run has found it, see observe_state; none if it has made it, with its constraints.
 -#}
-{% macro apply_constraints(backfill) %}
-    {%- if backfill.get('constraints') is none or backfill.get('created') or backfill.options.file_format != 'delta' -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set wanted, present = dbt_backfill.get_constraints(), backfill.constraints.present -%}
+{% macro apply_constraints(backfill, found) %}
+    {%- if found is none or backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
+    {%- set wanted, present, ours = dbt_backfill.get_constraints(), found.constraints.present, found.constraints.ours -%}
     {%- set statements = [] -%}
-    {%- for name in (backfill.constraints.ours + wanted.keys() | list) | unique
+    {%- for name in (ours + wanted.keys() | list) | unique
             if name in present and present[name] != wanted.get(name) -%}
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
@@ -92,7 +93,7 @@
         {%- do dbt_backfill._check_rows(backfill, expression) -%}
         {%- do statements.append('add constraint ' ~ dbt_backfill.identifier(name) ~ ' check (' ~ expression ~ ')') -%}
     {%- endfor -%}
-    {%- if statements or backfill.constraints.ours | sort != wanted.keys() | sort -%}
+    {%- if statements or ours | sort != wanted.keys() | sort -%}
         {%- do statements.append("set tblproperties ('dbt_backfill.constraints' = "
             ~ dbt_backfill.string_literal(tojson(wanted.keys() | list)) ~ ')') -%}
     {%- endif -%}

@@ -1,5 +1,29 @@
 {#- The one table that a model reads: {'relation', 'kind'}. Refuses what cannot be followed. -#}
 {% macro get_upstream(sql, change_feed=none) %}
+    {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
+    {%- set name = dbt_backfill.get_node_relation(node) -%}
+    {%- set relation = dbt_backfill.load_table(name) -%}
+    {%- if relation is none -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
+    {%- elif relation.is_view -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
+            'Read the table under the view, and put what the view computes into this query'
+        ) -%}
+    {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
+    {%- if format not in dbt_backfill.upstream_kinds() -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
+            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {{ return({'relation': name, 'kind': format}) }}
+{% endmacro %}
+
+
+{#- The node of the graph that the query reads. -#}
+{% macro _find_upstream_node(sql, change_feed) %}
     {%- set nodes = [] -%}
     {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
             and (change_feed is none or id != change_feed.node.unique_id) -%}
@@ -27,24 +51,7 @@
             'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
-    {%- set name = dbt_backfill.get_node_relation(node) -%}
-    {%- set relation = dbt_backfill.load_table(name) -%}
-    {%- if relation is none -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
-    {%- elif relation.is_view -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
-            'Read the table under the view, and put what the view computes into this query'
-        ) -%}
-    {%- endif -%}
-    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
-    {%- if format not in dbt_backfill.upstream_kinds() -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
-            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
-        ) -%}
-    {%- endif -%}
-    {{ return({'relation': name, 'kind': format}) }}
+    {{ return(node) }}
 {% endmacro %}
 
 

@@ -18,7 +18,7 @@
       check_key_order(relation, columns)                       refuse texts as a key that the kind orders otherwise than Spark
       upstream_read(relation, version)                         the table at a version
       upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
-      upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one
+      upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one, see new_gap
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
       forgets_keys(observed, source)                           whether the feed may not tell of a key that came with a version, and went
       upstream_readable(observed, source)                      whether a version can still be read
@@ -93,9 +93,21 @@
 {% endmacro %}
 
 
-{#- As the end of a sentence; none if every change between is in the feed. What cannot be known yet is in get_lost_conditions. -#}
+{#- As new_gap makes it; none if every change between is in the feed. What cannot be known yet is in get_lost_conditions. -#}
 {% macro find_upstream_gap(upstream, observed, committed) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'upstream_gap')(observed, committed)) }}
+{% endmacro %}
+
+
+{#-
+    A gap of a feed: {
+      'reason': as the end of a sentence,
+      'refusal': {'fact', 'change'}, as refuse takes them, where changes cannot be followed from the current version on
+        either; none as a rule
+    }
+-#}
+{% macro new_gap(reason, refusal=none) %}
+    {{ return({'reason': reason, 'refusal': refusal}) }}
 {% endmacro %}
 
 

@@ -11,10 +11,16 @@
 
 {#- The range, where it has one. -#}
 {% macro advance_scan(backfill, state, plan) %}
-    {%- if not plan.get('has_range') -%} {{ return(none) }} {%- endif -%}
+    {%- if not dbt_backfill.has_range(plan) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), plan, state, backfill, backfill.key, with_null_keys=true
+        dbt_backfill.get_planned_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=true
     )) }}
+{% endmacro %}
+
+
+{#- Whether it moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
+{% macro has_range(plan) %}
+    {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
 
 

@@ -38,10 +38,7 @@
     are none to merge}.
 -#}
 {% macro take_staged_changes(backfill, state, plan, work) %}
-    {%- set staged = work.staged -%}
-    {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
-        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) -%}
-    {%- endif -%}
+    {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) if work.changes else work.staged -%}
     {%- set failed = (staged or {}).get('failed') -%}
     {{ return({'failed': failed, 'staged': staged if not failed and staged and staged.upserts + staged.drops else none}) }}
 {% endmacro %}

@@ -19,7 +19,6 @@
 
 {% macro reset_execute(backfill, state, plan, work) %}
     {%- do dbt_backfill.run_reset(backfill, plan, work.columns) -%}
-    {%- do backfill.update({'created': true}) -%}
     {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}
 

@@ -1,16 +1,17 @@
 {#-
-    What the next barrier is to do, after an observation: a plan of the kind `reset`, `reanchor` or `advance`,
-    or none if there is nothing to do. What can be refused without reading rows is refused here.
+    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `reanchor`
+    or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
 
     Arguments:
-      observed (dict): the upstream, as read_upstream returned it.
+      observed (dict): the upstream, as observe_upstream returned it.
+      learned (dict): see new_learned.
       rebuild (string or none): why the MV is to be rebuilt.
 -#}
-{% macro choose_plan(backfill, state, observed, rebuild) %}
+{% macro choose_plan(backfill, state, observed, learned, rebuild) %}
     {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
-        {%- do dbt_backfill.explain_backfill(backfill, state) -%}
-        {%- do dbt_backfill.check_key_order(backfill) -%}
-        {{ return(dbt_backfill.new_reset_plan(backfill, state, rebuild or 'a rebuild was given up')) }}
+        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.explain_backfill(backfill, learned)) -%}
+        {%- set reason = rebuild or 'a rebuild was given up' -%}
+        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
@@ -26,18 +27,36 @@
     {%- if not gap and not moves and (not started or not dbt_backfill._has_moved(backfill, state, observed, version)) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- do dbt_backfill.explain_backfill(backfill, state) -%}
-    {%- set changed_query = dbt_backfill.find_query_change(backfill, state) -%}
-    {%- if changed_query -%} {{ return(dbt_backfill.new_reset_plan(backfill, state, changed_query)) }} {%- endif -%}
+    {%- set learned = dbt_backfill.explain_backfill(backfill, learned) -%}
+    {%- set changed_query = dbt_backfill.find_query_change(backfill, state, learned) -%}
+    {%- if changed_query -%}
+        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, changed_query))) }}
+    {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}
-        {%- do dbt_backfill.check_key_order(backfill) -%}
-        {%- do dbt_backfill.check_query_at(backfill, observed, version) -%}
+        {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
+        {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
     {%- endif -%}
     {%- if gap -%}
-        {{ return(dbt_backfill.choose_reanchor(backfill, state, observed, gap, started)) }}
+        {{ return(dbt_backfill._new_choice(
+            learned, dbt_backfill.choose_reanchor(backfill, state, observed, learned, gap, started)
+        )) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'advance', observed, version) -%}
-    {{ return(dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if moves else plan) }}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version) -%}
+    {%- if not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
+    {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) -%}
+    {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
+{% endmacro %}
+
+
+{#-
+    What was chosen: {
+      'plan': as it would be stored, but for the rows that are counted before,
+      'most_rows': with how many rows its range holds; none for any number,
+      'learned': what the run has learned by then
+    }
+-#}
+{% macro _new_choice(learned, plan, most_rows=none) %}
+    {{ return({'plan': plan, 'most_rows': most_rows, 'learned': learned}) }}
 {% endmacro %}
 
 
@@ -81,10 +100,10 @@
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again. An MV that has nothing yet is just emptied.
 -#}
-{% macro choose_reanchor(backfill, state, observed, reason, started, whole=false) %}
+{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false) %}
     {%- if not started -%}
-        {{ return(dbt_backfill.new_reset_plan(backfill, state, reason)) }}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, 'reanchor', observed, observed.version, reason) -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
     {{ return(plan if whole else dict(plan, touched=dbt_backfill.find_touched(backfill, state, observed))) }}
 {% endmacro %}

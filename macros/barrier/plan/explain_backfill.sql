@@ -1,30 +1,51 @@
 {#-
-    Explain the model's query, refuse what cannot be followed, among it a change table without the upstream's columns,
-    and note the query's key, columns and the settings that it uses.
+    What a run learns of the model's query from Spark, once for all of its barriers; here, that it has learned nothing yet: {
+      'explained': whether the query was explained; until then all it knows is what the last plan tells,
+      'key': a list of {'name', 'upstream', 'type'},
+      'columns': the columns of the query, as text,
+      'used_settings': the settings that it depends on, see find_used_settings,
+      'drops_rows': whether it may return none for a row, as far as the run knows,
+      'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
+      'key_order_checked': see check_key_order
+    }
 
-    Arguments:
-      state (dict): the committed one, which tells the columns of the key's position; none where there is none yet.
+    Each macro that learns more returns another such dict.
 -#}
-{% macro explain_backfill(backfill, state=none) %}
-    {%- if backfill.explained -%} {{ return(none) }} {%- endif -%}
+{% macro new_learned() %}
+    {{ return({
+        'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'feed_columns': none,
+        'key_order_checked': false,
+    }) }}
+{% endmacro %}
+
+
+{#- Explain the model's query, and refuse what cannot be followed, among it a change table without the upstream's columns. -#}
+{% macro explain_backfill(backfill, learned) %}
+    {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if dbt_backfill.takes_added_columns(backfill.upstream) else none -%}
-    {%- do backfill.update({
-        'explained': true,
-        'key': dbt_backfill.keep_positions(
-            dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key), (state or {}).get('committed')
-        ),
-        'query_columns': explained.columns ~ (' of ' ~ star if star else ''),
-        'used_settings': dbt_backfill.find_used_settings(explained, backfill.sql),
-        'drops_rows': dbt_backfill.drops_rows(explained),
-    }) -%}
-    {%- if backfill.feed -%} {%- do dbt_backfill.get_feed_columns(backfill.feed) -%} {%- endif -%}
+    {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
+        learned,
+        explained=true,
+        key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
+        columns=explained.columns ~ (' of ' ~ star if star else ''),
+        used_settings=dbt_backfill.find_used_settings(explained, backfill.sql),
+        drops_rows=dbt_backfill.drops_rows(explained),
+    )) -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
+    {{ return(learned) }}
+{% endmacro %}
+
+
+{#- Look up the columns with which events of the user's own change table are read, where there is one. -#}
+{% macro learn_feed_columns(backfill, learned) %}
+    {%- if not backfill.feed or learned.feed_columns is not none -%} {{ return(learned) }} {%- endif -%}
+    {{ return(dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed))) }}
 {% endmacro %}
 
 
@@ -32,13 +53,13 @@
     Refuse a query that the version to be read does not answer. Iceberg reads a snapshot with the columns that the
     table had when it was written, and to alter the table makes no snapshot.
 -#}
-{% macro check_query_at(backfill, observed, version) %}
+{% macro check_query_at(backfill, observed, learned, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, version) -%}
     {%- set columns = dbt_backfill.explain_columns(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
     ) -%}
-    {%- if columns is none or not columns.endswith(backfill.query_columns) -%}
+    {%- if columns is none or not columns.endswith(learned.columns) -%}
         {%- do dbt_backfill.refuse(
             'the columns of ' ~ backfill.upstream.relation.render() ~ ' were changed, and its snapshot ' ~ version
                 ~ ' does not have those that the query reads',

@@ -1,5 +1,10 @@
-{#- What all plans of a run have in common, for the epoch after `state.epoch`. -#}
-{% macro new_plan(backfill, state, kind, reason=none) %}
+{#-
+    What all plans of a run have in common, for the epoch after `state.epoch`; plan_columns describes the rest.
+
+    Arguments:
+      learned (dict): of the query, see new_learned.
+-#}
+{% macro new_plan(backfill, state, learned, kind, reason=none) %}
     {{ return({
         'epoch': state.epoch + 1,
         'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
@@ -11,9 +16,9 @@
         }],
         'query': backfill.query,
         'query_hash': backfill.query_hash,
-        'query_columns': backfill.query_columns,
-        'used_settings': backfill.used_settings,
-        'key': backfill.key,
+        'query_columns': learned.columns,
+        'used_settings': learned.used_settings,
+        'key': dbt_backfill.keep_positions(learned.key, state.committed),
         'vnode_count': backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
         'backfill_rate_limit': backfill.options.backfill_rate_limit,
@@ -22,16 +27,17 @@
 
 
 {#- A plan that rebuilds the MV, whose key may be another one than before. -#}
-{% macro new_reset_plan(backfill, state, reason) %}
+{% macro new_reset_plan(backfill, state, learned, reason) %}
     {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, 'reset', reason), key=dbt_backfill.place_positions(backfill, state)
+        dbt_backfill.new_plan(backfill, state, learned, 'reset', reason),
+        key=dbt_backfill.place_positions(backfill, state, learned.key),
     )) }}
 {% endmacro %}
 
 
 {#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
-{% macro new_plan_at(backfill, state, kind, upstream, version, reason=none) %}
-    {%- set plan = dbt_backfill.new_plan(backfill, state, kind, reason) -%}
+{% macro new_plan_at(backfill, state, learned, kind, upstream, version, reason=none) %}
+    {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
     {%- set sources = [dict(
         plan.sources[0], id=upstream.id, version=version,
         committed_at=dbt_backfill.get_version_time(backfill.upstream, upstream, version),

@@ -1,15 +1,18 @@
-{#- Part of planning: the plan with the next range. `windows` is what read_windows returned. -#}
+{#-
+    Part of planning: {'plan': with the next range, 'most_rows': with how many rows it holds, none for any number}.
+    `windows` is what read_windows returned.
+-#}
 {% macro get_plan_with_range(backfill, state, plan, windows) %}
-    {%- set begun = dict(plan, vnodes=windows.moving, range_low=windows.low, has_range=true) -%}
+    {%- set begun = dict(plan, vnodes=windows.moving, range_low=windows.low) -%}
     {%- if backfill.options.backfill_rate_limit is none -%}
-        {{ return(dict(begun, last_range=true, range_high=windows.low)) }}
+        {{ return({'plan': dict(begun, last_range=true, range_high=windows.low), 'most_rows': none}) }}
     {%- endif -%}
     {%- set known = dbt_backfill.get_next_bounds(backfill, state, begun) -%}
     {%- if known is not none -%}
         {#- Rows may have been added since the bounds were found. -#}
-        {{ return(dict(begun, most_rows=(backfill.options.backfill_rate_limit * 1.25) | int, **known)) }}
+        {{ return({'plan': dict(begun, **known), 'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int}) }}
     {%- endif -%}
-    {{ return(dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))) }}
+    {{ return({'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun)), 'most_rows': none}) }}
 {% endmacro %}
 
 
@@ -24,7 +27,7 @@
     {%- if state.uniform -%}
         {{ return({'moving': selected, 'low': state.get('position')}) }}
     {%- endif -%}
-    {%- set keys = backfill.key -%}
+    {%- set keys = state.committed.key -%}
     {%- set low = [] -%}
     {%- for key in keys -%}
         {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
@@ -62,9 +65,9 @@
     {%- set remaining = {
         'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
     } -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, backfill.key) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, plan.key) -%}
     {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, '(select count(*) from ' ~ read ~ ')', state.row_count, backfill.key, backfill.options.backfill_rate_limit
+        scan, '(select count(*) from ' ~ read ~ ')', state.row_count, plan.key, backfill.options.backfill_rate_limit
     ))[0] -%}
     {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
 {% endmacro %}

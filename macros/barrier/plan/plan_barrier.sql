@@ -11,50 +11,77 @@
     refused is refused before anything is written.
 
     Arguments:
+      choice (dict): what choose_plan chose.
       columns (list): of the MV, where it is about to be created.
 -#}
-{% macro plan_barrier(backfill, state, plan, columns=none) %}
-    {%- set attempt = namespace(plan=plan, stands=none, staged=none, views=[]) -%}
+{% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
+    {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
+    {%- set planning = namespace(
+        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows),
+        stands=none, staged=none, views=[],
+    ) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
-    {%- for _ in range(4) if attempt.stands is none -%}
-        {%- set planned = attempt.plan -%}
+    {%- for _ in range(4) if planning.stands is none -%}
+        {%- set attempt = planning.attempt -%}
         {%- set result = dbt_backfill.run_json(
-            'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt.plan, columns)
+            'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
         )[0] -%}
-        {%- if dbt_backfill.has_changes(state, planned) -%}
-            {%- set attempt.views = attempt.views + dbt_backfill.get_stage_views(backfill, state, planned, backfill.key) -%}
-        {%- endif -%}
+        {%- set planning.views = planning.views + attempt.views -%}
         {%- set checked = result.get('checked') or {} -%}
         {%- set unclear = dbt_backfill.find_lost_changes(state, result)
             or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- if result.get('plan') -%}
-            {%- set attempt.stands = result.plan -%}
+            {%- set planning.stands = result.plan -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
-            {%- do dbt_backfill.drop_stages(attempt.views) -%}
+            {%- do dbt_backfill.drop_stages(planning.views) -%}
             {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
-            {%- set attempt.plan = dbt_backfill.choose_reanchor(backfill, state, backfill.observed, unclear, started=true, whole=true) -%}
+            {%- set reanchor = dbt_backfill.choose_reanchor(backfill, state, observed, learned, unclear, started=true, whole=true) -%}
+            {%- set planning.attempt = dbt_backfill.new_attempt(backfill, state, observed, learned, reanchor) -%}
         {%- elif twice -%}
-            {%- do dbt_backfill.refuse_duplicate_keys(backfill, attempt.plan, twice, attempt.views) -%}
+            {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
-            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, attempt.views) -%}
-            {%- set attempt.plan = dict(attempt.plan, keys_are_unique=true) -%}
+            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
+            {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
         {%- else -%}
-            {%- set attempt.plan = dict(attempt.plan, most_rows=none, **dbt_backfill.find_bounds(backfill, state, attempt.plan)) -%}
+            {%- set bounds = dbt_backfill.find_bounds(backfill, state, attempt.plan) -%}
+            {%- set planning.attempt = dict(attempt, plan=dict(attempt.plan, **bounds), most_rows=none) -%}
         {%- endif -%}
-        {%- set attempt.staged = dbt_backfill._own_stage(backfill, planned, attempt.stands, result) -%}
+        {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
     {%- endfor -%}
-    {%- if attempt.stands is none -%}
-        {%- do dbt_backfill.drop_stages(attempt.views) -%}
+    {%- if planning.stands is none -%}
+        {%- do dbt_backfill.drop_stages(planning.views) -%}
         {%- do dbt_backfill.refuse(
-            'its barrier ' ~ plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'its barrier ' ~ epoch ~ ' could not be planned, because its upstream or another run did not stand still',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
-    {{ return({'plan': attempt.stands, 'staged': attempt.staged, 'views': attempt.views}) }}
+    {{ return({'plan': planning.stands, 'staged': planning.staged, 'views': planning.views}) }}
+{% endmacro %}
+
+
+{#-
+    An attempt at a plan: what planning needs beside it, which is not stored: {
+      'plan': as it would be stored, but for the rows that the script counts,
+      'changes': how they are read, see get_changes; none if it has none,
+      'views': the temporary views that they are staged in,
+      'most_rows': with how many rows its range holds; none for any number,
+      'keys_are_unique': whether equal hashes were found to be no equal keys
+    }
+-#}
+{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none) %}
+    {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
+        if dbt_backfill.has_changes(state, plan) else none -%}
+    {{ return({
+        'plan': plan,
+        'changes': changes,
+        'views': dbt_backfill.get_stage_views(backfill, plan, changes) if changes else [],
+        'most_rows': most_rows,
+        'keys_are_unique': false,
+    }) }}
 {% endmacro %}
 
 
@@ -75,25 +102,13 @@
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
 -#}
-{% macro get_plan_script(backfill, state, plan, columns=none) -%}
-    {%- set keys = backfill.key -%}
-    {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, keys, backfill.options.check_key) if has_changes else none -%}
+{% macro get_plan_script(backfill, state, attempt, columns=none) -%}
+    {%- set plan, changes = attempt.plan, attempt.changes -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
-    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=has_changes) -%}
-    {%- set known, conditions = [], ['true'] -%}
+    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=stage is not none) -%}
+    {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
-    {%- if stage -%}
-        {%- do known.extend(['staged', 'reread', 'merged']) -%}
-        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
-    {%- endif -%}
-    {%- if scan -%}
-        {%- do known.append('checked') -%}
-        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
-        {%- if plan.get('most_rows') -%} {%- do conditions.append('checked.row_count <= ' ~ plan.most_rows) -%} {%- endif -%}
-        {%- set check_key = backfill.options.check_key and not plan.get('keys_are_unique') -%}
-        {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
-    {%- endif -%}
     begin
         {%- if handler %}
         declare lost boolean default false;
@@ -115,20 +130,49 @@
         {{ dbt_backfill.get_staging_statements(stage, handler) }}
         {%- endif %}
         {%- if scan %}
-        set checked = ({{ dbt_backfill.get_key_check_sql(scan, total, keys, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }});
+        set checked = ({{ dbt_backfill._get_attempt_check_sql(backfill, attempt, scan) }});
         {%- endif %}
-        if {{ conditions | join(' and ') }} then
-            {%- if state.get('missing') %}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
-            select concat({% if scan %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
-            {%- else %}
-            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
-            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
-            {%- endif %}
+        if {{ dbt_backfill._get_attempt_condition(attempt, known) }} then
+            {{ dbt_backfill._get_storing_statements(backfill, state, counted, known, columns) }}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
         end if;
     end
+{%- endmacro %}
+
+
+{#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
+{% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
+    {%- set plan = attempt.plan -%}
+    {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
+    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique -%}
+    {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
+{%- endmacro %}
+
+
+{#- Whether the plan may be stored, over those of its variables that it has (`known`). -#}
+{% macro _get_attempt_condition(attempt, known) %}
+    {%- set conditions = ['true'] -%}
+    {%- if 'staged' in known -%}
+        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+    {%- endif -%}
+    {%- if 'checked' in known -%}
+        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
+        {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}
+    {%- endif -%}
+    {{ return(conditions | join(' and ')) }}
+{% endmacro %}
+
+
+{#- The statements that store it, and tell what stands then. -#}
+{% macro _get_storing_statements(backfill, state, plan, known, columns) -%}
+    {%- if state.get('missing') -%}
+    {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, plan) }}
+    select concat({% if 'checked' in known %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
+    {%- else -%}
+    {{ dbt_backfill.get_store_plan_statements(backfill, plan) }}
+    {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -228,25 +272,25 @@
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_source(plan).relation ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row')
-                ~ ' with a null in ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
+                ~ ' with a null in ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
     {%- endif -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set duplicates = dbt_backfill.run_json(
-        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, backfill.key)
+        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, plan.key)
     ) -%}
     {%- if duplicates -%}
-        {%- do dbt_backfill.refuse_duplicate_keys(backfill, plan, duplicates | map(attribute='key') | list, views) -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#- `duplicates`: some of the keys, as lists of literals; `views`: those to drop. -#}
-{% macro refuse_duplicate_keys(backfill, plan, duplicates, views) %}
+{% macro refuse_duplicate_keys(plan, duplicates, views) %}
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
-        'the key ' ~ backfill.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
+        'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
             ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
         'Delete the duplicates, or name in unique_key the columns that are unique'

@@ -5,17 +5,20 @@
 
     dbt's `on_configuration_change` is not used for this: its default is `apply`, also where the user said
     nothing, which would rebuild silently.
+
+    Arguments:
+      learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
 -#}
-{% macro find_query_change(backfill, state) %}
+{% macro find_query_change(backfill, state, learned) %}
     {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
     {%- set last = planned if planned and dbt_backfill.get_traits(planned).replaces_mv else state.committed -%}
-    {%- set reason = dbt_backfill._query_difference(backfill, state, last) -%}
+    {%- set reason = dbt_backfill._query_difference(backfill, state, learned, last) -%}
     {%- if reason and backfill.options.on_query_change == 'fail' -%}
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
-        {%- if not backfill.explained -%}
+        {%- if not learned.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- do dbt_backfill.explain_backfill(backfill, state) -%}
+            {%- do dbt_backfill.explain_backfill(backfill, learned) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
             reason ~ ' since its last barrier',
@@ -26,7 +29,7 @@
 {% endmacro %}
 
 
-{% macro _query_difference(backfill, state, last) %}
+{% macro _query_difference(backfill, state, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, state.settings) -%}
     {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
         {{ return('its query changed') }}
@@ -37,26 +40,26 @@
         {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
     {%- elif changed -%}
         {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
-    {%- elif not backfill.explained -%}
-        {%- do backfill.update({
-            'key': last.key,
-            'query_columns': last.query_columns,
-            'used_settings': last.settings.keys() | select('in', dbt_backfill.common_settings()) | list,
-        }) -%}
-        {{ return(none) }}
     {%- endif -%}
-    {%- for column in backfill.key -%}
+    {{ return(dbt_backfill._difference_of_explained(learned, last) if learned.explained else none) }}
+{% endmacro %}
+
+
+{#- What shows only once the query was explained. -#}
+{% macro _difference_of_explained(learned, last) %}
+    {%- for column in learned.key -%}
         {%- if column.type != last.key[loop.index0].type -%}
             {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if backfill.key | map(attribute='name') | list != last.key | map(attribute='name') | list -%}
-        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to ' ~ backfill.key | map(attribute='name') | join(', ')) }}
-    {%- elif backfill.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
+    {%- if learned.key | map(attribute='name') | list != last.key | map(attribute='name') | list -%}
+        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
+    {%- elif learned.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}
-    {%- elif backfill.query_columns != last.query_columns -%}
-        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ backfill.query_columns ~ ')') }}
+    {%- elif learned.columns != last.query_columns -%}
+        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ')') }}
     {%- endif -%}
+    {{ return(none) }}
 {% endmacro %}
 
 

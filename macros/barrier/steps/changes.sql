@@ -79,15 +79,20 @@
 {% endmacro %}
 
 
-{#- The changes of a plan, as get_upstream_changes describes them. -#}
-{% macro get_changes(backfill, state, plan, keys) %}
-    {%- if not backfill.feed -%}
-        {{ return(dbt_backfill.get_upstream_changes(
-            backfill.upstream, backfill.observed, state.upstream_version, dbt_backfill.get_source(plan).version, keys
-        )) }}
+{#-
+    The changes of a plan that has some, see has_changes: as get_upstream_changes describes them, and 'drops_rows', of the
+    query as far as the run has learned.
+-#}
+{% macro get_changes(backfill, state, observed, learned, plan) %}
+    {%- if backfill.feed -%}
+        {%- set changes = dbt_backfill.get_change_table_events(
+            backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
+            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns
+        ) -%}
+    {%- else -%}
+        {%- set changes = dbt_backfill.get_upstream_changes(
+            backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key
+        ) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.get_change_table_events(
-        backfill.feed, backfill.observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
-        dbt_backfill.get_source(plan, 'feed').version, keys
-    )) }}
+    {{ return(dict(changes, drops_rows=learned.drops_rows)) }}
 {% endmacro %}

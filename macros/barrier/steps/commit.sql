@@ -18,10 +18,10 @@
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
             set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream) }});
-            {%- if ends and backfill.written == plan.epoch - 1 %}
+            {%- if ends and state.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
             {%- elif ends %}
-            {{ dbt_backfill.get_history_statements(backfill, backfill.written, plan.epoch) }}
+            {{ dbt_backfill.get_history_statements(backfill, state.written, plan.epoch) }}
             {%- endif %}
             {{ dbt_backfill.get_drop_stages_sql(views) }}
             select state;
@@ -30,7 +30,8 @@
     {%- set sent = namespace(state=none) -%}
     {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
     {%- for _ in range(3) if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
-        {%- set sent.state = dbt_backfill.parse_state(dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0]) -%}
+        {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0] -%}
+        {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
@@ -102,7 +103,7 @@
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
 {% macro _committed_columns(backfill, state, plan) %}
     {{ return(dict(
-        dbt_backfill.get_state_columns(backfill, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
+        dbt_backfill.get_state_columns(state, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
     )) }}
 {% endmacro %}
 
@@ -111,8 +112,8 @@
     The columns that every kind sets: the epoch moves, nothing is planned any more, and what was committed before goes to
     those that the history may not have yet.
 -#}
-{% macro get_state_columns(backfill, plan) %}
-    {%- set written = backfill.written if backfill.written is not none else -1 -%}
+{% macro get_state_columns(state, plan) %}
+    {%- set written = state.written if state.written is not none else -1 -%}
     {{ return({
         'epoch': plan.epoch,
         'dirty': 'false',

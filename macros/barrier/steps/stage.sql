@@ -18,7 +18,7 @@
     that was adopted.
 -#}
 {% macro stage_changes(backfill, state, plan, work) %}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, plan.key) -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, work.changes) -%}
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
@@ -57,12 +57,12 @@
     `reread` and `merged` what it holds. The views that they make are get_stage_views.
 
     Arguments:
+      changes (dict): as get_changes returned them.
       check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
         chain of states; costs a join of those that came or went with the MV.
 -#}
-{% macro get_stage(backfill, state, plan, keys, check_key=true) %}
-    {%- set name = dbt_backfill.get_stage_name(backfill, plan) -%}
-    {%- set changes = dbt_backfill.get_changes(backfill, state, plan, keys) -%}
+{% macro get_stage(backfill, state, plan, changes, check_key=true) %}
+    {%- set name, keys = dbt_backfill.get_stage_name(backfill, plan), plan.key -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
     {%- set view = 'create or replace temporary view ' ~ name ~ ' as\n'
         ~ dbt_backfill.get_last_states_sql(events, keys, changes) -%}
@@ -72,7 +72,7 @@
         {%- set view = dbt_backfill.get_execute_with_literals_sql(view, literals) -%}
     {%- endif -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
-        + (['__bf_gone'] if check_key and backfill.drops_rows else []) -%}
+        + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
     {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
@@ -91,10 +91,9 @@
 
 
 {#- The temporary views of the stage, each before those that it reads. -#}
-{% macro get_stage_views(backfill, state, plan, keys) %}
-    {%- set of_feed = dbt_backfill.get_changes(backfill, state, plan, keys).get('views', []) -%}
+{% macro get_stage_views(backfill, plan, changes) %}
     {{ return([dbt_backfill.get_stage_name(backfill, plan, '__rows')] + dbt_backfill.get_reread_names(backfill, plan)
-        + [dbt_backfill.get_stage_name(backfill, plan)] + of_feed) }}
+        + [dbt_backfill.get_stage_name(backfill, plan)] + changes.get('views', [])) }}
 {% endmacro %}
 
 

@@ -17,7 +17,7 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'relation': relation, 'kind': format, 'upstream': upstream, 'columns': none,
+        'relation': relation, 'kind': format, 'upstream': upstream,
         'operation': feed.operation, 'sequence': feed.sequence,
         'deletes': feed.deletes, 'before_images': feed.before_images,
     }) }}
@@ -31,14 +31,14 @@
 {% endmacro %}
 
 
-{#- Why the events since the committed position cannot be read; none if they can. -#}
+{#- Why the events since the committed position cannot be read, see new_gap; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
     {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
     {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
     {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since) -%}
-        {%- set gap = 'the version ' ~ since.version ~ ' of the upstream can no longer be read' -%}
+        {{ return(dbt_backfill.new_gap('the version ' ~ since.version ~ ' of the change feed can no longer be read')) }}
     {%- endif -%}
-    {{ return(gap | replace('the upstream', 'the change feed') if gap else none) }}
+    {{ return(dbt_backfill.new_gap(gap.reason | replace('the upstream', 'the change feed'), gap.refusal) if gap else none) }}
 {% endmacro %}
 
 
@@ -46,10 +46,20 @@
     The events in (from_version, to_version] of the change table, as get_upstream_changes gives them. The sequence
     orders the events of a key. One that came late, after another of its key with the same or a later sequence was
     read, tells nothing new; only for the keys of such events is the table read as it was before.
+
+    Arguments:
+      columns (list): as get_feed_columns returned them.
 -#}
-{% macro get_change_table_events(feed, observed, from_version, to_version, keys) %}
+{% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns) %}
     {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none) -%}
-    {%- set key = dbt_backfill.upstream_columns(keys) -%}
+    {%- set before = dbt_backfill.get_upstream_read(feed, from_version) -%}
+    {%- set events = dbt_backfill._get_events_sql(feed, added.events, before, dbt_backfill.upstream_columns(keys), columns) -%}
+    {{ return(dict(added, events=events, may_repeat=true)) }}
+{% endmacro %}
+
+
+{#- `added`: a select of the rows that were added; `before`: the table as it was before; `key`: its columns. -#}
+{% macro _get_events_sql(feed, added, before, key, columns) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
     {%- set no_upserts = [] -%}
@@ -58,44 +68,40 @@
     {%- endfor -%}
     {%- set same_key = [] -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
-    {%- set events -%}
-        with events as (
-            select
-                {{ dbt_backfill.identifiers(dbt_backfill.get_feed_columns(feed)) }},
-                {{ sequence }} as __bf_version,
-                coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
-            from (
-                {{ added.events }}
-            )
-            where __bf_is_upsert
-        ),
-        before as (
-            select {{ key | join(', ') }}, {{ sequence }} as __bf_version
-            from {{ dbt_backfill.get_upstream_read(feed, from_version) }}
-        ),
-        late as (
-            select distinct {{ key | join(', ') }}
-            from events
-            where __bf_version <= (select max(__bf_version) from before)
-        ),
-        earlier as (
-            select {{ key | join(', ') }}, max(__bf_version) as __bf_version
-            from before
-            left semi join late using ({{ key | join(', ') }})
-            group by {{ key | join(', ') }}
+    with events as (
+        select
+            {{ dbt_backfill.identifiers(columns) }},
+            {{ sequence }} as __bf_version,
+            coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
+        from (
+            {{ added }}
         )
-        select event.*
-        from events as event
-        left join earlier on {{ same_key | join(' and ') }}
-        where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
-    {%- endset -%}
-    {{ return(dict(added, events=events, may_repeat=true)) }}
-{% endmacro %}
+        where __bf_is_upsert
+    ),
+    before as (
+        select {{ key | join(', ') }}, {{ sequence }} as __bf_version
+        from {{ before }}
+    ),
+    late as (
+        select distinct {{ key | join(', ') }}
+        from events
+        where __bf_version <= (select max(__bf_version) from before)
+    ),
+    earlier as (
+        select {{ key | join(', ') }}, max(__bf_version) as __bf_version
+        from before
+        left semi join late using ({{ key | join(', ') }})
+        group by {{ key | join(', ') }}
+    )
+    select event.*
+    from events as event
+    left join earlier on {{ same_key | join(' and ') }}
+    where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
+{%- endmacro %}
 
 
 {#- The upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
-    {%- if feed.columns is not none -%} {{ return(feed.columns) }} {%- endif -%}
     {%- set types = {} -%}
     {%- for column in adapter.get_columns_in_relation(feed.relation) -%}
         {%- do types.update({column.name | lower: column.dtype}) -%}
@@ -119,6 +125,5 @@
         {%- endif -%}
         {%- do columns.append(column.name) -%}
     {%- endfor -%}
-    {%- do feed.update({'columns': columns}) -%}
     {{ return(columns) }}
 {% endmacro %}

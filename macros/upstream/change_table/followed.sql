@@ -1,5 +1,5 @@
 {#-
-    The other part of step 1: what the upstream has now, as read_upstream tells; with a change table of the user's
+    Step 1 of a barrier: what the upstream has now, as read_upstream tells; with a change table of the user's
     own, `feed` is the same of that table. Its position is read first, so that the upstream is not behind it.
 
     Arguments:
@@ -14,19 +14,25 @@
         {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
         {%- set observed = dict(dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
     {%- endif -%}
-    {%- do backfill.update({'observed': observed}) -%}
     {{ return(observed) }}
 {% endmacro %}
 
 
-{#- Why the changes since the committed plan cannot be read; none if they can. -#}
+{#-
+    Why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
+    followed from now on either is refused.
+-#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {{ return(dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_source(committed))) }}
+        {%- set gap = dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
     {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
+    {%- else -%}
+        {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed)) }}
+    {%- if not gap -%} {{ return(none) }} {%- endif -%}
+    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
+    {{ return(gap.reason) }}
 {% endmacro %}

@@ -1,10 +1,33 @@
 {#-
-    Why the change data feed does not tell all that happened since the committed version; none if it does.
+    Why the change data feed does not tell all that happened since the committed version, see new_gap; none if it does.
 
     Read off the log, because the feed itself answers wrongly or with an error that Jinja cannot catch: a table
     that was created anew gave 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
+    {%- set since, current = committed.version | int, upstream.version | int -%}
+    {%- set reason = dbt_backfill._find_break(upstream, committed) -%}
+    {%- if reason -%} {{ return(dbt_backfill.new_gap(reason)) }} {%- endif -%}
+    {%- if current == since -%} {{ return(none) }} {%- endif -%}
+    {%- set reason = dbt_backfill._find_switch(upstream, since) -%}
+    {%- if reason -%}
+        {#- The feed may be off by now, although it was on at the last barrier. -#}
+        {%- set properties = dbt_backfill.read_delta_detail(upstream.relation).properties -%}
+        {{ return(dbt_backfill.new_gap(reason, dbt_backfill._feed_refusal(upstream, properties))) }}
+    {%- endif -%}
+    {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
+    {%- if changed is not none -%}
+        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ changed.version)) }}
+    {%- elif dbt_backfill._has_lost_changes(upstream, since)
+            or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
+        {{ return(dbt_backfill.new_gap('the changes since version ' ~ since ~ ' were vacuumed')) }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Why the log does not lead from the committed version to the current one; none if it does. -#}
+{% macro _find_break(upstream, committed) %}
     {%- set since, current = committed.version | int, upstream.version | int -%}
     {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
         {{ return('the upstream is another table than at the last barrier') }}
@@ -13,25 +36,23 @@
     {%- elif not upstream.complete -%}
         {{ return('the log of the upstream no longer reaches back to version ' ~ since) }}
     {%- endif -%}
-    {%- if current == since -%} {{ return(none) }} {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- What may have switched the feed off after `since`, and has left a gap whether or not; none if nothing has. -#}
+{% macro _find_switch(upstream, since) %}
     {%- set replaced = dbt_backfill._find_replacement(upstream, since) -%}
     {%- if replaced is not none -%}
-        {%- do dbt_backfill._check_feed_again(upstream) -%}
         {{ return('the upstream was ' ~ ('restored' if replaced.operation == 'RESTORE' else 'replaced')
             ~ ' in version ' ~ replaced.version) }}
     {%- endif -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- if 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
-            {%- do dbt_backfill._check_feed_again(upstream) -%}
             {{ return('the change data feed was switched in version ' ~ entry.version) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
-    {%- if changed is not none -%} {{ return('columns of the upstream were changed in version ' ~ changed.version) }} {%- endif -%}
-    {%- if dbt_backfill._has_lost_changes(upstream, since)
-            or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
-        {{ return('the changes since version ' ~ since ~ ' were vacuumed') }}
-    {%- endif -%}
+    {{ return(none) }}
 {% endmacro %}
 
 
@@ -95,13 +116,6 @@
 {#- The parameters of an entry of the log, as a dict: connections give them as one or as JSON. -#}
 {% macro _log_parameters(entry) %}
     {{ return(fromjson(entry.parameters or '{}') if entry.parameters is string else entry.parameters) }}
-{% endmacro %}
-
-
-{#- Refuse a table whose feed is off by now, although it was on at the last barrier. -#}
-{% macro _check_feed_again(upstream) %}
-    {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
-    {%- do dbt_backfill.delta_check_feed(upstream) -%}
 {% endmacro %}
 
 

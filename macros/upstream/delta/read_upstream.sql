@@ -3,7 +3,7 @@
       'relation',
       'version', 'committed_at': of the current version, as texts,
       'id': the table's id where it was asked for, else none,
-      'properties': likewise,
+      'properties': likewise, or once _is_past_retention needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
@@ -74,13 +74,19 @@
 
 {#- The feed gives only the changes committed while it was on. Checked where the properties were asked for. -#}
 {% macro delta_check_feed(upstream) %}
-    {%- set relation = upstream.relation -%}
-    {%- if upstream.get('properties') is not none and upstream.properties.get('delta.enableChangeDataFeed', 'false') | lower != 'true' -%}
-        {%- do dbt_backfill.refuse(
-            relation.render() ~ ' has no change data feed, so changes could not be followed from its version '
-                ~ upstream.version ~ ' on',
-            'Run: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
-                ~ 'it counts from the version ' ~ (upstream.version | int + 1) ~ ' that this statement makes'
-        ) -%}
-    {%- endif -%}
+    {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
+    {%- set refusal = dbt_backfill._feed_refusal(upstream, upstream.properties) -%}
+    {%- if refusal -%} {%- do dbt_backfill.refuse(refusal.fact, refusal.change) -%} {%- endif -%}
+{% endmacro %}
+
+
+{#- What a table with these properties is refused for, {'fact', 'change'}; none if its feed is on. -#}
+{% macro _feed_refusal(upstream, properties) %}
+    {%- if properties.get('delta.enableChangeDataFeed', 'false') | lower == 'true' -%} {{ return(none) }} {%- endif -%}
+    {%- set relation = upstream.relation.render() -%}
+    {{ return({
+        'fact': relation ~ ' has no change data feed, so changes could not be followed from its version ' ~ upstream.version ~ ' on',
+        'change': 'Run: ALTER TABLE ' ~ relation ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
+            ~ 'it counts from the version ' ~ (upstream.version | int + 1) ~ ' that this statement makes',
+    }) }}
 {% endmacro %}

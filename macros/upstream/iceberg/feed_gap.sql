@@ -1,5 +1,5 @@
 {#-
-    Why the changes since the committed version cannot be told; none if they can.
+    Why the changes since the committed version cannot be told, see new_gap; none if they can.
 
     Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed
     snapshot has to be an ancestor of the current one, and of the same format. Nor does a feed tell what a change of
@@ -7,6 +7,12 @@
     them. So both snapshots have to be of the same schema.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
+    {%- set reason = dbt_backfill._find_gap_of_snapshots(upstream, committed) -%}
+    {{ return(dbt_backfill.new_gap(reason) if reason else none) }}
+{% endmacro %}
+
+
+{% macro _find_gap_of_snapshots(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- if committed.kind != 'iceberg' -%}
         {{ return('the upstream is another table than at the last barrier') }}
@@ -31,6 +37,7 @@
             {{ return('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files') }}
         {%- endfor -%}
     {%- endif -%}
+    {{ return(none) }}
 {% endmacro %}
 
 

@@ -137,18 +137,27 @@
         end as files
     )
     from (
-        select
-            {%- for key in bounded %}
-            if(count(low_{{ loop.index }}) = count(path), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
-            if(count(high_{{ loop.index }}) = count(path), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
-            {%- endfor %}
-            coalesce(bool_or(path is null), false) as any_file,
-            collect_list(path) as paths
-        from (
-            {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
-        )
+        {{ dbt_backfill._iceberg_bounds_sql(relation, from_version, to_version, bounded) }}
     )
         {%- endif %}
+{%- endmacro %}
+
+
+{#-
+    One row: the names of the data files that differ between the versions, the bounds of the keys over all of them, and
+    whether deletes have changed that may be of any file.
+-#}
+{% macro _iceberg_bounds_sql(relation, from_version, to_version, bounded) -%}
+    select
+        {%- for key in bounded %}
+        if(count(low_{{ loop.index }}) = count(path), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
+        if(count(high_{{ loop.index }}) = count(path), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
+        {%- endfor %}
+        coalesce(bool_or(path is null), false) as any_file,
+        collect_list(path) as paths
+    from (
+        {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
+    )
 {%- endmacro %}
 
 

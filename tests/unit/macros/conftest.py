@@ -153,6 +153,7 @@ def make_state(
             "uniform": True,
             "position": ["1", "2"],
             "committed": make_plan(epoch=2, plan_id="p2", sources=[make_source(version="16")]),
+            "written": 2,
             "settings": {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"},
         }
         return {name: value for name, value in {**state, **changes}.items() if value is not None}
@@ -195,34 +196,42 @@ def options() -> dict[str, Any]:
 @pytest.fixture
 def work() -> dict[str, Any]:
     """What a barrier needs beside its plan, see new_work: nothing as a rule."""
-    return {"guarded": False, "staged": None, "views": [], "columns": None}
+    return {
+        "guarded": False, "staged": None, "changes": None, "views": [], "columns": None
+    }  # fmt: skip
+
+
+@pytest.fixture
+def learned(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
+    """What a run has learned of the query of `backfill`, see new_learned."""
+    return {
+        **macros.call("new_learned"),
+        "explained": True,
+        "key": [{name: key[name] for name in ("name", "upstream", "type")} for key in keys],
+        "columns": "k: bigint, shard: int",
+    }
+
+
+@pytest.fixture
+def observed(up: SparkRelation) -> dict[str, Any]:
+    """The upstream of `backfill`, as observe_upstream returns it."""
+    return {"relation": up, "version": "17", "id": "u1", "log": []}
 
 
 @pytest.fixture
 def backfill(
     relations: dict[str, Any],
     options: dict[str, Any],
-    keys: list[dict[str, str]],
     up: SparkRelation,
-    make_plan: Callable[..., dict[str, Any]],
-    make_source: Callable[..., dict[str, Any]],
 ) -> dict[str, Any]:
     return {
         **relations,
         "options": options,
         "upstream": {"relation": up, "kind": "delta"},
         "feed": None,
-        "observed": {"relation": up, "version": 17, "id": "u1", "log": []},
         "sql": "select id as k, shard from lake.up",
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",
-        "key": keys,
-        "query_columns": "k: bigint, shard: int",
-        "used_settings": [],
-        "explained": True,
-        "drops_rows": True,
-        "written": 2,
-        "begun_anew": None,
     }
 
 
@@ -333,12 +342,14 @@ def sqlite() -> Iterator[sqlite3.Connection]:
 @pytest.fixture
 def no_questions(macros: Macros) -> None:
     """The session and the catalog, which a first run asks about, are as they should be."""
-    for name in ("check_settings", "check_idempotent_writes", "check_table_overrides"):
-        macros.stub(name, lambda *arguments: None)
+    for name in (
+        "read_settings", "check_settings", "check_idempotent_writes", "check_table_overrides"
+    ):  # fmt: skip
+        macros.stub(name, lambda *arguments: {})
 
 
 @pytest.fixture
-def create(macros: Macros, backfill: Any, no_questions: None) -> Any:
+def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> Any:
     """Creates an MV for the state of one about to be created; returns it and the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub(
@@ -349,7 +360,7 @@ def create(macros: Macros, backfill: Any, no_questions: None) -> Any:
     def create(*columns: str) -> Any:
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
-        state = macros.call("get_missing_state", backfill)
+        state = macros.call("get_missing_state", backfill, learned)
         state = macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
         return state, " ".join(statement.sql.split())

@@ -16,12 +16,12 @@ def sent(macros: Macros) -> list[str]:
     return statements
 
 
-def backfill(kind: str = "iceberg", **holds: int) -> dict[str, Any]:
-    """`holds` are the tags that stand, each with its snapshot."""
-    return {"upstream": {"kind": kind}, "observed": {"holds": holds}}
+def backfill(kind: str = "iceberg") -> dict[str, Any]:
+    return {"upstream": {"kind": kind}}
 
 
 BEFORE = {"committed": {"backfill_mode": "snapshot"}}
+HELD = {"holds": {"dbt_backfill_b1": 7}}  # the tags that stand, each with its snapshot
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
@@ -54,9 +54,7 @@ def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: 
 
 
 def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
-    held = backfill(dbt_backfill_b1=7)
-
-    macros.call("release_upstream", held, plan(backfill_mode="arrangement"))
+    macros.call("release_upstream", backfill(), HELD, plan(backfill_mode="arrangement"))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
@@ -87,9 +85,7 @@ def test_the_first_barrier_that_leaves_the_version_lets_it_go(
     macros: Macros, sent: list[str], version: str | None
 ) -> None:
     """Or any later one, if that run died before it did. A reset leaves it too."""
-    held = backfill(dbt_backfill_b1=7)
-
-    macros.call("release_upstream", held, plan(version))
+    macros.call("release_upstream", backfill(), HELD, plan(version))
 
     assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
 
@@ -107,6 +103,6 @@ def test_the_first_barrier_that_leaves_the_version_lets_it_go(
 def test_no_other_lets_it_go(
     macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
 ) -> None:
-    macros.call("release_upstream", backfill(kind, **holds), plan(version))
+    macros.call("release_upstream", backfill(kind), {"holds": holds}, plan(version))
 
     assert sent == []

@@ -21,11 +21,12 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 @pytest.fixture
 def observe(
-    macros: Macros, backfill: Any, stored: Callable[..., str], no_questions: None
+    macros: Macros, backfill: Any, learned: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("_gives_way", lambda backfill, left: False)
+    macros.stub("_gives_way", lambda backfill, learned, left: False)
+    macros.stub("explain_backfill", lambda backfill, nothing: learned)
 
     def observe(
         exist: str = "mpb",
@@ -55,27 +56,29 @@ def observe(
 
 
 def test_the_state_of_an_mv_is_read(observe: Observe) -> None:
-    assert observe()["epoch"] == 2
+    observed = observe()
+
+    assert observed["state"]["epoch"] == 2
+    assert not observed["learned"]["explained"]
 
 
 # -- the history --------------------------------------------------------------------------------
 
 
-def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe, backfill: Any) -> None:
+def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe) -> None:
     """It is for people: nothing that decides reads it."""
-    assert observe("mp")["epoch"] == 2
-    assert backfill["written"] is None
+    state = observe("mp")["state"]
+
+    assert (state["epoch"], state["written"]) == (2, None)
     assert "mv__barriers" not in macros.statements[0].sql
 
 
 @pytest.mark.parametrize(("written", "known"), [(2, 2), (1, 1), (None, -1)])
 def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
-    macros: Macros, observe: Observe, backfill: Any, written: int | None, known: int
+    macros: Macros, observe: Observe, written: int | None, known: int
 ) -> None:
     """One that an MV of the same name has left has none of its barriers."""
-    observe(written=written)
-
-    assert backfill["written"] == known
+    assert observe(written=written)["state"]["written"] == known
     assert (
         "( select max(if(backfill_id = 'b1', epoch, null)) from lake.mv__barriers ) as written"
     ) in " ".join(macros.statements[0].sql.split())
@@ -85,13 +88,15 @@ def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
 
 
 def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
-    macros: Macros, observe: Observe
+    macros: Macros, observe: Observe, learned: Any
 ) -> None:
     explained: list[Any] = []
-    macros.stub("explain_backfill", explained.append)
-    state = observe("")
-
+    macros.stub("explain_backfill", lambda backfill, known: explained.append(known) or learned)
+    observed = observe("")
+    state = observed.pop("state")
     committed = state.pop("committed")
+
+    assert observed == {"mv": None, "begun_anew": None, "learned": learned}
     assert committed["backfill_id"]
     assert state == {
         "missing": True,
@@ -101,10 +106,11 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
         "any_finished": False,
         "dirty": False,
         "row_count": 0,
+        "written": None,
     }
     assert (committed["kind"], committed["epoch"]) == ("create", 0)
     assert (committed["next_bounds"], committed["bounds_complete"]) == ([], False)
-    assert len(explained) == 1
+    assert explained == [macros.call("new_learned")]
     assert macros.statements == []
 
 
@@ -116,8 +122,11 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
     planned = {"epoch": 1, "kind": "advance"}
-    state = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
+    observed = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
+    state = observed["state"]
 
+    assert observed["learned"]["explained"]
+    assert observed["mv"] is None  # its comments have to be written
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
@@ -125,10 +134,10 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
     """By the script of its first plan, and not before it."""
-    macros.stub("_gives_way", lambda backfill, left: True)
+    macros.stub("_gives_way", lambda backfill, learned, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
-    state = observe("p", epoch=0, last_epoch=0, committed=CREATED)
+    state = observe("p", epoch=0, last_epoch=0, committed=CREATED)["state"]
     assert state["missing"] and state["committed"]["replaces"] == CREATED["backfill_id"]
 
 
@@ -137,19 +146,19 @@ def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observ
     ("left", "gives_way"), [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True)]
 )
 def test_what_was_begun_for_another_model_gives_way(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, begun: str, left: Any,
-    gives_way: bool,
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, begun: str,
+    left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
     """Its first plan tells, or, where there is none yet, the one by which it was created."""
     found = make_state(epoch=0, **{begun: make_plan(**left)})
 
-    assert macros.call("_gives_way", backfill, found) is gives_way
+    assert macros.call("_gives_way", backfill, learned, found) is gives_way
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
-    macros: Macros, backfill: Any, make_state: Any
+    macros: Macros, backfill: Any, learned: Any, make_state: Any
 ) -> None:
-    assert not macros.call("_gives_way", backfill, make_state() | {"committed": None})
+    assert not macros.call("_gives_way", backfill, learned, make_state() | {"committed": None})
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])
@@ -213,12 +222,8 @@ def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exis
         observe(exist)
 
 
-def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(
-    macros: Macros, observe: Observe
-) -> None:
-    macros.stub("explain_backfill", lambda backfill: None)
-
-    assert observe("b")["missing"]
+def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(observe: Observe) -> None:
+    assert observe("b")["state"]["missing"]
 
 
 FOREIGN = (
@@ -268,17 +273,30 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
 
 def test_an_mv_in_iceberg_is_read(macros: Macros, observe: Observe, options: Any) -> None:
     options["file_format"] = "iceberg"
-    macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
+    macros.stub("check_catalog_cache", lambda backfill, settings: None)
     properties = {**OURS, "format": "iceberg/parquet"}
 
-    assert observe(properties=properties)["epoch"] == 2
+    assert observe(properties=properties)["state"]["epoch"] == 2
+
+
+def test_what_the_mv_itself_tells_is_noted(observe: Observe) -> None:
+    constraint = {"delta.constraints.c": "a > 0", "dbt_backfill.constraints": '["c"]'}
+    mv = observe(properties={**OURS, "dbt_backfill.docs": "d1", **constraint})["mv"]
+
+    assert mv == {
+        "id": "b1",
+        "snapshot_id": None,
+        "reset_id": "",
+        "docs": "d1",
+        "constraints": {"present": {"c": "a > 0"}, "ours": ["c"]},
+    }
 
 
 @pytest.fixture
 def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: Any) -> Observe:
     """Observes an Iceberg MV whose last barrier left it at the snapshot 11."""
     options["file_format"] = "iceberg"
-    macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
+    macros.stub("check_catalog_cache", lambda backfill, settings: None)
     committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
 
     def observe_iceberg(snapshot: str, history: Any = None, reset: str = "", **state: Any) -> Any:
@@ -294,7 +312,7 @@ def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: A
 def test_an_iceberg_mv_at_the_snapshot_of_its_last_barrier_is_asked_nothing_more(
     macros: Macros, observe_iceberg: Observe
 ) -> None:
-    assert observe_iceberg("11")["epoch"] == 2
+    assert observe_iceberg("11")["state"]["epoch"] == 2
     assert len(macros.statements) == 1
 
 
@@ -307,7 +325,7 @@ def test_an_iceberg_mv_that_goes_back_to_its_last_barrier_is_read(
     observe_iceberg: Observe, history: Any
 ) -> None:
     """A run that was broken off has written to it, or it was compacted."""
-    assert observe_iceberg("12", history)["epoch"] == 2
+    assert observe_iceberg("12", history)["state"]["epoch"] == 2
 
 
 @pytest.mark.parametrize(
@@ -330,52 +348,52 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
     assert macros.statements[-1].sql.endswith("from lake.mv.history")
 
 
+BEGUN_ANEW = "lake.mv was begun anew, as by a full refresh that came late"
+
+
 @pytest.mark.parametrize("entries", [0, 1])
 def test_an_iceberg_mv_that_was_begun_anew_and_is_empty_is_to_be_reset(
-    observe_iceberg: Observe, backfill: Any, entries: int
+    observe_iceberg: Observe, entries: int
 ) -> None:
     """By a reset that came late, which Iceberg lets replace it; it has nothing to lose."""
     history = {"entries": entries, "ancestors": 0, "begun": 1, "rows": 0}
 
-    assert observe_iceberg("12", history)["epoch"] == 2
-    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+    assert observe_iceberg("12", history)["begun_anew"] == BEGUN_ANEW
 
 
 def test_an_mv_that_the_last_commit_has_found_begun_anew_is_to_be_reset(
-    macros: Macros, observe_iceberg: Observe, backfill: Any, make_plan: Any
+    macros: Macros, observe_iceberg: Observe, make_plan: Any
 ) -> None:
     """It has written to it, so that its snapshot tells nothing any more."""
     committed = make_plan(epoch=2, mv_snapshot_id="11", begun_anew=True)
-    observe_iceberg("11", committed=committed)
 
-    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+    assert observe_iceberg("11", committed=committed)["begun_anew"] == BEGUN_ANEW
     assert len(macros.statements) == 1
 
 
 def test_an_mv_that_a_reset_has_replaced_which_was_not_committed_is_to_be_reset(
-    macros: Macros, observe_iceberg: Observe, backfill: Any, make_plan: Any
+    macros: Macros, observe_iceberg: Observe
 ) -> None:
     """Whatever has been merged into it since: nothing of that was committed."""
-    observe_iceberg("12", reset="p1")
-
-    assert backfill["begun_anew"] == ("lake.mv was begun anew, as by a full refresh that came late")
+    assert observe_iceberg("12", reset="p1")["begun_anew"] == BEGUN_ANEW
     assert len(macros.statements) == 1
 
 
 def test_an_mv_that_the_last_reset_has_replaced_is_asked_what_came_after_it(
-    observe_iceberg: Observe, backfill: Any, make_plan: Any
+    observe_iceberg: Observe, make_plan: Any
 ) -> None:
     at = "2024-05-01T10:00:00Z"
     committed = make_plan(epoch=2, mv_snapshot_id="11", mv_reset_id="p1", committed_at=at)
-    observe_iceberg("12", {"entries": 1, "ancestors": 1}, reset="p1", committed=committed)
+    history = {"entries": 1, "ancestors": 1}
+    observed = observe_iceberg("12", history, reset="p1", committed=committed)
 
-    assert backfill["begun_anew"] is None
+    assert observed["begun_anew"] is None
 
 
-def test_an_mv_that_goes_on_is_not_to_be_reset(observe_iceberg: Observe, backfill: Any) -> None:
-    observe_iceberg("12", {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0})
+def test_an_mv_that_goes_on_is_not_to_be_reset(observe_iceberg: Observe) -> None:
+    history = {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0}
 
-    assert backfill["begun_anew"] is None
+    assert observe_iceberg("12", history)["begun_anew"] is None
 
 
 @pytest.mark.parametrize("kind", ["reset", "abandon"])
@@ -383,27 +401,29 @@ def test_an_iceberg_mv_may_have_been_replaced_by_what_is_planned(
     macros: Macros, observe_iceberg: Observe, kind: str
 ) -> None:
     """A reset, or one that was given up."""
-    assert observe_iceberg("12", planned={"kind": kind})["epoch"] == 2
+    assert observe_iceberg("12", planned={"kind": kind})["state"]["epoch"] == 2
     assert len(macros.statements) == 1
 
 
 def test_an_mv_that_no_barrier_has_left_at_a_snapshot_is_asked_nothing_more(
     macros: Macros, observe_iceberg: Observe, make_plan: Any
 ) -> None:
-    assert observe_iceberg("12", committed=make_plan(epoch=2))["epoch"] == 2
+    assert observe_iceberg("12", committed=make_plan(epoch=2))["state"]["epoch"] == 2
     assert len(macros.statements) == 1
 
 
 @pytest.mark.parametrize("exist", ["", "mpb"])
 def test_a_catalog_that_caches_is_refused_before_the_state_counts(
-    macros: Macros, observe: Observe, exist: str
+    macros: Macros, observe: Observe, options: Any, exist: str
 ) -> None:
     class CachesError(Exception):
         pass
 
-    def check_catalog_cache(backfill: Any, caches: Any = None) -> None:
+    def check_catalog_cache(backfill: Any, settings: Any) -> None:
         raise CachesError
 
+    options["file_format"] = "iceberg"
+    macros.stub("_get_format_of", lambda properties: "iceberg")
     macros.stub("check_catalog_cache", check_catalog_cache)
     with pytest.raises(CachesError):
         observe(exist, rows=3)
@@ -463,4 +483,4 @@ def test_the_progress_table_keeps_its_vnodes_when_a_reset_is_given_up(
     unread = [make_source(version=None)]
     given_up = make_plan(epoch=2, kind="abandon", sources=unread, vnode_count=8)
 
-    assert observe(rows=4, committed=given_up)["epoch"] == 2
+    assert observe(rows=4, committed=given_up)["state"]["epoch"] == 2

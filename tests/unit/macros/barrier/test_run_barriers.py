@@ -21,7 +21,7 @@ def run(
     """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
     macros.context["rebuilds"] = []
     macros.context["reported"] = []
-    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub("find_query_change", lambda backfill, state, learned: None)
     macros.stub(
         "report_barrier",
         lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
@@ -30,9 +30,9 @@ def run(
     macros.context["lasts"] = []
     macros.context["written"] = []
 
-    def write_history(backfill: Any, state: Any) -> None:
+    def write_history(backfill: Any, state: Any) -> Any:
         macros.context["written"].append(state["epoch"])
-        backfill["written"] = state["epoch"]
+        return {**state, "written": state["epoch"]}
 
     macros.stub("write_history", write_history)
 
@@ -42,13 +42,17 @@ def run(
         rebuild: str | None = None,
         rows: int | None = 5,
         begun_anew: int | None = None,
+        found_anew: str | None = None,
         **state: Any,
     ) -> Any:
         options["barriers_per_run"] = barriers_per_run
         left = list(kinds)
         asked_in_vain: list[Any] = []
 
-        def run_barrier(backfill: Any, state: Any, rebuild: Any, last: bool = False) -> Any:
+        def run_barrier(
+            backfill: Any, state: Any, learned: Any, rebuild: Any, last: bool = False
+        ) -> Any:
+            assert learned == state["epoch"]  # what the barrier before it has learned
             if not left:
                 assert not asked_in_vain, "asked again after there was nothing left to do"
                 return asked_in_vain.append(state)
@@ -57,12 +61,17 @@ def run(
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
-            after = make_state(epoch=plan["epoch"], finished=not left, committed={**plan, **noted})
-            return {"plan": plan, "state": after, "counts": counts}
+            after = make_state(
+                epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
+            ) | {"written": state["written"]}
+            return {
+                "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"]
+            }  # fmt: skip
 
-        macros.stub("observe_state", lambda backfill: make_state(**state))
         macros.stub("run_barrier", run_barrier)
-        result = macros.call("run_barriers", backfill, rebuild)
+        found = {"written": None, **make_state(**state)}
+        observed = {"state": found, "begun_anew": found_anew, "learned": found["epoch"]}
+        result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 
     return run
@@ -152,7 +161,7 @@ def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
 
 
 def test_a_changed_query_is_a_rebuild_where_the_user_said_so(run: Any, macros: Macros) -> None:
-    macros.stub("find_query_change", lambda backfill, state: "its query changed")
+    macros.stub("find_query_change", lambda *_: "its query changed")
     run("reset", "advance", barriers_per_run=1)
 
     assert macros.context["rebuilds"] == ["its query changed", None]
@@ -164,28 +173,33 @@ def test_an_mv_that_is_about_to_be_created_needs_no_full_refresh(run: Any, macro
     assert macros.context["rebuilds"] == [None]
 
 
+def test_a_run_tells_whether_it_has_replaced_the_mv(run: Any) -> None:
+    """Its comments have to be written again."""
+    assert run("reset", "advance", barriers_per_run=1)["replaced"] is True
+    assert run("abandon", "reanchor", "advance", barriers_per_run=2)["replaced"] is False
+
+
 def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
     """A rate limit of 0 from the start."""
     assert run(missing=True)["state"]["missing"] is False
 
 
 def test_an_mv_that_was_begun_anew_is_reset_though_nobody_asked_for_it(
-    run: Any, macros: Macros, backfill: Any
+    run: Any, macros: Macros
 ) -> None:
-    backfill["begun_anew"] = "lake.mv was begun anew, as by a full refresh that came late"
-    run("reset", "advance", barriers_per_run=1)
+    reason = "lake.mv was begun anew, as by a full refresh that came late"
+    run("reset", "advance", barriers_per_run=1, found_anew=reason)
 
-    assert macros.context["rebuilds"] == [backfill["begun_anew"], None]
+    assert macros.context["rebuilds"] == [reason, None]
 
 
 @pytest.mark.parametrize("query_changed", [None, "its query changed"])
 def test_a_full_refresh_or_a_changed_query_says_why_an_mv_that_was_begun_anew_is_reset(
-    run: Any, macros: Macros, backfill: Any, query_changed: str | None
+    run: Any, macros: Macros, query_changed: str | None
 ) -> None:
-    backfill["begun_anew"] = "it was begun anew"
-    macros.stub("find_query_change", lambda backfill, state: query_changed)
+    macros.stub("find_query_change", lambda *_: query_changed)
     rebuild = None if query_changed else "full refresh"
-    run("reset", "advance", barriers_per_run=1, rebuild=rebuild)
+    run("reset", "advance", barriers_per_run=1, rebuild=rebuild, found_anew="it was begun anew")
 
     assert macros.context["rebuilds"][0] == (query_changed or rebuild)
 
@@ -232,11 +246,10 @@ def test_a_run_that_does_nothing_writes_what_one_that_died_has_left(
     [(2, 19, [21]), (2, 20, [22, 22]), (None, 17, [19]), (None, 18, [20, 20]), (-1, 18, [20, 20])],
 )
 def test_the_history_of_a_long_run_is_written_every_twenty_barriers(
-    run: Any, macros: Macros, backfill: Any, since: int | None, barriers: int, written: list[int]
+    run: Any, macros: Macros, since: int | None, barriers: int, written: list[int]
 ) -> None:
     """What is kept until then would make every commit dearer."""
-    backfill["written"] = since
-    run(*["advance"] * barriers, barriers_per_run=barriers)
+    run(*["advance"] * barriers, barriers_per_run=barriers, written=since)
 
     assert macros.context["written"] == written
 
@@ -258,7 +271,11 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 
 @pytest.fixture
 def barrier(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    learned: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Runs one barrier for which p3 is chosen; returns it with what was asked along the way."""
     asked: dict[str, Any] = {}
@@ -281,20 +298,29 @@ def barrier(
         return {"epoch": 3, "committed": noted}
 
     macros.stub("observe_upstream", observe_upstream)
-    macros.stub("choose_plan", lambda backfill, state, observed, rebuild: make_plan())
+    macros.stub(
+        "choose_plan",
+        lambda backfill, state, observed, nothing, rebuild: {
+            "plan": make_plan(), "most_rows": None, "learned": learned
+        },
+    )  # fmt: skip
     macros.stub("execute_plan", execute_plan)
     macros.stub("commit_barrier", commit_barrier)
     macros.stub(
         "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
     )
-    macros.stub("get_stage_views", lambda backfill, state, plan, keys: [f"`{plan['plan_id']}`"])
+    macros.stub("get_changes", lambda *_: {"events": "select"})
+    macros.stub("get_stage_views", lambda backfill, plan, changes: [f"`{plan['plan_id']}`"])
     macros.stub(
         "adopt_plan",
         lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
     )
 
     def barrier(standing: str = "p3", last: bool = False, **state: Any) -> Any:
-        def plan_barrier(backfill: Any, state: Any, plan: Any, columns: Any) -> Any:
+        def plan_barrier(
+            backfill: Any, state: Any, observed: Any, choice: Any, columns: Any
+        ) -> Any:
+            plan = choice["plan"]
             asked["columns"] = columns
             asked["steps"].append("plan")
             is_ours = standing == plan["plan_id"]
@@ -303,7 +329,11 @@ def barrier(
 
         asked["steps"] = []
         macros.stub("plan_barrier", plan_barrier)
-        return macros.call("run_barrier", backfill, make_state(**state), None, last), asked
+        nothing = macros.call("new_learned")
+        return (
+            macros.call("run_barrier", backfill, make_state(**state), nothing, None, last),
+            asked,
+        )
 
     return barrier
 
@@ -312,8 +342,9 @@ def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) 
     result, asked = barrier()
 
     assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`", "`p3`"])
+    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`"])
     assert (asked["work"]["guarded"], asked["work"]["staged"]["count"]) == (False, 1)
+    assert result["learned"]["explained"]
 
 
 def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
@@ -386,11 +417,8 @@ def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> N
     ],
 )
 def test_the_history_is_written_along_with_the_barrier_that_ends_the_run(
-    barrier: Any, backfill: Any, make_plan: Any, last: bool, kind: str, ends: bool
+    barrier: Any, make_plan: Any, last: bool, kind: str, ends: bool
 ) -> None:
-    """And not once more after it."""
-    backfill["written"] = 1
     _, asked = barrier(last=last, planned=make_plan(kind=kind))
 
     assert asked["ends"] is ends
-    assert backfill["written"] == (3 if ends else 1)

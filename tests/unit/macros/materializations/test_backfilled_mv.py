@@ -18,16 +18,23 @@ def run(macros: Macros) -> Run:
     """Runs the materialization; returns the steps, in order, and what dbt was told."""
     steps: list[Any] = []
     told: dict[str, Any] = {}
+    replaced = False
 
     def step(name: str, returned: Any = None) -> Callable[..., Any]:
         return lambda *_, **__: steps.append(name) or returned
 
     macros.stub(
-        "run_barriers", lambda backfill, rebuild: steps.append(("run", rebuild)) or "result"
+        "run_barriers",
+        lambda backfill, observed, rebuild: (
+            steps.append(("run", rebuild)) or {"replaced": replaced}
+        ),
     )
     macros.stub("store_result_of_run", lambda result: told.update(result=result))
     macros.stub("create_backfill", step("create"))
-    macros.stub("apply_docs", step("docs"))
+    macros.stub(
+        "apply_docs", lambda backfill, found: steps.append("docs") or told.update(found=found)
+    )
+    macros.stub("apply_constraints", lambda backfill, found: told.update(constrained=found))
     macros.context.update(
         sql="select a from (select * from lake.up where false limit 0) _dbt_limit_subq_up",
         pre_hooks=["pre"],
@@ -40,14 +47,22 @@ def run(macros: Macros) -> Run:
     )
 
     def run(
-        empty: bool = False, sample: bool = False, full_refresh: bool = False, missing: bool = False
+        empty: bool = False,
+        sample: bool = False,
+        full_refresh: bool = False,
+        missing: bool = False,
+        resets: bool = False,
     ) -> Any:
+        nonlocal replaced
+        replaced = resets
+
         def get_backfill(mv: Any, sql: str) -> dict[str, Any]:
             told["sql"] = sql
             return {"mv": mv}
 
         macros.stub("get_backfill", get_backfill)
-        macros.stub("observe_state", step("observe", {"missing": missing}))
+        mv = None if missing else "the mv"
+        macros.stub("observe_state", step("observe", {"state": {"missing": missing}, "mv": mv}))
         macros.context["flags"] = SimpleNamespace(EMPTY=empty)
         macros.context["invocation_args_dict"] = {"sample": object()} if sample else {}
         macros.context["should_full_refresh"] = lambda: full_refresh
@@ -61,8 +76,18 @@ def run(macros: Macros) -> Run:
 def test_barriers_are_run_between_the_hooks(run: Run) -> None:
     steps, told = run()
 
-    assert steps == ["pre", ("run", None), "grants", "docs", "post"]
-    assert told["result"] == "result"
+    assert steps == ["pre", "observe", ("run", None), "grants", "docs", "post"]
+    assert told["result"] == {"replaced": False}
+    assert told["found"] == told["constrained"] == "the mv"
+
+
+@pytest.mark.parametrize("made", [{"missing": True}, {"resets": True}])
+def test_nothing_is_known_of_the_comments_of_an_mv_that_the_run_has_made(
+    run: Run, made: dict[str, bool]
+) -> None:
+    _, told = run(**made)
+
+    assert (told["found"], told["constrained"]) == (None, None)
 
 
 def test_a_full_refresh_is_a_rebuild(run: Run) -> None:
@@ -92,4 +117,4 @@ def test_a_run_takes_the_query_as_it_is(run: Run) -> None:
 
 
 def test_even_a_full_refresh_moves_nothing_in_a_sampled_run(run: Run) -> None:
-    assert run(empty=True, full_refresh=True)[0][1] == "observe"
+    assert run(empty=True, full_refresh=True)[0] == ["pre", "observe", "grants", "docs", "post"]

@@ -80,8 +80,8 @@ def test_a_model_of_another_materialization_is_refused(
 def observe(macros: Macros, stored: Callable[..., str]) -> Callable[..., Any]:
     """Observe an MV whose state is this; `missing` are those of its tables that do not exist."""
     macros.stub("load_table", lambda r: None if r.identifier in missing else r)
-    macros.stub("check_catalog_cache", lambda backfill, caches=None: None)
-    macros.stub("_check_mv_is_ours", lambda backfill, mv: backfill.update(mv_id="b1"))
+    found = {"id": "b1", "snapshot_id": None, "reset_id": ""}
+    macros.stub("read_mv", lambda backfill, existing: found)
     macros.stub("read_table_properties", lambda relation: {"dbt_backfill.id": "b1"})
     macros.stub("get_table_format", lambda relation, name: "delta")
     macros.stub("read_upstream", lambda upstream, since: {"version": 17})
@@ -132,7 +132,7 @@ def test_the_history_may_be_missing(observe: Callable[..., Any]) -> None:
     """Nothing that is promised stands there."""
     verified = observe("mv__barriers")
 
-    assert (verified["state"]["epoch"], verified["written"]) == (2, None)
+    assert (verified["state"]["epoch"], verified["state"]["written"]) == (2, None)
 
 
 def test_the_version_that_has_to_be_readable_is_that_of_the_committed_plan(

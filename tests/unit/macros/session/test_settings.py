@@ -17,23 +17,19 @@ CACHE = "spark.sql.catalog.{}.cache-enabled"
 def check(macros: Macros, backfill: Any, options: Any) -> Any:
     def check(file_format: str = "iceberg", schema: str = "lake", **settings: str) -> None:
         options["file_format"] = file_format
-        backfill.pop("settings", None)
         backfill["mv"] = backfill["mv"].incorporate(path={"schema": schema})
         catalogs = {CACHE.format(name): value for name, value in settings.items()}
         default = catalogs.pop(CACHE.format("default"), None)
         if default:
             catalogs["spark.sql.defaultCatalog"] = default
-        macros.results = [[["spark.master", "local"], *map(list, catalogs.items())]]
-        macros.call("check_catalog_cache", backfill)
+        macros.call("check_catalog_cache", backfill, {"spark.master": "local", **catalogs})
 
     return check
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE"])
-def test_a_catalog_without_a_cache_is_let_pass(macros: Macros, check: Any, value: str) -> None:
+def test_a_catalog_without_a_cache_is_let_pass(check: Any, value: str) -> None:
     check(spark_catalog=value)
-
-    assert len(macros.statements) == 1
 
 
 @pytest.mark.parametrize("settings", [{}, {"spark_catalog": "true"}, {"other": "false"}])
@@ -65,21 +61,26 @@ def test_what_the_state_was_read_with_spares_a_statement(
     macros: Macros, backfill: Any, options: Any, caches: list[str]
 ) -> None:
     options["file_format"] = "iceberg"
-    macros.call("check_catalog_cache", backfill, caches)
+    macros.call("check_settings_in_doubt", backfill, {"caches": caches, "txn_app_id": "app"})
 
     assert macros.statements == []
 
 
 @pytest.mark.parametrize("told", ["", "true", "${spark.sql.catalog.spark_catalog.cache-enabled}"])
-def test_what_the_state_does_not_tell_is_asked(
-    macros: Macros, backfill: Any, options: Any, told: str
+def test_what_the_state_does_not_tell_is_asked_once(
+    macros: Macros, backfill: Any, options: Any, refused: Any, told: str
 ) -> None:
     """It stays as it stands where a session substitutes no settings."""
     options["file_format"] = "iceberg"
-    macros.results = [[[CACHE.format("spark_catalog"), "false"]]]
-    macros.call("check_catalog_cache", backfill, [told])
-
+    name = CACHE.format("spark_catalog")
+    macros.results = [[[name, "false"]], [[name, "true"]]]
+    macros.call("check_settings_in_doubt", backfill, {"caches": [told]})
     assert len(macros.statements) == 1
+
+    macros.call("check_settings_in_doubt", backfill, {"caches": [told]}, {name: "false"})
+    assert len(macros.statements) == 1
+    with refused("the Iceberg catalog spark_catalog of lake.mv caches tables, "):
+        macros.call("check_settings_in_doubt", backfill, {"caches": [told]})
 
 
 def test_the_setting_of_each_catalog_is_read_into_a_variable(render: Callable[..., str]) -> None:
@@ -121,17 +122,19 @@ def test_an_upstream_behind_its_change_table_is_refused_too(
 
 @pytest.mark.parametrize("tables", [("delta", "delta"), ("iceberg", None)])
 def test_other_tables_may_come_from_a_cache(
-    macros: Macros, check: Any, follow: Any, tables: tuple[str, str | None]
+    macros: Macros, backfill: Any, check: Any, follow: Any, tables: tuple[str, str | None]
 ) -> None:
     """An upstream alone is just followed later."""
     follow(*tables)
     check("delta")
+    macros.call("check_settings_in_doubt", backfill, {})
 
     assert macros.statements == []
 
 
-def test_delta_has_no_such_cache(macros: Macros, check: Any) -> None:
+def test_delta_has_no_such_cache(macros: Macros, backfill: Any, check: Any) -> None:
     check(file_format="delta")
+    macros.call("check_settings_in_doubt", backfill, {})
 
     assert macros.statements == []
 
@@ -143,10 +146,9 @@ def test_delta_has_no_such_cache(macros: Macros, check: Any) -> None:
 def check_evolution(macros: Macros, backfill: Any, options: Any) -> Any:
     def check(file_format: str = "delta", **settings: str) -> None:
         options["file_format"] = file_format
-        backfill.pop("settings", None)
         prefix = "spark.databricks.delta.schema."
-        macros.results = [[[prefix + name, value] for name, value in settings.items()]]
-        macros.call("check_settings", backfill)
+        named = {prefix + name: value for name, value in settings.items()}
+        macros.call("check_settings", backfill, named)
 
     return check
 
@@ -165,21 +167,16 @@ def test_a_session_in_which_a_backslash_is_no_escape_is_refused(
     macros: Macros, backfill: Any, options: Any, refused: Any, file_format: str
 ) -> None:
     options["file_format"] = file_format
-    macros.results = [[["spark.sql.parser.escapedStringLiterals", "true"]]]
+    name = "spark.sql.parser.escapedStringLiterals"
 
-    with refused(
-        "the session has spark.sql.parser.escapedStringLiterals on, under which the texts "
-    ):
-        macros.call("check_settings", backfill)
+    with refused(f"the session has {name} on, under which the texts "):
+        macros.call("check_settings", backfill, {name: "true"})
 
 
-def test_a_session_without_schema_evolution_is_let_pass(
-    macros: Macros, check_evolution: Any
-) -> None:
+def test_a_session_without_schema_evolution_is_let_pass(check_evolution: Any) -> None:
     check_evolution()
     check_evolution(**{"autoMerge.enabled": "false"})
     check_evolution("iceberg", **{"autoMerge.enabled": "true"})
-    assert len(macros.statements) == 3
 
 
 def test_a_session_in_which_delta_skips_repetitions_is_refused(
@@ -187,11 +184,18 @@ def test_a_session_in_which_delta_skips_repetitions_is_refused(
 ) -> None:
     """The state tells in most runs that it is none, which spares a statement."""
     name = "spark.databricks.delta.write.txnAppId"
-    macros.call("check_idempotent_writes", backfill, "")
+    macros.call("check_settings_in_doubt", backfill, {"txn_app_id": ""})
     assert macros.statements == []
     with refused(f"the session has {name} set, under which Delta skips all writes to a table but "):
         macros.results = [[[name, "app"]]]
-        macros.call("check_idempotent_writes", backfill, "app")
+        macros.call("check_settings_in_doubt", backfill, {"txn_app_id": "app"})
+    assert len(macros.statements) == 1
+
+
+def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
+    macros.results = [[["spark.master", "local"], ["a", "1"]]]
+
+    assert macros.call("read_settings") == {"spark.master": "local", "a": "1"}
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
@@ -200,12 +204,12 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
 ) -> None:
     options["file_format"] = "iceberg"
     name = "spark.sql.catalog.prod.table-override.write.wap.enabled"
-    macros.results = [[["spark.sql.defaultCatalog", "prod"], [name, value]]]
+    settings = {"spark.sql.defaultCatalog": "prod", name: value}
     if value == "false":
-        macros.call("check_table_overrides", backfill)
+        macros.call("check_table_overrides", backfill, settings)
         return
     with refused(f"the session has {name} = true, under which barriers are not exact. Set it to "):
-        macros.call("check_table_overrides", backfill)
+        macros.call("check_table_overrides", backfill, settings)
 
 
 # -- settings that give a query other values ---------------------------------------------------

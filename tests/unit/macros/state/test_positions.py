@@ -19,14 +19,14 @@ def model(macros: Macros) -> None:
 
 
 @pytest.fixture
-def place(macros: Macros, backfill: Any, make_state: Any, make_plan: Any) -> Any:
+def place(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any) -> Any:
     """The columns for the position of a reset with this key, in a table that has these."""
 
     def place(now: list[dict[str, str]], columns: dict[str, str], **committed: Any) -> Any:
-        backfill["key"] = now
         macros.stub("read_progress_columns", lambda relations: columns)
         state = make_state(committed=make_plan(**committed))
-        plan = macros.call("new_reset_plan", backfill, state, "full refresh")
+        explained = {**learned, "key": now}
+        plan = macros.call("new_reset_plan", backfill, state, explained, "full refresh")
         return [column["position"] for column in plan["key"]]
 
     return place
@@ -58,17 +58,16 @@ def test_a_reset_with_another_key_takes_columns_of_its_types_or_new_ones(
 
 
 def test_a_run_goes_on_after_its_reset_with_the_columns_that_this_has_taken(
-    macros: Macros, backfill: Any, place: Any, make_state: Any, make_plan: Any, keys: Any
+    macros: Macros, backfill: Any, learned: Any, place: Any, make_state: Any, make_plan: Any
 ) -> None:
     """The query is explained once in a run, when the committed plan is another one."""
-    now = macros.call("keep_positions", [{**keys[0], "type": "string"}], make_plan())
+    now = [{**learned["key"][0], "type": "string"}]
     reset = place(now, {"id": "bigint"})
     placed = [{**now[0], "position": reset[0]}]
     state = make_state(committed=make_plan(kind="reset", key=placed))
+    plan = macros.call("new_plan", backfill, state, {**learned, "key": now}, "advance")
 
-    macros.call("begin_barrier", backfill, state)
-
-    assert macros.call("new_plan", backfill, state, "advance")["key"] == placed
+    assert plan["key"] == placed
 
 
 def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are(

@@ -19,6 +19,7 @@ def test_the_state_is_read_in_one_statement(
 
     expected = {
         **make_state(),
+        "written": None,  # nobody asked
         "committed": {**make_state()["committed"], "range_high": ["1", "2"]},
     }
     assert {name: state[name] for name in expected} == expected
@@ -176,9 +177,9 @@ def test_nothing_may_be_planned(parse: Callable[..., Any]) -> None:
 
 
 def test_what_else_was_read_is_handed_on(parse: Callable[..., Any]) -> None:
-    state = parse(settings={"a": "1"}, written=1, log=[])
+    state = parse(settings={"a": "1"}, log=[])
 
-    assert (state["settings"], state["written"], state["log"]) == ({"a": "1"}, 1, [])
+    assert (state["settings"], state["log"]) == ({"a": "1"}, [])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,12 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
         SimpleNamespace(name="undescribed"),
     ]
 
-    def apply(description: str = "it's flights", key: str = "key", **known: Any) -> str | None:
+    def apply(
+        description: str = "it's flights",
+        key: str = "key",
+        docs: str | None = None,
+        made: bool = False,
+    ) -> str | None:
         columns = {"K": key, "undescribed": "", "gone": "not in the MV"}
         macros.context["model"] = SimpleNamespace(
             name="mv",
@@ -26,7 +31,7 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
             columns={name: SimpleNamespace(description=text) for name, text in columns.items()},
         )
         macros.statements.clear()
-        macros.call("apply_docs", {**backfill, **known})
+        macros.call("apply_docs", backfill, None if made else {"docs": docs})
         if not macros.statements:
             return None
         return macros.statements[-1].sql.split("'dbt_backfill.docs' = '")[1].split("'")[0]
@@ -70,4 +75,5 @@ def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, appl
     macros.config["persist_docs"] = {"relation": True}
     noted = apply()
 
-    assert apply(docs=noted, created=True) == noted
+    assert apply(docs=noted) is None
+    assert apply(made=True) == noted

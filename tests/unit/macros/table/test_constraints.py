@@ -26,10 +26,12 @@ def contract(macros: Macros) -> None:
 
 @pytest.fixture
 def apply(macros: Macros, backfill: Any) -> Any:
-    def apply(properties: dict[str, str], broken: int = 0, **known: Any) -> list[str]:
-        constraints = macros.call("read_constraints", properties)
+    def apply(properties: dict[str, str] | None, broken: int = 0) -> list[str]:
+        found = None
+        if properties is not None:
+            found = {"constraints": macros.call("read_constraints", properties)}
         macros.stub("run_json", lambda step, sql: [{"count": broken}])
-        macros.call("apply_constraints", {**backfill, "constraints": constraints, **known})
+        macros.call("apply_constraints", backfill, found)
         return [
             statement.sql.split(" alter table lake.mv ")[1].strip()
             for statement in macros.statements
@@ -60,7 +62,7 @@ def test_there_are_none_elsewhere(macros: Macros, config: dict[str, Any]) -> Non
 
 def test_nothing_is_written_where_the_table_has_them(apply: Any) -> None:
     assert apply(properties_of(KEPT)) == []
-    assert apply({}, created=True) == []
+    assert apply(None) == []  # it was made with them
 
 
 def test_a_changed_contract_changes_ours_and_leaves_those_of_others(apply: Any) -> None:

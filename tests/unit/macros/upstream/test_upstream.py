@@ -62,14 +62,15 @@ def test_nothing_else_knows_the_kinds_of_upstreams() -> None:
 
 
 def test_a_version_is_text_of_which_nothing_is_asked(
-    macros: Macros, backfill: Any, make_state: Any
+    macros: Macros, backfill: Any, learned: Any, make_state: Any
 ) -> None:
     """A plan notes it as the kind gave it."""
     macros.context["model"]["unique_id"] = "model.p.mv"
     macros.stub("delta_committed_at", lambda observed, version: f"at {version}")
     observed = {"version": "0/16B3748", "id": "slot"}
 
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", observed, "0/16B3748")
+    arguments = (backfill, make_state(), learned, "advance", observed, "0/16B3748")
+    plan = macros.call("new_plan_at", *arguments)
 
     assert plan["sources"][0]["version"] == "0/16B3748"
     assert plan["sources"][0]["committed_at"] == "at 0/16B3748"

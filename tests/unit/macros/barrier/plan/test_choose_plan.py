@@ -18,17 +18,22 @@ LOG = [
 
 @pytest.fixture
 def choose(
-    macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Callable[..., Any]
 ) -> Callable[..., Any]:
     """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.context["explained"] = []
-    macros.stub("explain_backfill", lambda backfill, state: macros.context["explained"].append(1))
-    macros.stub("find_query_change", lambda backfill, state: None)
+    macros.stub(
+        "explain_backfill",
+        lambda backfill, nothing: macros.context["explained"].append(1) or learned,
+    )
+    macros.stub("find_query_change", lambda backfill, state, learned: None)
     macros.stub(
         "get_plan_with_range",
-        lambda backfill, state, plan, windows: {**plan, "has_range": True, "range_high": ["9"]},
-    )
+        lambda backfill, state, plan, windows: {
+            "plan": {**plan, "range_high": ["9"]}, "most_rows": 12
+        },
+    )  # fmt: skip
 
     def choose(
         version: int = 17,
@@ -45,7 +50,11 @@ def choose(
         }  # fmt: skip
         made = make_state(**state)
         observed = {**upstream, **(observed or {})}
-        plan = macros.call("choose_plan", backfill, made, observed, rebuild)
+        nothing = macros.call("new_learned")
+        choice = macros.call("choose_plan", backfill, made, observed, nothing, rebuild)
+        plan = choice and choice["plan"]
+        assert plan is None or choice["most_rows"] == (12 if _has_range(plan) else None)
+        assert plan is None or choice["learned"]["explained"]
         macros.context["has_changes"] = (
             plan and plan["kind"] == "advance" and macros.call("has_changes", made, plan)
         )
@@ -58,6 +67,10 @@ def choose(
 def has_changes(macros: Macros) -> Callable[[], bool]:
     """Whether the plan that was chosen last merges changes."""
     return lambda: bool(macros.context["has_changes"])
+
+
+def _has_range(plan: dict[str, Any]) -> bool:
+    return plan.get("range_high") == ["9"]
 
 
 def _version(plan: dict[str, Any], role: str = "upstream") -> str | None:
@@ -77,7 +90,7 @@ def test_a_barrier_reads_the_newest_version_and_the_next_range(choose: Any, macr
     assert macros.context["explained"] == [1]
 
     assert (plan["kind"], plan["epoch"], _version(plan)) == ("advance", 3, "17")
-    assert plan["has_range"]
+    assert _has_range(plan)
 
 
 def test_a_barrier_reads_the_next_range_where_nothing_changed(
@@ -85,7 +98,7 @@ def test_a_barrier_reads_the_next_range_where_nothing_changed(
 ) -> None:
     plan = choose(version=16)
 
-    assert (plan["kind"], plan["has_range"]) == ("advance", True)
+    assert (plan["kind"], _has_range(plan)) == ("advance", True)
     assert not has_changes()
 
 
@@ -100,7 +113,7 @@ def test_changes_go_on_once_the_backfill_has_finished(choose: Any, has_changes: 
     plan = choose(**FINISHED)
 
     assert plan["kind"] == "advance"
-    assert "has_range" not in plan
+    assert not _has_range(plan)
     assert has_changes()
 
 
@@ -121,7 +134,7 @@ def test_a_rate_limit_of_zero_pauses_the_backfill(choose: Any) -> None:
 def test_changes_go_on_while_the_backfill_is_paused(choose: Any, has_changes: Any) -> None:
     plan = choose(set={"backfill_rate_limit": 0})
 
-    assert _version(plan) == "17" and "has_range" not in plan
+    assert _version(plan) == "17" and not _has_range(plan)
     assert has_changes()
 
 
@@ -132,7 +145,7 @@ def test_an_mv_that_is_paused_before_its_first_range_has_nothing_to_do(choose: A
 def test_the_first_barrier_reads_no_changes(choose: Any, has_changes: Any) -> None:
     plan = choose(**NEW)
 
-    assert (plan["kind"], _version(plan), plan["has_range"]) == ("advance", "17", True)
+    assert (plan["kind"], _version(plan), _has_range(plan)) == ("advance", "17", True)
     assert not has_changes()
 
 
@@ -194,7 +207,7 @@ def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused
 
 
 def test_the_mode_no_shuffle_goes_on_while_vnodes_agree(choose: Any) -> None:
-    assert choose(set={"backfill_mode": "no_shuffle"})["has_range"]
+    assert _has_range(choose(set={"backfill_mode": "no_shuffle"}))
 
 
 def test_a_full_refresh_brings_differing_vnodes_back_to_one_position(choose: Any) -> None:
@@ -213,7 +226,7 @@ def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> Non
 
 def test_a_changed_query_is_a_reset(choose: Any, macros: Macros) -> None:
     """Found only now, by explaining it: the type of a key changed, say."""
-    macros.stub("find_query_change", lambda backfill, state: "the type of id changed")
+    macros.stub("find_query_change", lambda *_: "the type of id changed")
 
     assert choose()["kind"] == "reset"
 
@@ -236,7 +249,7 @@ def test_a_gap_of_the_feed_is_a_reanchor_at_the_newest_version(
     plan = choose(observed=observed, **state)
 
     assert (plan["kind"], plan["reason"], _version(plan)) == ("reanchor", reason, "17")
-    assert "has_range" not in plan
+    assert not _has_range(plan)
 
 
 @pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
@@ -322,7 +335,9 @@ def test_the_query_is_tried_on_the_version_where_its_columns_may_be_others(
     macros: Macros, choose: Any, state: Any, observed: Any, tried: list[str]
 ) -> None:
     asked: list[str] = []
-    macros.stub("check_query_at", lambda backfill, observed, version: asked.append(version))
+    macros.stub(
+        "check_query_at", lambda backfill, observed, learned, version: asked.append(version)
+    )
     choose(observed=observed, **state)
 
     assert asked == tried

@@ -32,76 +32,71 @@ def explain(macros: Macros, backfill: Any) -> Any:
     macros.stub("key_lineage", lambda explained, unique_key, upstream_key: LINEAGE)
     macros.context["get_assert_columns_equivalent"] = lambda sql: asked.append(f"contract {sql}")
 
-    def explain(
-        enforced: bool = False, explained: bool = False, committed: Any = None
-    ) -> list[str]:
+    def explain(enforced: bool = False, explained: bool = False) -> Any:
+        """What was asked, and what is known then."""
         macros.config["contract"] = SimpleNamespace(enforced=enforced)
-        backfill["explained"] = explained
-        macros.call("explain_backfill", backfill, committed and {"committed": committed})
-        return asked
+        known = {**macros.call("new_learned"), "explained": explained}
+        return asked, macros.call("explain_backfill", backfill, known)
 
     return explain
 
 
-def test_a_query_is_explained_and_checked_before_anything_is_planned(
-    explain: Any, backfill: Any
+def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: Any) -> None:
+    asked, learned = explain()
+
+    assert asked == ["explain", "check"]
+    assert learned == {
+        "explained": True,
+        "key": LINEAGE,
+        "columns": "k: bigint",
+        "used_settings": [TIME_ZONE],
+        "drops_rows": False,
+        "feed_columns": None,
+        "key_order_checked": False,
+    }
+
+
+def test_a_query_is_explained_once_in_a_run(explain: Any, macros: Macros) -> None:
+    assert explain(explained=True) == ([], {**macros.call("new_learned"), "explained": True})
+
+
+def test_the_columns_of_a_change_table_are_looked_up_once_in_a_run(
+    explain: Any, macros: Macros, backfill: Any, feed: Any
 ) -> None:
-    assert explain() == ["explain", "check"]
-    assert backfill["query_columns"] == "k: bigint"
-    assert (backfill["explained"], backfill["used_settings"]) == (True, [TIME_ZONE])
+    asked: list[Any] = []
+    backfill["feed"] = feed
+    macros.stub("get_feed_columns", lambda feed: asked.append(feed) or ["id"])
+    _, learned = explain()
 
-
-def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
-    explain: Any, backfill: Any, make_plan: Any, keys: Any
-) -> None:
-    explain(committed=make_plan(key=[{**keys[0], "position": "pk_id"}, keys[1]]))
-
-    places = [{"position": "pk_id"}, {"position": "shard"}]
-    assert backfill["key"] == [LINEAGE[i] | places[i] for i in range(2)]
-
-
-def test_a_column_that_is_new_to_a_key_has_one_that_is_free_for_its_position(
-    explain: Any, backfill: Any, make_plan: Any, keys: Any
-) -> None:
-    explain(committed=make_plan(key=keys[:1]))
-
-    assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
-
-
-def test_a_key_of_an_mv_that_is_about_to_be_created_has_free_columns_for_its_position(
-    explain: Any, backfill: Any
-) -> None:
-    explain()
-
-    assert [column["position"] for column in backfill["key"]] == ["id", "shard"]
-
-
-def test_a_query_is_explained_once_in_a_run(explain: Any) -> None:
-    assert explain(explained=True) == []
+    assert learned["feed_columns"] == ["id"]
+    assert macros.call("learn_feed_columns", backfill, learned) == learned
+    assert len(asked) == 1
 
 
 def test_a_contract_is_checked_where_it_is_enforced(explain: Any, backfill: Any) -> None:
-    assert explain(enforced=True)[-1] == f"contract {backfill['sql']}"
+    assert explain(enforced=True)[0][-1] == f"contract {backfill['sql']}"
 
 
 # -- check_query_at -----------------------------------------------------------------------------
 
 
 @pytest.fixture
-def check_at(macros: Macros, backfill: Any) -> Any:
+def check_at(macros: Macros, backfill: Any, learned: Any) -> Any:
     """Checks the query on version 17; `columns` is what Spark makes of it there."""
     asked: list[str] = []
 
     def check_at(columns: str | None, altered: bool = True) -> list[str]:
         macros.stub("explain_columns", lambda query, unique_key: asked.append(query) or columns)
-        macros.call("check_query_at", backfill, {"altered": altered}, 17)
+        macros.call("check_query_at", backfill, {"altered": altered}, learned, 17)
         return asked
 
     return check_at
 
 
-def test_a_query_is_tried_on_a_version_that_may_lack_columns(check_at: Any, backfill: Any) -> None:
-    (query,) = check_at(f"k: bigint, shard: int, {backfill['query_columns']}")
+def test_a_query_is_tried_on_a_version_that_may_lack_columns(
+    check_at: Any, backfill: Any, learned: Any
+) -> None:
+    (query,) = check_at(f"k: bigint, shard: int, {learned['columns']}")
 
     assert "select * from lake.up version as of 17" in query
     assert backfill["query"] in query

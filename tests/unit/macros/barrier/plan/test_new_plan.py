@@ -23,9 +23,9 @@ def model(macros: Macros) -> None:
 
 
 def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any], keys: Any
 ) -> None:
-    plan = macros.call("new_plan", backfill, make_state(epoch=7), "reset", "full refresh")
+    plan = macros.call("new_plan", backfill, make_state(epoch=7), learned, "reset", "full refresh")
 
     assert plan.pop("plan_id")
     assert plan == {
@@ -38,18 +38,34 @@ def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
         "query_hash": "h1",
         "query_columns": "k: bigint, shard: int",
         "used_settings": [],
-        "key": backfill["key"],
+        "key": keys,
         "vnode_count": 4,
         "backfill_mode": "arrangement",
         "backfill_rate_limit": 10,
     }
 
 
+def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, keys: Any
+) -> None:
+    """One that is new to it has one that is free."""
+
+    def positions(committed: dict[str, Any]) -> list[str]:
+        state = make_state(epoch=2) | {"committed": committed}
+        plan = macros.call("new_plan", backfill, state, learned, "advance")
+        return [column["position"] for column in plan["key"]]
+
+    first = {**keys[0], "position": "pk_id"}
+    assert positions(make_plan(key=[first, keys[1]])) == ["pk_id", "shard"]
+    assert positions(make_plan(key=[first])) == ["pk_id", "shard"]
+    assert positions({"backfill_id": "b1"}) == ["id", "shard"]
+
+
 def test_two_plans_of_one_run_have_different_ids(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
 ) -> None:
     ids = {
-        macros.call("new_plan", backfill, make_state(epoch=epoch), "advance")["plan_id"]
+        macros.call("new_plan", backfill, make_state(epoch=epoch), learned, "advance")["plan_id"]
         for epoch in [1, 1, 2]
     }
 
@@ -57,10 +73,10 @@ def test_two_plans_of_one_run_have_different_ids(
 
 
 def test_a_plan_at_a_version_leaves_the_position_where_it_is(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
 ) -> None:
     state = make_state(position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, "advance", OBSERVED, "17")
+    plan = macros.call("new_plan_at", backfill, state, learned, "advance", OBSERVED, "17")
 
     assert (plan["range_low"], plan["range_high"], plan["last_range"]) == (
         ["1", "2"],
@@ -71,9 +87,9 @@ def test_a_plan_at_a_version_leaves_the_position_where_it_is(
 
 
 def test_a_plan_at_a_version_tells_which_version_of_which_table(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "17")
+    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "17")
 
     assert plan["sources"] == [
         {
@@ -88,19 +104,23 @@ def test_a_plan_at_a_version_tells_which_version_of_which_table(
 
 
 def test_the_time_of_a_version_that_left_the_log_is_unknown(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "3")
+    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "3")
 
     assert plan["sources"][0]["committed_at"] is None
 
 
 def test_bounds_that_were_found_are_kept_for_the_next_range(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    learned: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
 ) -> None:
     committed = make_plan(next_bounds=[["7", "8"]], bounds_complete=True, upstream_row_count=99)
     state = make_state(committed=committed)
-    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, "18", "why")
+    plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18", "why")
 
     assert (plan["next_bounds"], plan["bounds_complete"]) == ([["7", "8"]], True)
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
@@ -114,6 +134,7 @@ def test_bounds_that_were_found_are_kept_for_the_next_range(
 def test_the_bound_of_an_abandoned_range_lies_ahead_again(
     macros: Macros,
     backfill: Any,
+    learned: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     range_high: list[str],
@@ -121,7 +142,7 @@ def test_the_bound_of_an_abandoned_range_lies_ahead_again(
 ) -> None:
     abandoned = make_plan(kind="abandon", range_high=range_high, next_bounds=[["7", "8"]])
     state = make_state(committed=abandoned, dirty=True, position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, "reanchor", OBSERVED, "18", "why")
+    plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18", "why")
 
     assert plan["next_bounds"] == ahead
 
@@ -136,6 +157,7 @@ COMMITTED = {"role": "feed", "id": "f0", "version": "7", "committed_at": "dawn"}
 def noted(
     macros: Macros,
     backfill: Any,
+    learned: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     make_source: Callable[..., Any],
@@ -148,7 +170,9 @@ def noted(
     def noted(kind: str = "advance", **state: Any) -> Any:
         sources = [make_source(version="16"), make_source(**COMMITTED)]
         state = make_state(committed=make_plan(epoch=2, sources=sources), **state)
-        plan = macros.call("new_plan_at", backfill, state, kind, {**OBSERVED, "feed": FEED}, "18")
+        plan = macros.call(
+            "new_plan_at", backfill, state, learned, kind, {**OBSERVED, "feed": FEED}, "18"
+        )
         _, feed = plan["sources"]
         names = ["role", "relation", "kind", "id", "version", "committed_at", "definition"]
         return tuple(feed[name] for name in names)
@@ -168,8 +192,8 @@ def test_a_pinned_snapshot_takes_no_events(noted: Callable[..., Any], options: A
 
 
 def test_a_plan_without_a_change_table_notes_none(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), "advance", OBSERVED, "18")
+    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "18")
 
     assert [source["role"] for source in plan["sources"]] == ["upstream"]

@@ -152,7 +152,8 @@ def add_range(
             windows or {"moving": None, "low": ["1", "2"]},
         )
         assert plan == as_it_was
-        return ranged
+        macros.context["most_rows"] = ranged["most_rows"]
+        return ranged["plan"]
 
     return add_range
 
@@ -166,9 +167,14 @@ def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macr
 
 
 @pytest.mark.parametrize("rate_limit", [None, 10])
-def test_a_plan_with_a_range_says_so(add_range: Any, rate_limit: int | None) -> None:
+def test_a_plan_tells_whether_it_has_a_range(
+    macros: Macros, add_range: Any, rate_limit: int | None
+) -> None:
     """Its rows are counted when it is inserted."""
-    assert add_range(rate_limit=rate_limit)["has_range"]
+    ranged = add_range(rate_limit=rate_limit)
+
+    assert macros.call("has_range", ranged)
+    assert not macros.call("has_range", {**ranged, "range_high": ["1", "2"], "last_range": False})
 
 
 def test_a_stored_bound_saves_the_pass_over_the_keys(add_range: Any, macros: Macros) -> None:
@@ -204,19 +210,21 @@ def test_bounds_are_looked_for_in_all_that_remains(add_range: Any, macros: Macro
 
 @pytest.mark.parametrize(("rate_limit", "most_rows"), [(10, 12), (1, 1), (1000, 1250)])
 def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
-    add_range: Any, rate_limit: int, most_rows: int
+    macros: Macros, add_range: Any, rate_limit: int, most_rows: int
 ) -> None:
     """Rows may have been added since it was found."""
-    plan = add_range(
-        rate_limit=rate_limit, next_bounds=[["7", "8"]], backfill_rate_limit=rate_limit
-    )
+    add_range(rate_limit=rate_limit, next_bounds=[["7", "8"]], backfill_rate_limit=rate_limit)
 
-    assert plan["most_rows"] == most_rows
+    assert macros.context["most_rows"] == most_rows
 
 
-def test_bounds_that_were_just_found_hold_whatever_they_give(add_range: Any) -> None:
+def test_bounds_that_were_just_found_hold_whatever_they_give(
+    macros: Macros, add_range: Any
+) -> None:
     """A sample may be off; the next pass would be as well."""
-    assert "most_rows" not in add_range(bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
+    add_range(bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
+
+    assert macros.context["most_rows"] is None
 
 
 def test_selected_vnodes_move_alone(add_range: Any, macros: Macros) -> None:

@@ -23,10 +23,27 @@ def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
     """A plan of this run with a range, as it is before its rows are counted."""
 
     def planned(**changes: Any) -> Any:
-        plan = make_plan(range_row_count=None, vnode_row_counts=None, has_range=True)
+        plan = make_plan(range_row_count=None, vnode_row_counts=None)
         return {"vnodes": None, **plan, **changes}
 
     return planned
+
+
+@pytest.fixture
+def attempt(
+    macros: Macros, backfill: Any, observed: Any, learned: Any, planned: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What planning knows of a plan of this run."""
+
+    def attempt(state: Any, most_rows: int | None = None, **plan: Any) -> Any:
+        arguments = (backfill, state, observed, learned, planned(**plan), most_rows)
+        return macros.call("new_attempt", *arguments)
+
+    return attempt
+
+
+# What a plan without a range has in place of one.
+STAYS = {"range_high": ["1", "2"]}
 
 
 # -- the script ---------------------------------------------------------------------------------
@@ -39,7 +56,7 @@ def script(
     render: Callable[..., str],
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
-    planned: Callable[..., Any],
+    attempt: Callable[..., Any],
 ) -> Callable[..., str]:
     """The script of a plan with a range, whose upstream went from version 16 to 17."""
     columns = [{"name": "k", "type": "bigint"}]
@@ -50,10 +67,14 @@ def script(
         lambda relations, plan, columns, first: f"CREATE {first['plan_id']};",
     )
 
-    def script(state: dict[str, Any] | None = None, **plan: Any) -> str:
+    def script(
+        state: dict[str, Any] | None = None, most_rows: int | None = None, unique: bool = False,
+        **plan: Any,
+    ) -> str:  # fmt: skip
         committed = {"committed": make_plan(epoch=2)} if state == UNCHANGED else {}
         made = make_state(**(state or {}), **committed)
-        return render("get_plan_script", backfill, made, planned(**plan), columns)
+        tried = {**attempt(made, most_rows, **plan), "keys_are_unique": unique}
+        return render("get_plan_script", backfill, made, tried, columns)
 
     return script
 
@@ -90,7 +111,7 @@ def test_a_plan_without_changes_stages_none(script: Callable[..., str]) -> None:
 
 
 def test_a_plan_without_a_range_checks_no_keys(script: Callable[..., str]) -> None:
-    sql = script(has_range=False)
+    sql = script(**STAYS)
 
     assert _condition(sql) == STAGED_HOLDS
     assert "checked" not in sql
@@ -108,14 +129,14 @@ def test_only_an_advance_has_changes(script: Callable[..., str], kind: str) -> N
 
 
 def test_a_reset_holds_in_any_case(script: Callable[..., str]) -> None:
-    sql = script(kind="reset", has_range=False)
+    sql = script(kind="reset", **STAYS)
 
     assert _condition(sql) == ""
     assert sql.startswith("begin declare planned string; if true then set planned = (select ")
 
 
 def test_a_reanchor_checks_the_keys_of_the_whole_prefix(script: Callable[..., str]) -> None:
-    sql = script(kind="reanchor", has_range=False)
+    sql = script(kind="reanchor", **STAYS)
     checked = _between(sql, "set checked = (", " if ")
 
     assert _condition(sql) == CHECKED_HOLDS
@@ -134,15 +155,15 @@ def test_the_keys_of_a_range_are_checked_together_with_null_ones(
 
 
 @pytest.mark.parametrize(
-    ("check_key", "plan", "is_checked"),
-    [(True, {}, True), (False, {}, False), (True, {"keys_are_unique": True}, False)],
+    ("check_key", "unique", "is_checked"),
+    [(True, False, True), (False, False, False), (True, True, False)],
 )
 def test_keys_are_compared_unless_the_user_or_this_run_knows_them_to_be_unique(
-    script: Callable[..., str], options: Any, check_key: bool, plan: Any, is_checked: bool
+    script: Callable[..., str], options: Any, check_key: bool, unique: bool, is_checked: bool
 ) -> None:
     options["check_key"] = check_key
 
-    assert ("group by hash" in script(UNCHANGED, **plan)) is is_checked
+    assert ("group by hash" in script(UNCHANGED, unique=unique)) is is_checked
 
 
 def test_variables_are_declared_with_their_types_before_anything_else(
@@ -386,11 +407,20 @@ def test_a_plan_in_memory_does_not_get_the_counts(
 
 
 @pytest.fixture
+def stood() -> dict[str, Any]:
+    """All that planning returned."""
+    return {}
+
+
+@pytest.fixture
 def plan_barrier(
     macros: Macros,
     backfill: Any,
+    observed: Any,
+    learned: Any,
     make_state: Callable[..., Any],
     planned: Callable[..., Any],
+    stood: dict[str, Any],
 ) -> Callable[..., Any]:
     """Plans p3; returns the plan that stands, and the scripts, which have the given results.
 
@@ -399,15 +429,15 @@ def plan_barrier(
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
     def plan_barrier(
-        *results: Any, plan: Any = None, duplicates: Any = None, **state: Any
+        *results: Any, most_rows: int | None = None, duplicates: Any = None, **state: Any
     ) -> tuple[Any, list[str]]:
         answers = [[[json.dumps(result)]] for result in results]
         if duplicates is not None:
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
-        made = planned(**(plan or {}))
-        stood = macros.call("plan_barrier", backfill, make_state(**state), made, [])
-        backfill["stood"] = stood
+        choice = {"plan": planned(), "most_rows": most_rows, "learned": learned}
+        arguments = (backfill, make_state(**state), observed, choice, [])
+        stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
         return stood["plan"], [sql for sql in scripts if ": plan the barrier 3 */ begin " in sql]
 
@@ -415,47 +445,47 @@ def plan_barrier(
 
 
 def test_the_plan_of_this_run_stands_with_what_it_staged(
-    plan_barrier: Callable[..., Any], backfill: Any
+    plan_barrier: Callable[..., Any], stood: Any
 ) -> None:
     result = {"plan": OURS, "staged": STAGED, "merged": MERGED, "checked": CHECKED}
     stands, scripts = plan_barrier(result)
 
     assert stands == OURS
     assert len(scripts) == 1
-    assert (backfill["stood"]["staged"]["count"], backfill["stood"]["staged"]["upserts"]) == (3, 2)
-    assert backfill["stood"]["views"][0] == backfill["stood"]["staged"]["name"]
-    assert f"cache table {backfill['stood']['staged']['name']};" in scripts[0]
+    assert (stood["staged"]["count"], stood["staged"]["upserts"]) == (3, 2)
+    assert stood["views"][0] == stood["staged"]["name"]
+    assert f"cache table {stood['staged']['name']};" in scripts[0]
 
 
-def _assert_noted(backfill: Any, script: str) -> None:
+def _assert_noted(stood: Any, script: str) -> None:
     """The view that a script made is dropped with the commit, though it is not merged."""
-    assert backfill["stood"]["views"]
-    for name in backfill["stood"]["views"]:
+    assert stood["views"]
+    for name in stood["views"]:
         assert f"cache table {name};" in script
 
 
 def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
-    plan_barrier: Callable[..., Any], backfill: Any
+    plan_barrier: Callable[..., Any], stood: Any
 ) -> None:
     stands, scripts = plan_barrier({"plan": THEIRS, "staged": STAGED, "checked": CHECKED})
 
     assert stands == THEIRS
     assert len(scripts) == 1
-    assert backfill["stood"]["staged"] is None
-    _assert_noted(backfill, scripts[0])
+    assert stood["staged"] is None
+    _assert_noted(stood, scripts[0])
 
 
 def test_a_plan_without_changes_stands_without_a_stage(
-    plan_barrier: Callable[..., Any], backfill: Any, make_plan: Any
+    plan_barrier: Callable[..., Any], stood: Any, make_plan: Any
 ) -> None:
     plan_barrier({"plan": OURS, "checked": CHECKED}, committed=make_plan(epoch=2))
 
-    assert backfill["stood"]["staged"] is None
-    assert backfill["stood"]["views"] == []
+    assert stood["staged"] is None
+    assert stood["views"] == []
 
 
 def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
-    plan_barrier: Callable[..., Any], backfill: Any, refused: Any, macros: Macros
+    plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
     """It was told to read nothing (`--empty`)."""
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
@@ -481,7 +511,7 @@ def test_bounds_are_found_again_where_too_many_rows_came_into_the_range(
     plan_barrier: Callable[..., Any], bounds: list[Any]
 ) -> None:
     bounds.append(["3", "3"])
-    stands, scripts = plan_barrier(MANY, {"plan": OURS, "checked": CHECKED}, plan={"most_rows": 12})
+    stands, scripts = plan_barrier(MANY, {"plan": OURS, "checked": CHECKED}, most_rows=12)
 
     assert stands == OURS and bounds == []
     assert [sql.count("array('5', '6')") for sql in scripts] == [1, 0]
@@ -493,25 +523,23 @@ def test_bounds_that_were_just_found_are_not_found_again(
 ) -> None:
     """A sample may be off; the next pass would be as well."""
     bounds.append(["3", "3"])
-    _, scripts = plan_barrier(MANY, {"plan": OURS}, plan={"most_rows": 12})
+    _, scripts = plan_barrier(MANY, {"plan": OURS}, most_rows=12)
 
     assert ["checked.row_count <= 12" in sql for sql in scripts] == [True, False]
 
 
 def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
-    plan_barrier: Callable[..., Any], bounds: list[Any], backfill: Any
+    plan_barrier: Callable[..., Any], bounds: list[Any], stood: Any
 ) -> None:
     bounds.append(["3", "3"])
     staged = {"staged": STAGED, "merged": MERGED}
-    plan_barrier({**staged, **MANY}, {"plan": OURS, **staged}, plan={"most_rows": 12})
+    plan_barrier({**staged, **MANY}, {"plan": OURS, **staged}, most_rows=12)
 
-    assert backfill["stood"]["staged"]["name"] in backfill["stood"]["views"]
-    assert len(backfill["stood"]["views"]) == 8 and len(set(backfill["stood"]["views"])) == 4
+    assert stood["staged"]["name"] in stood["views"]
+    assert len(stood["views"]) == 8 and len(set(stood["views"])) == 4
 
 
-def test_changes_without_a_key_are_a_reanchor(
-    plan_barrier: Callable[..., Any], backfill: Any
-) -> None:
+def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
     """Whatever else is wrong: a re-anchor checks its own keys."""
     stands, scripts = plan_barrier(
         {"staged": {**STAGED, "null_keys": 1}, "checked": {**CHECKED, "duplicates": True}},
@@ -523,8 +551,8 @@ def test_changes_without_a_key_are_a_reanchor(
     assert "'the feed has 1 rows with a null in the key'" in scripts[1]
     assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
     assert "staged" not in scripts[1]
-    assert backfill["stood"]["staged"] is None
-    _assert_noted(backfill, scripts[0])
+    assert stood["staged"] is None
+    _assert_noted(stood, scripts[0])
 
 
 def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
@@ -539,9 +567,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
     assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
 
 
-def test_changes_that_are_gone_are_a_reanchor(
-    plan_barrier: Callable[..., Any], backfill: Any
-) -> None:
+def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
     stands, scripts = plan_barrier(
         {"lost": True, "checked": CHECKED},
         {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
@@ -551,8 +577,8 @@ def test_changes_that_are_gone_are_a_reanchor(
     gone = "the changes since version 16 can no longer be read"
     assert f"cast('{gone}' as string) as reason" in scripts[1]
     assert "struct('upstream', 'lake.up', 'delta', 'u1', '17', null, null)" in scripts[1]
-    assert backfill["stood"]["staged"] is None
-    _assert_noted(backfill, scripts[0])
+    assert stood["staged"] is None
+    _assert_noted(stood, scripts[0])
 
 
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(

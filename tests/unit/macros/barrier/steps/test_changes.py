@@ -145,37 +145,40 @@ def test_the_rows_that_were_merged_are_counted(
 def changes(
     macros: Macros,
     backfill: Any,
-    keys: Any,
+    learned: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     followed: Any,
 ) -> Callable[..., Any]:
     """What is asked for the changes of a plan, with the table in front."""
     for macro in ["get_upstream_changes", "get_change_table_events"]:
-        macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
+        macros.stub(macro, lambda table, *given: {"asked": (table["relation"].identifier, *given)})
 
     def changes(feed: Any = None, **state: Any) -> Any:
         backfill["feed"] = feed
-        backfill["observed"] = {"version": 17, "feed": {"version": 9}}
         state = make_state(**{"committed": make_plan(sources=followed()), **state})
         plan = make_plan(sources=followed("9"))
-        return macros.call("get_changes", backfill, state, plan, keys)
+        known = {**learned, "feed_columns": ["id"], "drops_rows": False}
+        changes = macros.call("get_changes", backfill, state, OBSERVED, known, plan)
+        assert changes["drops_rows"] is False
+        return changes["asked"]
 
     return changes
 
 
-def test_changes_are_those_of_the_upstream_since_the_committed_version(
-    changes: Callable[..., Any], keys: Any, backfill: Any
-) -> None:
-    asked = changes()
+OBSERVED = {"version": "17", "feed": {"version": "9"}}
 
-    assert asked == ("up", backfill["observed"], "16", "17", keys)
+
+def test_changes_are_those_of_the_upstream_since_the_committed_version(
+    changes: Callable[..., Any], keys: Any
+) -> None:
+    assert changes() == ("up", OBSERVED, "16", "17", keys)
 
 
 def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
     changes: Callable[..., Any], feed: Any, keys: Any
 ) -> None:
-    assert changes(feed) == ("changes", {"version": 9}, "7", "9", keys)
+    assert changes(feed) == ("changes", {"version": "9"}, "7", "9", keys, ["id"])
 
 
 def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrier_on(

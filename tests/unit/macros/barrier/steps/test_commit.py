@@ -206,9 +206,9 @@ def test_barriers_are_kept_until_the_history_has_them(
     state: Any,
 ) -> None:
     """With the one that was committed before; the new one is `last`."""
-    backfill["written"] = written
     texts = "json:" + json.dumps([json.dumps({"epoch": epoch}) for epoch in [0, 1]])
     begun(unwritten=texts)
+    state["written"] = written
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
     assert [barrier["epoch"] for barrier in progress.unwritten()] == kept
@@ -218,7 +218,7 @@ def test_barriers_are_kept_until_the_history_has_them(
 def test_the_first_barrier_that_is_kept_needs_no_list_before_it(
     progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
-    backfill["written"] = None
+    state["written"] = None
     begun()
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
@@ -227,10 +227,11 @@ def test_the_first_barrier_that_is_kept_needs_no_list_before_it(
 
 @pytest.mark.parametrize("written", [1, None, 2])
 def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
-    macros: Macros, commit_barrier: Any, sent: Any, backfill: Any, written: int | None
+    macros: Macros, commit_barrier: Any, sent: Any, backfill: Any, state: Any, written: int | None
 ) -> None:
-    backfill["written"] = written
-    commit_barrier(3, ends=True)
+    """And not once more after it."""
+    state["written"] = written
+    assert commit_barrier(3, ends=True)["written"] == 3
     if written == 2:  # only this barrier is missing
         history = macros.call("get_last_barrier_statements", backfill, 3)
     else:
@@ -246,7 +247,7 @@ def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
 def test_a_commit_in_the_middle_of_a_run_leaves_the_history_for_later(
     commit_barrier: Any, sent: Any
 ) -> None:
-    commit_barrier(3)
+    assert commit_barrier(3)["written"] == 2
 
     assert "lake.mv__barriers" not in sent()[0]
 

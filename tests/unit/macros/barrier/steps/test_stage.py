@@ -145,12 +145,25 @@ MERGED = {"upserts": 2, "drops": 1}
 
 
 @pytest.fixture
-def stage(macros: Macros, backfill: Any, make_plan: Any, work: Any) -> Any:
+def changes(
+    macros: Macros, backfill: Any, observed: Any, learned: Any, make_state: Any, make_plan: Any
+) -> dict[str, Any]:
+    """Those of the upstream's versions 16 to 17."""
+    arguments = (backfill, make_state(), observed, learned, make_plan())
+    changes: dict[str, Any] = macros.call("get_changes", *arguments)
+    return changes
+
+
+@pytest.fixture
+def stage(macros: Macros, backfill: Any, make_plan: Any, work: Any, changes: Any) -> Any:
     """Stages the changes of a plan that another run made."""
 
-    def stage(state: dict[str, Any], **plan: Any) -> tuple[dict[str, Any], str]:
+    def stage(
+        state: dict[str, Any], read: dict[str, Any] = changes, **plan: Any
+    ) -> tuple[dict[str, Any], str]:
         macros.results = [[[json.dumps({"staged": STAGED, "merged": MERGED})]]]
-        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), work)
+        reads = {**work, "changes": read}
+        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), reads)
         return staged, " ".join(macros.statements[-1].sql.split())
 
     return stage
@@ -204,10 +217,10 @@ def test_a_stage_tells_that_no_key_was_read_again_where_none_was_in_doubt(
 
 @pytest.mark.parametrize("result", [{"failed": True}, {"done": False, "failed": True}])
 def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, result: Any
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, changes: Any, result: Any
 ) -> None:
     macros.results = [[[json.dumps(result)]]]
-    guarded = {"guarded": True}
+    guarded = {"guarded": True, "changes": changes}
 
     staged = macros.call("stage_changes", backfill, make_state(), make_plan(), guarded)
     assert staged == {"failed": "stage the changes"}
@@ -216,16 +229,16 @@ def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
 
 
 def test_what_a_feed_needs_is_set_up_before_it_is_read(
-    macros: Macros, stage: Any, make_state: Callable[..., Any]
+    stage: Any, make_state: Callable[..., Any]
 ) -> None:
     """Iceberg's changelog is a view."""
     changes = {
         "declarations": ["declare d string"],
         "setup": ["call s", "set d = (select '1')"],
         "events": "select * from changelog",
+        "drops_rows": True,
     }
-    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
-    sql = stage(make_state())[1]
+    sql = stage(make_state(), changes)[1]
 
     assert " begin declare d string; declare staged struct<" in sql
     assert "; call s; set d = (select '1'); create or replace temporary view " in sql
@@ -233,12 +246,15 @@ def test_what_a_feed_needs_is_set_up_before_it_is_read(
 
 
 def test_what_only_a_query_can_tell_is_a_literal_in_the_view(
-    macros: Macros, stage: Any, make_state: Callable[..., Any]
+    stage: Any, make_state: Callable[..., Any]
 ) -> None:
     """A view reads no variable of a script that has ended, and literals prune files."""
-    changes = {"events": "select * from up where c = 'x' and n > v.n", "literals": ["v.n", "v.m"]}
-    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
-    sql = stage(make_state())[1]
+    changes = {
+        "events": "select * from up where c = 'x' and n > v.n",
+        "literals": ["v.n", "v.m"],
+        "drops_rows": True,
+    }
+    sql = stage(make_state(), changes)[1]
 
     assert "; execute immediate replace(replace('create or replace temporary view " in sql
     assert "where c = \\'x\\' and n > v.n" in sql
@@ -246,15 +262,14 @@ def test_what_only_a_query_can_tell_is_a_literal_in_the_view(
 
 
 def test_no_key_is_unclear_where_an_event_may_stand_twice(
-    macros: Macros, stage: Any, make_state: Callable[..., Any]
+    stage: Any, make_state: Callable[..., Any]
 ) -> None:
     """In a change table of the user's own."""
-    changes = {"events": "select * from changes", "may_repeat": True}
-    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
+    changes = {"events": "select * from changes", "may_repeat": True, "drops_rows": True}
 
     assert (
         "as __bf_inserted, false as __bf_gone, false as __bf_unclear from "
-        in (stage(make_state())[1])
+        in (stage(make_state(), changes)[1])
     )
 
 
@@ -272,16 +287,15 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
 
 
 def test_every_stage_is_noted_so_that_the_commit_drops_it(
-    macros: Macros, stage: Any, backfill: Any, keys: Any, make_state: Any, make_plan: Any
+    macros: Macros, stage: Any, backfill: Any, make_state: Any, make_plan: Any
 ) -> None:
     """Among them what the feed has set up."""
     name = stage(make_state())[0]["name"]
     changes = {"events": "select * from changelog", "views": ["changelog"]}
-    macros.stub("get_changes", lambda backfill, state, plan, keys: changes)
 
     stage_name = name.removesuffix("__rows`")
     views = [f"{stage_name}{suffix}`" for suffix in ("__rows", "__again", "__doubtful", "")]
-    noted = macros.call("get_stage_views", backfill, make_state(), make_plan(), keys)
+    noted = macros.call("get_stage_views", backfill, make_plan(), changes)
     assert noted == [*views, "changelog"]  # each before those that it reads
 
 

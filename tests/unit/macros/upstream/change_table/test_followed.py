@@ -30,7 +30,6 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
     def observe(feed: Any = None, since: Any = None, **state: Any) -> Any:
         backfill["feed"] = feed
         observed = macros.call("observe_upstream", backfill, make_state(**state), since)
-        assert backfill["observed"] is observed
         return observed, asked
 
     return observe
@@ -71,12 +70,18 @@ def test_a_change_table_is_read_before_its_upstream(
 def gap(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any], followed: Any
 ) -> Callable[..., Any]:
-    def gap(feed: Any = None, noted: str | None = None, continues: bool = True) -> Any:
+    def gap(
+        feed: Any = None, noted: str | None = None, continues: bool = True, refusal: Any = None
+    ) -> Any:
         backfill["feed"] = feed
+
+        def found(reason: str) -> dict[str, Any]:
+            return {"reason": reason, "refusal": refusal}
+
         macros.stub("describe_change_table", lambda feed: "the feed")
         macros.stub("continues_upstream", lambda upstream, observed, committed: continues)
-        macros.stub("find_upstream_gap", lambda upstream, observed, committed: "of the upstream")
-        macros.stub("find_change_table_gap", lambda feed, observed, committed: f"of {observed}")
+        macros.stub("find_upstream_gap", lambda *_: found("of the upstream"))
+        macros.stub("find_change_table_gap", lambda feed, observed, _: found(f"of {observed}"))
         observed = {"feed": "the change table"}
         plan = make_plan(**({"sources": followed(definition=noted)} if noted else {}))
         return macros.call("find_feed_gap", backfill, observed, plan)
@@ -87,6 +92,15 @@ def gap(
 def test_a_gap_is_one_of_the_feed_that_is_followed(gap: Callable[..., Any], feed: Any) -> None:
     assert gap() == "of the upstream"
     assert gap(feed, "the feed") == "of the change table"
+
+
+def test_what_cannot_be_followed_after_its_gap_either_is_refused(
+    gap: Callable[..., Any], feed: Any, refused: Any
+) -> None:
+    refusal = {"fact": "lake.up has no change data feed", "change": "Give it one"}
+    for arguments in [(), (feed, "the feed")]:
+        with refused("lake.up has no change data feed. Give it one."):
+            gap(*arguments, refusal=refusal)
 
 
 @pytest.mark.parametrize("noted", [None, "another feed"])
@@ -107,29 +121,3 @@ def test_an_upstream_that_was_replaced_is_a_gap_beside_a_change_table(
     assert gap(feed, "the feed", continues=False) == (
         "the upstream was replaced, went back to an earlier version or had columns changed"
     )
-
-
-# -- get_changes --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def changes(
-    macros: Macros,
-    backfill: Any,
-    keys: Any,
-    make_state: Callable[..., Any],
-    make_plan: Callable[..., Any],
-    followed: Any,
-) -> Callable[..., Any]:
-    """What is asked for the changes of a plan, with the table in front."""
-    for macro in ["get_upstream_changes", "get_change_table_events"]:
-        macros.stub(macro, lambda table, *given: (table["relation"].identifier, *given))
-
-    def changes(feed: Any = None, **state: Any) -> Any:
-        backfill["feed"] = feed
-        backfill["observed"] = {"version": 17, "feed": {"version": 9}}
-        state = make_state(**{"committed": make_plan(sources=followed()), **state})
-        plan = make_plan(sources=followed("9"))
-        return macros.call("get_changes", backfill, state, plan, keys)
-
-    return changes

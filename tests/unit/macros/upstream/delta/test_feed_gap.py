@@ -52,10 +52,14 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
+    """Why there is one; a table that is to be refused is refused."""
+
     def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
         committed = {"version": str(since), "id": id, "kind": kind}
         answer = macros.call("delta_upstream_gap", table, committed)
-        return answer if isinstance(answer, str) and answer.strip() else None
+        if answer and answer["refusal"]:
+            macros.call("refuse", **answer["refusal"])
+        return answer and answer["reason"]
 
     return gap
 

@@ -24,7 +24,8 @@ def gap(macros: Macros) -> Callable[..., str | None]:
     def gap(table: Any, since: int = 12, id: str = "iceberg/3", kind: str = "iceberg") -> Any:
         committed = {"version": str(since), "id": id, "kind": kind}
         answer = macros.call("iceberg_upstream_gap", table, committed)
-        return answer if isinstance(answer, str) and answer.strip() else None
+        assert answer is None or answer["refusal"] is None
+        return answer and answer["reason"]
 
     return gap
 

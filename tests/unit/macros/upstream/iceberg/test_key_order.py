@@ -24,10 +24,11 @@ def check(macros: Macros, up: Any) -> Callable[..., list[str]]:
     """Checks the order of a key, where Iceberg takes what `filters` say; returns the statements."""
 
     def check(*keys: dict[str, str], kind: str = "iceberg", filters: str = "", **more: Any) -> Any:
-        backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, "key": list(keys)}
+        backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, **more}
+        learned = {"key": list(keys), "key_order_checked": False}
         macros.results = [[[TAKEN.format(filters)]]] * 2
-        macros.call("check_key_order", backfill | more)
-        macros.call("check_key_order", backfill | more | {"key_order_checked": True})
+        learned = macros.call("check_key_order", backfill, learned)
+        assert macros.call("check_key_order", backfill, learned) == learned  # once in a run
         return [" ".join(statement.sql.split()) for statement in macros.statements]
 
     return check
