@@ -12,12 +12,28 @@
     {%- set traits = dbt_backfill.get_traits(plan) -%}
     {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
+        {%- if not traits.gives_up and not traits.replaces_mv -%} {%- do dbt_backfill._check_model_of_plan(backfill, state, plan) -%} {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return({'plan': given_up, 'guarded': false}) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a plan of another deployment of the model, which rebuilt the MV while this run was alive: what its query makes of a
+    row may depend on settings that this session does not have.
+-#}
+{% macro _check_model_of_plan(backfill, state, plan) %}
+    {%- set difference = dbt_backfill._query_difference(backfill, state, dbt_backfill.new_learned(), plan) -%}
+    {%- if difference -%}
+        {%- do dbt_backfill.refuse(
+            'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
+            'Let one deployment of the model run. Nothing was written by this run'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -148,6 +148,30 @@ def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
     assert adopt(**plan) == "adopted"
 
 
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        ({"query_hash": "h0"}, "its query changed"),
+        ({"vnode_count": 9}, "vnode_count changed from 9 to 4"),
+        (
+            {"settings": {"spark.sql.timestampType": "TIMESTAMP_NTZ"}},
+            "spark.sql.timestampType, on which its query may depend, changed from TIMESTAMP_NTZ to "
+            "TIMESTAMP_LTZ",
+        ),
+    ],
+)
+def test_a_plan_of_another_deployment_is_not_executed(
+    adopt: Any, refused: Any, other: dict[str, Any], difference: str
+) -> None:
+    """It rebuilt the MV while this run was alive, whose session means something else."""
+    with refused(
+        f"another run has planned its barrier 3, and between that run and this one {difference}"
+    ):
+        adopt(**other)
+    assert adopt(kind="abandon", **other) == "adopted"
+    assert adopt(rebuild="full refresh", **other) == "full refresh"
+
+
 @pytest.mark.parametrize("rebuild", [None, "full refresh"])
 def test_an_abandoned_plan_is_committed_as_such(adopt: Any, rebuild: str | None) -> None:
     assert adopt(readable=False, rebuild=rebuild, kind="abandon") == "adopted"
