@@ -154,9 +154,8 @@ def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
         ({"query_hash": "h0"}, "its query changed"),
         ({"vnode_count": 9}, "vnode_count changed from 9 to 4"),
         (
-            {"settings": {"spark.sql.timestampType": "TIMESTAMP_NTZ"}},
-            "spark.sql.timestampType, on which its query may depend, changed from TIMESTAMP_NTZ to "
-            "TIMESTAMP_LTZ",
+            {"settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}},
+            "the session's time zone, on which its query depends, changed from Asia/Tokyo to UTC",
         ),
     ],
 )
