@@ -6,6 +6,7 @@ Most models are run once, in one dbt run; each test looks at one feature.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +37,6 @@ MODELS = {
     ),
     "dressed": model(
         QUERY,
-        backfill_rate_limit=2,
         alias="dressed_up",
         tblproperties={"team": "it's ours"},
         partition_by="city",
@@ -48,6 +48,8 @@ MODELS = {
     "short_contract": model(QUERY, contract={"enforced": True}),
     "constrained": model(QUERY),
     "misconstrained": model(QUERY),
+    "limited": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
+    "granted": model(QUERY, grants={"select": ["bob"]}),
 }
 
 PEOPLE_COLUMNS = [
@@ -105,7 +107,12 @@ PROPERTIES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def project(shared_project: MakeProject) -> Project:
+def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("located")
+
+
+@pytest.fixture(scope="module")
+def project(shared_project: MakeProject, location: Path) -> Project:
     project = shared_project("features")
     project.create_table("people", "id int, name string, city string")
     project.sql(
@@ -113,13 +120,17 @@ def project(shared_project: MakeProject) -> Project:
         " (3, 'cid', 'oslo')"
     )
     project.create_table("audit", "event string, rows int")
+    if project.file_format == "delta":
+        project.write({"clustered": model(QUERY, clustered_by=["city", "id"])})
+    if project.lake.profile.name in not_on_hadoop.args:
+        project.write({"located": model(QUERY, location_root=str(location))})
     return project.write(MODELS, sources=["people"], properties=PROPERTIES)
 
 
 @pytest.fixture(scope="module")
 def first(project: Project) -> RunResult:
-    """The only run of most models."""
-    return project.dbt("run", expect=False)
+    """The only run of most models, several at a time."""
+    return project.dbt("run", "--threads", "4", expect=False)
 
 
 def partition_columns(project: Project, table: str) -> list[str]:
@@ -174,24 +185,19 @@ def test_table_properties_and_partitions_are_the_users(project: Project, first: 
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="only Delta clusters so")
-def test_clustered_by_without_buckets_is_liquid_clustering(project: Project) -> None:
-    project.write({"clustered": model(QUERY, clustered_by=["city", "id"])})
-
-    project.run("--select", "clustered")
-
+def test_clustered_by_without_buckets_is_liquid_clustering(
+    project: Project, first: RunResult
+) -> None:
+    assert first["clustered"].status == "success", first.message("clustered")
     [detail] = project.sql("describe detail {schema}.clustered")
     assert detail["clusteringColumns"] == ["city", "id"]
 
 
 @not_on_hadoop
 def test_the_three_tables_lie_side_by_side_in_a_location_of_the_users(
-    project: Project, tmp_path_factory: pytest.TempPathFactory
+    first: RunResult, location: Path
 ) -> None:
-    location = tmp_path_factory.mktemp("located")
-    project.write({"located": model(QUERY, location_root=str(location))})
-
-    project.run("--select", "located")
-
+    assert first["located"].status == "success", first.message("located")
     assert sorted(path.name for path in location.iterdir()) == [
         "located",
         "located__barriers",
@@ -209,7 +215,6 @@ def test_docs_are_persisted_once_and_again_when_they_change(
     assert columns["id"] == "The person's number"
     assert columns["name"] == DESCRIPTION
 
-    project.run("--select", "dressed")
     caught_up = assert_writes_nothing(
         project, lambda: project.run("--select", "dressed"), mv="dressed_up"
     )
@@ -371,32 +376,28 @@ def test_a_contract_is_checked_before_a_changed_query_is_to_be_approved(
     assert "extra" in refused.message("kept_contract")
 
 
-def test_two_mvs_of_one_upstream_run_in_parallel(project: Project, first: RunResult) -> None:
-    assert first.nodes
-    project.write(
-        {
-            "left_mv": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
-            "right_mv": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
-        }
-    )
-    expected = "select id, name, city from {schema}.people"
-
-    project.run("--threads", "4", "--select", "left_mv", "right_mv")
+def test_mvs_of_one_upstream_run_in_parallel(project: Project, first: RunResult) -> None:
+    """The first run is of all models at once, too."""
+    for name in ("limited", "protected"):
+        assert first[name].status == "success", first.message(name)
+    assert "BARRIERS 1 to 2 (100.0 %)" in first.message("limited")
     project.sql("update {schema}.people set name = 'new' where id = 2")
     project.sql("delete from {schema}.people where id = 1")
-    project.run("--threads", "4", "--select", "left_mv", "right_mv")
 
-    for name in ("left_mv", "right_mv"):
-        assert project.rows(f"select * from {{schema}}.{name}") == project.rows(expected)
+    project.run("--threads", "4", "--select", "limited", "protected")
+
+    expected = project.rows("select id, name, city from {schema}.people")
+    for name in ("limited", "protected"):
+        assert project.rows(f"select * from {{schema}}.{name}") == expected
 
 
-def test_grants_fail_on_open_source_spark_as_for_any_model(project: Project) -> None:
+def test_grants_fail_on_open_source_spark_as_for_any_model(
+    project: Project, first: RunResult
+) -> None:
     """Open-source Spark has no GRANT; a table model with grants fails in the same way."""
-    project.write({"granted": model(QUERY, grants={"select": ["bob"]})})
-    failed = project.fail("--select", "granted")
-    assert "The statement or clause: GRANT is not valid" in failed.message("granted")
-    assert "org.apache.spark" not in failed.message("granted")
-
+    assert first["granted"].status == "error"
+    assert "The statement or clause: GRANT is not valid" in first.message("granted")
+    assert "org.apache.spark" not in first.message("granted")
     # The barrier was committed before it, so nothing is lost.
-    project.write({"granted": model(QUERY)})
-    assert project.run("--select", "granted").message("granted") == "CAUGHT UP"
+    assert project.value("select max(epoch) from {schema}.granted__progress") == 1
+    assert project.value("select count(*) from {schema}.granted") == 3

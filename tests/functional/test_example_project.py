@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +11,9 @@ import pyarrow.parquet
 import pytest
 import yaml
 from dbt.cli.main import dbtRunner
+from nyc import flights_2013
 
-from support.project import REPOSITORY, Project
+from support.project import REPOSITORY, MakeProject, Project
 
 pytestmark = pytest.mark.profiles("session-delta", reason="its upstream is a Delta table")
 
@@ -21,17 +21,13 @@ EXAMPLE = REPOSITORY / "example_project"
 DAYS = [dt.date(2013, 2, 8), dt.date(2013, 7, 10)]
 
 
-@pytest.fixture
-def flights_2013(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(EXAMPLE))
-    import nyc.flights_2013
+@pytest.fixture(scope="module")
+def example(shared_project: MakeProject, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The example's models and macros in a schema of the test's, with the flights of two days.
 
-    return nyc.flights_2013
-
-
-@pytest.fixture
-def example(project: Project, flights_2013: ModuleType, tmp_path: Path) -> Project:
-    """The example's models and macros in a schema of the test's, with the flights of two days."""
+    The tests go on with what the one before has made of it.
+    """
+    project = shared_project("example")
     settings = yaml.safe_load((EXAMPLE / "dbt_project.yml").read_text())
     settings["profile"] = "lake"
     if project.packages is not None:
@@ -42,7 +38,7 @@ def example(project: Project, flights_2013: ModuleType, tmp_path: Path) -> Proje
 
     flights = flights_2013.read_flights()
     of_these_days = pc.is_in(flights["flight_date"], pa.array(DAYS))
-    file = tmp_path / "flights.parquet"
+    file = tmp_path_factory.mktemp("flights") / "flights.parquet"
     pa.parquet.write_table(flights.filter(of_these_days), file)
     project.vars = {"flights_file": str(file)}
     project.operation("load_schedule")
@@ -81,19 +77,19 @@ def test_dbt_parses_the_example_project_without_warnings(tmp_path: Path) -> None
     assert mv.config.materialized == "backfilled_mv"
 
 
-def test_the_key_identifies_every_flight_of_the_year(flights_2013: ModuleType) -> None:
+def test_the_key_identifies_every_flight_of_the_year() -> None:
     flights = flights_2013.read_flights()
     assert flights.num_rows == 336_776
     flights_2013.check_key(flights)
 
 
-def test_a_repeated_key_is_found(flights_2013: ModuleType) -> None:
+def test_a_repeated_key_is_found() -> None:
     flights = flights_2013.read_flights()
     with pytest.raises(flights_2013.NotAKeyError, match="336776 keys in 336777 rows"):
         flights_2013.check_key(pa.concat_tables([flights, flights.slice(1000, 1)]))
 
 
-def test_a_null_in_the_key_is_found(flights_2013: ModuleType) -> None:
+def test_a_null_in_the_key_is_found() -> None:
     flights = flights_2013.read_flights().slice(0, 3)
     without_carrier = flights.set_column(1, "carrier", pa.array(["AA", None, "UA"]))
     with pytest.raises(flights_2013.NotAKeyError, match="carrier is NULL in 1 rows"):

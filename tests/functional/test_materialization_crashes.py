@@ -164,15 +164,8 @@ def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> No
     )
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        0,
-        pytest.param(1, marks=pytest.mark.every_profile),
-        pytest.param(2, marks=pytest.mark.every_profile),
-    ],
-    ids=["nothing", "progress with the plan", "progress and MV"],
-)
+@pytest.mark.every_profile
+@pytest.mark.parametrize("written", [1, 2], ids=["progress with the plan", "progress and MV"])
 def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, written: int) -> None:
     make_people(project, rows=30)
 
@@ -187,45 +180,64 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project, writte
     assert_exact(project)
 
 
+# Two rebuilds that died, before and after the MV was emptied, and what then gives each of them up.
+REBUILDS = {"planned": "commit", "emptied": "abandon"}
+
+
+def rebuild_step_of(sql: str) -> tuple[str, str]:
+    """The MV of REBUILDS that a statement is for, and its step; nothing of any other statement."""
+    found = re.search(rf"/\* \w+\.({'|'.join(REBUILDS)}): (.*?) \*/", sql)
+    return (found[1], found[2]) if found else ("", "")
+
+
 @pytest.mark.every_profile
-@pytest.mark.parametrize("emptied", [False, True], ids=["planned", "emptied"])
-def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project, emptied: bool) -> None:
+def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> None:
     """The planned one may be one that cannot be executed: it must be possible to leave it."""
+
+    def write(query: str, **config: Any) -> None:
+        project.write({mv: model(query, **config) for mv in REBUILDS}, sources=["people"])
+
     make_people(project, 50)
+    project.remove("mv")
+    write(QUERY, backfill_rate_limit=20)
     project.run()
 
     def crash(sql: str, proceed: Proceed) -> None:
-        if is_ours(sql) and step_of(sql).startswith("empty the MV"):
-            if emptied:
+        mv, step = rebuild_step_of(sql)
+        if step.startswith("empty the MV"):
+            if mv == "emptied":
                 proceed()
             raise Crash("while the MV is emptied")
         proceed()
 
     # Another key and other vnodes: the progress table still has those of before.
-    changed = {"unique_key": ["id", "name"], "vnode_count": 2, "backfill_rate_limit": 20}
-    project.write({"mv": model(QUERY.replace("upper(name) as name", "name"), **changed)})
+    changed = {"unique_key": ["id", "name"], "vnode_count": 2}
+    write(QUERY.replace("upper(name) as name", "name"), **changed, backfill_rate_limit=20)
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
     # Other types at the places of the columns and of the key: a Hive metastore refuses them.
-    query = QUERY.replace("upper(name)", "id % 7 as rest, name")
     changed["unique_key"] = ["name", "id"]
-    project.write({"mv": model(query, **changed)})
-    assert "its query changed since its last barrier" in project.fail().error
+    write(QUERY.replace("upper(name)", "id % 7 as rest, name"), **changed)
+    refused = project.fail()
+    for mv in REBUILDS:
+        assert "its query changed since its last barrier" in refused.message(mv)
 
     def crash_once_given_up(sql: str, proceed: Proceed) -> None:
         proceed()
-        if is_ours(sql) and step_of(sql).startswith(("commit", "abandon")[emptied]):
+        mv, step = rebuild_step_of(sql)
+        if mv and step.startswith(REBUILDS[mv]):
             raise Crash("after the plan was given up")
 
-    project.fail("--full-refresh", intercept=crash_once_given_up)
-    result = project.run("--full-refresh")
-    assert "emptied: full refresh" in result.output
-    project.write({"mv": model(query, **changed | {"backfill_rate_limit": None})})
-    project.run()
-    assert project.run().message("mv") == "CAUGHT UP"
-    fresh = "select id, id % 7, name from {schema}.people where name <> 'hidden'"
-    assert project.rows("select * from {schema}.mv") == project.rows(fresh)
-    assert project.value("select count(*) from {schema}.mv__progress") == 2
+    died = project.fail("--full-refresh", intercept=crash_once_given_up)
+    for mv in REBUILDS:
+        assert "after the plan was given up" in died.message(mv)
+    assert project.run("--full-refresh").output.count("emptied: full refresh") == len(REBUILDS)
+    last = project.run()
+    fresh = project.rows("select id, id % 7, name from {schema}.people where name <> 'hidden'")
+    for mv in REBUILDS:
+        assert last.message(mv) == "CAUGHT UP"
+        assert project.rows(f"select * from {{schema}}.{mv}") == fresh
+        assert project.value(f"select count(*) from {{schema}}.{mv}__progress") == 2
 
 
 @pytest.mark.every_profile

@@ -1,6 +1,12 @@
-"""What the options change: how much a run does, which version and which vnodes it reads."""
+"""What the options change: how much a run does, which version and which vnodes it reads.
+
+All models are run once, in one dbt run; each test looks at some of them, and goes on with these.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,22 +20,32 @@ from support.project import MakeProject, Project, RunResult
 
 QUERY = f"select id, name from {source('people')}"
 FRESH = "select id, name from {schema}.people"
+NUMBERS = f"select id, name from {source('numbers')}"
+FRESH_NUMBERS = "select id, name from {schema}.numbers"
+IN_CHOSEN_VNODES = "cast(pmod(xxhash64(cast(id as int)), 4) as int) in (0, 1)"
 
 MODELS = {
     "unlimited": model(QUERY),
     "limited": model(QUERY, backfill_rate_limit=4),
     "two_a_run": model(QUERY, backfill_rate_limit=4, barriers_per_run=2),
-    "all_at_once": model(QUERY, backfill_rate_limit=4, barriers_per_run="all"),
+    "all_at_once": model(QUERY, backfill_rate_limit=6, barriers_per_run="all"),
     "paused": model(QUERY, backfill_rate_limit=0),
+    # Of another upstream, which changes before these models run once more.
+    "pinned": model(NUMBERS, backfill_rate_limit=6, backfill_mode="snapshot"),
+    "level": model(NUMBERS, backfill_rate_limit=4, backfill_mode="no_shuffle"),
+    "some": model(NUMBERS, backfill_vnodes=[0, 1]),
+    "lower_mv": model(f"{NUMBERS} where id % 2 = 1", backfill_rate_limit=2),
+    "upper_mv": model("select id, upper(name) as name from {{ ref('lower_mv') }}"),
 }
 
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("options")
-    project.create_table("people", "id int, name string")
-    project.sql("insert into {schema}.people select id, concat('n', id) from range(1, 11)")
-    return project.write(MODELS, sources=["people"])
+    for table in ("people", "numbers"):
+        project.create_table(table, "id int, name string")
+        project.sql(f"insert into {{schema}}.{table} select id, concat('n', id) from range(1, 11)")
+    return project.write(MODELS, sources=["people", "numbers"])
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +79,8 @@ def test_a_run_of_two_barriers_commits_two(project: Project, first: RunResult) -
 
 
 def test_all_goes_on_until_everything_is_read(project: Project, first: RunResult) -> None:
-    assert first.message("all_at_once") == "BARRIERS 1 to 3 (100.0 %), CAUGHT UP"
-    assert len(lines(first, "all_at_once")) == 3
+    assert first.message("all_at_once") == "BARRIERS 1 to 2 (100.0 %), CAUGHT UP"
+    assert len(lines(first, "all_at_once")) == 2
     assert " 10 rows · " in lines(first, "all_at_once")[-1]
     assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
     assert project.value("select bool_and(backfill_finished) from {schema}.all_at_once__progress")
@@ -108,110 +124,107 @@ def test_all_at_once_reports_its_barriers_and_being_caught_up(
     result = project.run("--select", "all_at_once")
 
     assert len(lines(result, "all_at_once")) == 1
-    assert result.message("all_at_once") == "BARRIER 4 (100.0 %), CAUGHT UP"
+    assert result.message("all_at_once") == "BARRIER 3 (100.0 %), CAUGHT UP"
     assert project.rows("select * from {schema}.all_at_once") == project.rows(FRESH)
 
 
-@pytest.fixture
-def numbers(project: Project) -> Project:
-    """Another upstream in the same project, for models of one test each."""
-    project.sql("drop table if exists {schema}.numbers")
-    project.create_table("numbers", "id int, name string")
-    project.sql("insert into {schema}.numbers select id, concat('n', id) from range(1, 11)")
-    return project.write({}, sources=["people", "numbers"])
+@dataclass(frozen=True)
+class Step:
+    """A run of models that read `numbers`, and what stood in the tables after it."""
+
+    result: RunResult
+    rows: dict[str, list[tuple[Any, ...]]]
+    upstream: list[tuple[Any, ...]]
+    chosen: list[tuple[Any, ...]]
+    """Rows of the upstream in the vnodes that `some` reads."""
+    version: str | None
+    """Of the upstream."""
+    pinned_versions: set[Any]
+    """Those that the progress of `pinned` tells."""
 
 
-NUMBERS = f"select id, name from {source('numbers')}"
+def take_step(project: Project, result: RunResult) -> Step:
+    return Step(
+        result=result,
+        rows={
+            name: project.rows(f"select * from {{schema}}.{name}")
+            for name in ("pinned", "some", "lower_mv", "upper_mv")
+        },
+        upstream=project.rows(FRESH_NUMBERS),
+        chosen=project.rows(f"{FRESH_NUMBERS} where {IN_CHOSEN_VNODES}"),
+        version=project.current_version("numbers"),
+        pinned_versions={
+            row[0] for row in project.rows("select upstream_version from {schema}.pinned__progress")
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def steps(project: Project, first: RunResult) -> list[Step]:
+    """The first run, the next one after changes of the upstream, and one after that."""
+    steps = [take_step(project, first)]
+    project.sql("update {schema}.numbers set name = 'new' where id in (1, 2, 6, 10)")
+    project.sql("delete from {schema}.numbers where id = 9")
+    project.sql("update {schema}.numbers set id = 20 where id = 3")
+    followed = project.run("--select", "pinned", "some", "lower_mv", "upper_mv")
+    steps.append(take_step(project, followed))
+    steps.append(take_step(project, project.run("--select", "pinned", "some")))
+    return steps
 
 
 @pytest.mark.every_profile
-def test_snapshot_mode_reads_one_version_until_the_backfill_has_finished(numbers: Project) -> None:
-    numbers.write({"pinned": model(NUMBERS, backfill_rate_limit=4, backfill_mode="snapshot")})
-    at_start = numbers.rows("select id, name from {schema}.numbers")
-    version = numbers.current_version("numbers")
-    numbers.run("--select", "pinned")
-    numbers.sql("update {schema}.numbers set name = 'new' where id in (2, 6)")
-    numbers.sql("delete from {schema}.numbers where id = 9")
+def test_snapshot_mode_reads_one_version_until_the_backfill_has_finished(steps: list[Step]) -> None:
+    first, second, third = steps
 
-    numbers.run("--select", "pinned")
-    assert numbers.rows("select * from {schema}.pinned") == numbers.rows(
-        f"select id, name from {{schema}}.numbers version as of {version} where id <= 8"
-    )
-    assert {version} == {
-        row[0] for row in numbers.rows("select upstream_version from {schema}.pinned__progress")
-    }
+    assert first.result.message("pinned") == "BARRIER 1 (60.0 %)"
+    assert second.result.message("pinned") == "BARRIER 2 (100.0 %)"
+    assert second.rows["pinned"] == first.upstream
+    assert first.pinned_versions == second.pinned_versions == {first.version}
 
-    finished = numbers.run("--select", "pinned")
-    assert finished.message("pinned") == "BARRIER 3 (100.0 %)"
-    assert numbers.rows("select * from {schema}.pinned") == at_start
-
-    numbers.run("--select", "pinned")
-    assert numbers.rows("select * from {schema}.pinned") == numbers.rows(
-        "select id, name from {schema}.numbers"
-    )
+    assert third.result.message("pinned") == "BARRIER 3 (100.0 %)"
+    assert third.rows["pinned"] == third.upstream
+    assert third.pinned_versions == {third.version} != {first.version}
 
 
-def test_no_shuffle_gives_every_vnode_the_same_position(numbers: Project) -> None:
-    numbers.write({"level": model(NUMBERS, backfill_rate_limit=4, backfill_mode="no_shuffle")})
-
-    numbers.run("--select", "level")
-
-    assert numbers.rows("select distinct id from {schema}.level__progress") == [(4,)]
-    assert numbers.rows("select id from {schema}.level") == [(1,), (2,), (3,), (4,)]
+def test_no_shuffle_gives_every_vnode_the_same_position(project: Project, first: RunResult) -> None:
+    assert first.message("level") == "BARRIER 1 (40.0 %)"
+    assert project.rows("select distinct id from {schema}.level__progress") == [(4,)]
+    assert project.rows("select id from {schema}.level") == [(1,), (2,), (3,), (4,)]
 
 
-def test_only_the_chosen_vnodes_are_read(numbers: Project) -> None:
-    numbers.write({"some": model(NUMBERS, backfill_vnodes=[0, 1])})
-    vnode = "cast(pmod(xxhash64(cast(id as int)), 4) as int)"
+def test_only_the_chosen_vnodes_are_read(project: Project, steps: list[Step]) -> None:
+    first, second, third = steps
 
-    numbers.run("--select", "some")
-
-    chosen = numbers.rows(f"select id, name from {{schema}}.numbers where {vnode} in (0, 1)")
-    assert 0 < len(chosen) < 10
-    assert numbers.rows("select * from {schema}.some") == chosen
-    assert numbers.rows("select vnode from {schema}.some__progress where backfill_finished") == [
+    assert 0 < len(first.chosen) < 10
+    assert first.rows["some"] == first.chosen
+    assert second.rows["some"] == second.chosen != first.chosen
+    assert project.rows("select vnode from {schema}.some__progress where backfill_finished") == [
         (0,),
         (1,),
     ]
+    assert third.result.message("some").startswith("PAUSED (")
 
-    numbers.sql("update {schema}.numbers set name = 'new'")
-    numbers.run("--select", "some")
-    assert numbers.rows("select * from {schema}.some") == [(row[0], "new") for row in chosen]
-    assert numbers.run("--select", "some").message("some").startswith("PAUSED (")
-
-    numbers.write({"some": model(NUMBERS)})
-    numbers.run("--select", "some")
-    assert numbers.rows("select * from {schema}.some") == numbers.rows(
-        "select id, name from {schema}.numbers"
-    )
+    project.write({"some": model(NUMBERS)})
+    project.run("--select", "some")
+    assert project.rows("select * from {schema}.some") == project.rows(FRESH_NUMBERS)
 
 
 @pytest.mark.every_profile
-def test_an_mv_of_an_mv_follows_it(numbers: Project) -> None:
-    numbers.write(
-        {
-            "lower_mv": model(f"{NUMBERS} where id % 2 = 1", backfill_rate_limit=2),
-            "upper_mv": model("select id, upper(name) as name from {{ ref('lower_mv') }}"),
-        }
-    )
-    expected = "select id, upper(name) from {schema}.lower_mv"
+def test_an_mv_of_an_mv_follows_it(project: Project, steps: list[Step]) -> None:
+    first, second, _ = steps
+    assert first.rows["upper_mv"] == [(1, "N1")]
+    assert second.result.message("upper_mv") == "BARRIER 2 (100.0 %)"
+    assert (1, "NEW") in second.rows["upper_mv"]
+    lower = [(number, name.upper()) for number, name in second.rows["lower_mv"]]
+    assert second.rows["upper_mv"] == lower
 
-    numbers.run("--select", "lower_mv", "upper_mv")
-    assert numbers.rows("select * from {schema}.upper_mv") == [(1, "N1")]
+    project.run("--full-refresh", "--select", "lower_mv")
+    after = project.run("--select", "upper_mv")
 
-    numbers.sql("update {schema}.numbers set name = 'new' where id = 1")
-    numbers.sql("update {schema}.numbers set id = 20 where id = 3")
-    result = numbers.run("--select", "lower_mv", "upper_mv")
-    assert result.message("upper_mv") == "BARRIER 2 (100.0 %)"
-    assert (1, "NEW") in numbers.rows("select * from {schema}.upper_mv")
-    assert numbers.rows("select * from {schema}.upper_mv") == numbers.rows(expected)
-
-    refreshed = numbers.run("--full-refresh", "--select", "lower_mv")
-    assert refreshed.success
-    after = numbers.run("--select", "upper_mv")
     replaced = {"delta": "replaced in version", "iceberg": "rolled back or replaced since"}
-    assert f"re-anchored: the upstream was {replaced[numbers.file_format]}" in after.output
-    assert numbers.rows("select * from {schema}.upper_mv") == numbers.rows(expected)
+    assert f"re-anchored: the upstream was {replaced[project.file_format]}" in after.output
+    expected = "select id, upper(name) from {schema}.lower_mv"
+    assert project.rows("select * from {schema}.upper_mv") == project.rows(expected)
 
 
 TIMED = """
@@ -250,12 +263,11 @@ def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -
         assert result.message(name) == "BARRIER 1 (40.0 %)"
         assert project.value(f"select count(*) from {{schema}}.{name}") == 4
 
-    for name in names:
-        before = state_versions(project, name)
-        for more in ([], ["--full-refresh"]):
-            again = project.run("--select", name, *flags[name], *more)
-            assert again.message(name) == f"NO-OP ({flags[name][0]})"
-        assert state_versions(project, name) == before
+    before = [state_versions(project, name) for name in names]
+    for flag, *rest in flags.values():
+        again = project.run("--select", *names, flag, *rest, "--full-refresh")
+        assert {again.message(name) for name in names} == {f"NO-OP ({flag})"}
+    assert [state_versions(project, name) for name in names] == before
 
 
 def test_the_files_of_fifty_barriers_are_made_one(project: Project, first: RunResult) -> None:

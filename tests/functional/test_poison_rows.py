@@ -47,6 +47,8 @@ POISONS = {
 @dataclass(frozen=True)
 class Story:
     broken: tuple[RunResult, RunResult]
+    abandoned: tuple[RunResult, RunResult]
+    """The plan of `mv_by_hand`, and the same once more."""
     mended: RunResult
     followed: RunResult
 
@@ -73,8 +75,13 @@ def story(project: Project) -> Story:
         rows = "select cast(id as int), concat('n', id), 1 from range(1, 11)"
         project.sql(f"insert into {{schema}}.{name} {rows}")
         models[f"mv_{name}"] = model(query(name, source(name)), backfill_rate_limit=4)
-    project.write(models, sources=every)
+    project.create_table("by_hand", "id int, name string, amount int")
+    project.sql("insert into {schema}.by_hand values (1, 'n1', 1), (2, 'n2', 1), (3, 'n3', 1)")
+    by_hand = model(query("ahead", source("by_hand")), backfill_rate_limit=2)
+    project.write({**models, "mv_by_hand": by_hand}, sources=[*every, "by_hand"])
     project.run("--threads", "2")
+    version = project.current_version("by_hand")
+    project.sql("insert into {schema}.by_hand values (9, 'a,b', 1)")
     project.write({"mv_last": model(query("last", source("last")))})
     for name in every:
         poison = POISONS[name]
@@ -86,7 +93,13 @@ def story(project: Project) -> Story:
     for name in every:
         project.sql(f"update {{schema}}.{name} set name = 'good' where id = {POISONS[name].row}")
         project.sql(f"delete from {{schema}}.{name} where id in (3, 5)")
-    return Story(broken, project.run("--threads", "2"), project.run("--threads", "2"))
+    project.restore("by_hand", version)
+    abandoned = (
+        project.operation("abandon_plan", model="mv_by_hand"),
+        project.operation("abandon_plan", model="mv_by_hand"),
+    )
+    mended, followed = project.run("--threads", "2"), project.run("--threads", "2")
+    return Story(broken, abandoned, mended, followed)
 
 
 def promised(project: Project, name: str) -> list[tuple[Any, ...]]:
@@ -137,27 +150,16 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
     assert story.followed[f"mv_{name}"].status == "success"
 
 
-@pytest.mark.every_profile
 def test_a_plan_is_given_up_by_hand(project: Project, story: Story) -> None:
     """The upstream has not gone on, and the model was corrected in its place: so it is rebuilt."""
-    project.create_table("bad", "id int, name string, amount int")
-    project.sql("insert into {schema}.bad values (1, 'n1', 1), (2, 'n2', 1), (3, 'n3', 1)")
-    project.write(
-        {"mv_bad": model(query("ahead", source("bad")), backfill_rate_limit=2)}, sources=["bad"]
-    )
-    run = ("--select", "mv_bad")
-    project.run(*run)
-    version = project.current_version("bad")
-    project.sql("insert into {schema}.bad values (9, 'a,b', 1)")
-    project.fail(*run)
-    project.restore("bad", version)
+    for run in story.broken:
+        assert "no commas" in run.message("mv_by_hand")
+    first, again = story.abandoned
+    assert "the plan of its barrier 2 (advance, planned at 20" in first.output
+    assert "is given up already" in again.output
 
-    abandon = project.operation("abandon_plan", model="mv_bad")
-    assert "the plan of its barrier 2 (advance, planned at 20" in abandon.output
-    assert "is given up already" in project.operation("abandon_plan", model="mv_bad").output
-
-    result = project.run(*run)
-    assert "plan given up: abandon_plan" in result.output
-    project.run(*run)
-    assert project.rows("select id from {schema}.mv_bad") == [(1,), (2,), (3,)]
-    assert "there is no plan to give up" in project.operation("abandon_plan", model="mv_bad").output
+    given_up, *_ = [line for line in story.mended.messages if line.startswith("mv_by_hand [")]
+    assert "plan given up: abandon_plan" in given_up
+    assert project.rows("select id from {schema}.mv_by_hand") == [(1,), (2,), (3,)]
+    no_plan = project.operation("abandon_plan", model="mv_by_hand")
+    assert "there is no plan to give up" in no_plan.output

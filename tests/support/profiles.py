@@ -34,6 +34,10 @@ PROFILES = {
 
 THRIFT = tuple(name for name, profile in PROFILES.items() if profile.method == "thrift")
 
+any_connection = pytest.mark.profiles(
+    "session-delta", "session-iceberg", reason="depends on the table format alone"
+)
+
 needs_a_server = pytest.mark.profiles(*THRIFT, reason="a session's metastore admits one process")
 
 not_on_hadoop = pytest.mark.profiles(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from typing import Any
+from unittest.mock import patch
 
+from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from nyc.thrift_server import HOST, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
@@ -18,6 +20,9 @@ from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
 OPTIONS = "spark.driver.extraJavaOptions"
+
+POLL_SECONDS = 0.05
+"""How often dbt in this process asks for a statement's end; a profile has whole seconds only."""
 
 
 class ThriftLake(Lake):
@@ -39,6 +44,7 @@ class ThriftLake(Lake):
             self._resources.enter_context(postgresql(programs)) if programs else None,
             {**SMALL, OPTIONS: f"{SMALL[OPTIONS]} {QUICK_COMPILER}", **self.extra_parameters},
         )
+        self._resources.enter_context(polled_soon())
         return self._resources.enter_context(server)
 
     @cached_property
@@ -100,6 +106,22 @@ class ThriftLake(Lake):
     def close(self) -> None:
         self._disconnect()
         self._resources.close()
+
+
+@contextlib.contextmanager
+def polled_soon() -> Iterator[None]:
+    """Most statements of a test end long before the second that dbt-spark would wait for each."""
+    execute = PyhiveConnectionWrapper._execute_with_polling
+
+    def execute_soon(self: Any, *arguments: Any) -> None:
+        waited, self.poll_interval = self.poll_interval, POLL_SECONDS
+        try:
+            execute(self, *arguments)
+        finally:
+            self.poll_interval = waited  # also before a lost statement is sent again
+
+    with patch.object(PyhiveConnectionWrapper, "_execute_with_polling", execute_soon):
+        yield
 
 
 def rows_of(description: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[Row]:
