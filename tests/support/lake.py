@@ -20,6 +20,8 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "2",
+    # VACUUM lists the files of a table in so many tasks, 10,000 unless it is told.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # Delta keeps what it knows of 10,000 tables for an hour, which fills the heap.
     "spark.databricks.delta.delta.log.cacheSize": "20",
     # Nobody looks at this Spark's UI, for which it keeps the plans of 1,000 statements.
