@@ -7,7 +7,7 @@ and reader had in common would show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,11 @@ class VersionedDelta(VersionedTable):
     def reading(self, version: int) -> str:
         return f"{self.table} version as of {version}"
 
-    def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
+    def identities(self, versions: Sequence[int]) -> list[Hashable]:
+        table = DeltaTable(self.path).metadata().id
+        return [(table, version) for version in versions]
+
+    def read(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
         return {version: self._rows_of(list(columns), version) for version in versions}
 
     def _rows_of(self, columns: Sequence[str], version: int) -> Counter[tuple[Any, ...]]:

@@ -179,11 +179,6 @@ def _nothing(scene: Scene) -> None:
     pass
 
 
-def _changed(scene: Scene) -> None:
-    scene.catch_up()
-    scene.commit()
-
-
 def _begun(scene: Scene) -> None:
     scene.run()
 
@@ -208,13 +203,18 @@ SCENARIOS = {
     for scenario in (
         Scenario("first run", 40, _nothing, None),
         Scenario("range only", 4, _begun, Scene.catch_up, cells_per_mv=3),
-        Scenario("changes only", None, _begun_and_changed, _changed),
-        Scenario("both", 4, _begun_and_changed, _changed, cells_per_mv=3),
+        Scenario("changes only", None, _begun_and_changed, Scene.commit),
+        Scenario("both", 4, _begun_and_changed, Scene.commit, cells_per_mv=3),
         Scenario(
-            "both one by one", 4, _begun_and_changed, _changed, cells_per_mv=3, merges=two_merges
+            "both one by one",
+            4,
+            _begun_and_changed,
+            Scene.commit,
+            cells_per_mv=3,
+            merges=two_merges,
         ),
         Scenario("last range", 60, _begun_and_changed, None),
-        Scenario("full refresh", 20, _begun_and_changed, _changed, ("--full-refresh",)),
+        Scenario("full refresh", 20, _begun_and_changed, Scene.commit, ("--full-refresh",)),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
     )
 }
@@ -271,7 +271,7 @@ class Theatre:
                 result = recorded.finish()
             if not result.success:
                 raise RunFailed(f"{self.scenario.name}: {result.error}")
-            self._end()
+            self._end_unless_renewed()
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
@@ -294,8 +294,7 @@ class Theatre:
         scene.run()
         self._check(scene)
         self._played += 1
-        if self.scenario.renew is None or self._played == self.scenario.cells_per_mv:
-            self._end()
+        self._end_unless_renewed()
 
     def _begin(self) -> Scene:
         if self._scene is not None:
@@ -309,6 +308,10 @@ class Theatre:
         scene.mv.write(backfill_rate_limit=self.scenario.limit)
         self.scenario.begin(scene)
         return scene
+
+    def _end_unless_renewed(self) -> None:
+        if self.scenario.renew is None or self._played == self.scenario.cells_per_mv:
+            self._end()
 
     def _end(self) -> None:
         """The MV is completed without a limit, and must be the query of all that there is."""

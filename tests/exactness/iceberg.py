@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from exactness.versions import VersionedTable
@@ -36,6 +37,11 @@ class VersionedIceberg(VersionedTable):
         if int(recorded) not in self._snapshots:
             raise KeyError(f"{self.table} has no snapshot {recorded}")
         return len(self._snapshots) - self._snapshots[::-1].index(int(recorded))
+
+    def identities(self, versions: Sequence[int]) -> list[Hashable]:
+        if max(versions, default=0) > len(self._snapshots):
+            self._history()
+        return [self._snapshots[version - 1] if version else None for version in versions]
 
     def reading(self, version: int) -> str | None:
         if version == 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ class VersionedTable(ABC):
     project: Project
     table: str
     """Its name in SQL, with the schema."""
+    _read: dict[Hashable, Counter[tuple[Any, ...]]] = field(default_factory=dict, init=False)
 
     @abstractmethod
     def commit_times(self) -> dict[int, float]:
@@ -37,14 +38,30 @@ class VersionedTable(ABC):
     def reading(self, version: int) -> str | None:
         """The table at a version, for a FROM clause; None if there is nothing to read yet."""
 
+    @abstractmethod
+    def identities(self, versions: Sequence[int]) -> list[Hashable]:
+        """What each version has in common with no other, not even of a table made anew."""
+
     def newest_version(self) -> int:
         return max(self.commit_times())
 
     def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The rows that each version has, as plain Python values.
+        """The rows that each version has, as plain Python values; none is read twice.
 
         :param columns: with their types, which matter for `timestamp` only
         """
+        names = tuple(columns)
+        keys = {
+            version: (names, identity)
+            for version, identity in zip(versions, self.identities(versions), strict=True)
+        }
+        missing = [version for version in versions if keys[version] not in self._read]
+        for version, rows in self.read(columns, missing).items():
+            self._read[keys[version]] = rows
+        return {version: self._read[keys[version]] for version in versions}
+
+    def read(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
+        """The rows of versions that have not been read yet."""
         return self.rows_in_spark(columns, versions)
 
     def rows_in_spark(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
