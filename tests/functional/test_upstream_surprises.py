@@ -113,7 +113,8 @@ def restore(project: Project, table: str, turn: int) -> None:
 def switch_feed(project: Project, table: str, turn: int) -> None:
     alter = f"alter table {{schema}}.{table} set tblproperties (delta.enableChangeDataFeed = "
     project.sql(f"{alter}false)")
-    project.sql(f"update {{schema}}.{table} set name = 'unseen' where id = 4")
+    if turn == 2:
+        project.sql(f"update {{schema}}.{table} set name = 'unseen' where id = 4")
     project.sql(f"{alter}true)")
 
 
@@ -190,6 +191,7 @@ OTHER_COLUMNS = {
     "delta": r"columns of the upstream were changed in version \d+",
     "iceberg": r"columns of the upstream were changed since its snapshot \d+",
 }
+SWITCHED = r"the change data feed was switched in version \d+"
 # Without a new snapshot an Iceberg table is read as it was.
 ONCE_WRITTEN = {"delta": OTHER_COLUMNS["delta"]}
 
@@ -285,9 +287,8 @@ LIVES = {
     ),
     "switched": Life(
         {
-            "switched amid": amid(
-                switch_feed, r"the change data feed was switched in version \d+", "delta"
-            ),
+            "switched": alone(switch_feed, SWITCHED, "delta"),
+            "switched amid": amid(switch_feed, SWITCHED, "delta"),
             "untold amid": amid(
                 clean_up_untold, r"the changes since version \d+ can no longer be read", "delta"
             ),
@@ -472,6 +473,12 @@ def test_a_surprise_that_changes_no_row_writes_none(story: Story, surprise: str)
 
 # What is done to the table, the query, what its refusal says, and the corrected query.
 READ = {
+    "lost": (
+        "drop column amount",
+        "select id, amount from ",
+        ("Spark cannot run its query", "`amount` cannot be resolved", "Correct the query"),
+        "select id, name from ",
+    ),
     "moved": (
         "rename column amount to total",
         "select id, amount from ",
