@@ -66,7 +66,7 @@
 -#}
 {% macro _gives_way(backfill, learned, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
-    {{ return(not not dbt_backfill._query_difference(backfill, left, learned, left.planned or left.committed)) }}
+    {{ return(not not dbt_backfill.find_difference(backfill, left.settings, learned, left.planned or left.committed)) }}
 {% endmacro %}
 
 

@@ -10,9 +10,9 @@
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
     {%- set traits = dbt_backfill.get_traits(plan) -%}
-    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, plan) -%}
+    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, state, plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
-        {%- if not traits.gives_up and not traits.replaces_mv -%} {%- do dbt_backfill._check_model_of_plan(backfill, state, plan) -%} {%- endif -%}
+        {%- if not traits.gives_up -%} {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan) -%} {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
@@ -23,12 +23,17 @@
 
 
 {#-
-    Refuse a plan of another deployment of the model, which rebuilt the MV while this run was alive: what its query makes of a
-    row may depend on settings that this session does not have.
+    Refuse a plan of another deployment of the model, which first made or rebuilt the MV while this run was alive: what its
+    query makes of a row may depend on settings that this session does not have.
+
+    Arguments:
+      settings (dict): the session's, see session_settings.
+      views (list): the temporary views to drop before.
 -#}
-{% macro _check_model_of_plan(backfill, state, plan) %}
-    {%- set difference = dbt_backfill._query_difference(backfill, state, dbt_backfill.new_learned(), plan) -%}
+{% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
+    {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
             'Let one deployment of the model run. Nothing was written by this run'
@@ -38,10 +43,11 @@
 
 
 {#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
-{% macro _is_reset_for(backfill, plan) %}
+{% macro _is_reset_for(backfill, state, plan) %}
     {{ return(plan.query_hash == backfill.query_hash and dbt_backfill.get_source(plan).relation == backfill.upstream.relation.render()
         and dbt_backfill.are_same_names(plan.key | map(attribute='name'), backfill.options.unique_key)
-        and plan.vnode_count == backfill.options.vnode_count) }}
+        and plan.vnode_count == backfill.options.vnode_count
+        and not dbt_backfill.find_changed_setting(plan, state.settings)) }}
 {% endmacro %}
 
 

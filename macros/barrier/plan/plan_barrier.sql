@@ -33,6 +33,9 @@
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- if result.get('plan') -%}
             {%- set planning.stands = result.plan -%}
+            {%- if result.plan.plan_id != attempt.plan.plan_id and not dbt_backfill.get_traits(result.plan).gives_up -%}
+                {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
+            {%- endif -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
@@ -97,6 +100,7 @@
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
+      'settings': the session's, of a first run, which has not read a state; see session_settings,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'checked': see get_key_check_sql, absent if the plan reads no keys
@@ -168,7 +172,10 @@
 {% macro _get_storing_statements(backfill, state, plan, known, columns) -%}
     {%- if state.get('missing') -%}
     {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, plan) }}
-    select concat({% if 'checked' in known %}'{"checked":', to_json(checked), ',"plan":'{% else %}'{"plan":'{% endif %}, coalesce(standing, 'null'), '}');
+    select concat(
+        '{"settings":', to_json({{ dbt_backfill.settings_expression() }}),
+        {%- if 'checked' in known %} ',"checked":', to_json(checked),{% endif %} ',"plan":', coalesce(standing, 'null'), '}'
+    );
     {%- else -%}
     {{ dbt_backfill.get_store_plan_statements(backfill, plan) }}
     {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};

@@ -13,7 +13,7 @@
     {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
     {%- set last = planned if planned and dbt_backfill.get_traits(planned).replaces_mv else state.committed -%}
-    {%- set reason = dbt_backfill._query_difference(backfill, state, learned, last) -%}
+    {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
     {%- if reason and backfill.options.on_query_change == 'fail' -%}
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
         {%- if not learned.explained -%}
@@ -29,8 +29,9 @@
 {% endmacro %}
 
 
-{% macro _query_difference(backfill, state, learned, last) %}
-    {%- set changed = dbt_backfill.find_changed_setting(last, state.settings) -%}
+{#- What else the model means than at a plan, `last`; none if it means the same. -#}
+{% macro find_difference(backfill, settings, learned, last) %}
+    {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
     {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
         {{ return('its query changed') }}
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}

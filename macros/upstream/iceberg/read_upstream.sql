@@ -27,7 +27,7 @@
     {%- endif -%}
     {%- set snapshots, main, holds = {}, namespace(version=none, schema=none, since='', entries=0), {} -%}
     {%- for entry in log -%}
-        {%- if 'delete_files' in entry -%} {%- do snapshots.update({entry.version: entry}) -%}
+        {%- if entry.get('delete_files') is not none -%} {%- do snapshots.update({entry.version: entry}) -%}
         {%- elif entry.get('ref') == 'main' -%} {%- set main.version = entry.version -%}
         {%- elif entry.get('ref') -%} {%- do holds.update({entry.ref: entry.version}) -%}
         {%- endif -%}
@@ -39,6 +39,12 @@
         {%- endif -%}
     {%- endfor -%}
     {%- set current = snapshots.get(main.version) -%}
+    {%- if main.version is not none and current is none -%}
+        {%- do dbt_backfill.refuse(
+            'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while its log was read',
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
     {%- set walk = namespace(snapshot=current) -%}
     {%- set ancestors = [] -%}
     {%- for _ in snapshots if walk.snapshot -%}

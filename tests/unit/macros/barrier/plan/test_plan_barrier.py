@@ -240,9 +240,13 @@ def test_a_handler_is_of_the_format_whose_changes_are_read(
 
 def test_a_first_plan_is_created_with_the_tables(script: Callable[..., str]) -> None:
     """What is refused leaves nothing behind."""
-    assert _if_it_holds(script(NEW)) == (
-        """CREATE p3; select concat('{"checked":', to_json(checked), ',"plan":', """
-        "coalesce(standing, 'null'), '}');"
+    storing = _if_it_holds(script(NEW))
+
+    assert storing.startswith(
+        """CREATE p3; select concat( '{"settings":', to_json(map('spark.sql."""
+    )
+    assert storing.endswith(
+        """)), ',"checked":', to_json(checked), ',"plan":', coalesce(standing, 'null'), '}' );"""
     )
     assert "CREATE" not in script()
 
@@ -427,6 +431,7 @@ def plan_barrier(
     `duplicates` are the keys that are then found to stand twice.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    macros.stub("check_model_of_plan", lambda *checked: stood.update(checked=checked))
 
     def plan_barrier(
         *results: Any, most_rows: int | None = None, duplicates: Any = None, **state: Any
@@ -473,6 +478,23 @@ def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
     assert len(scripts) == 1
     assert stood["staged"] is None
     _assert_noted(stood, scripts[0])
+
+
+def test_the_plan_of_another_run_has_to_be_one_of_this_model(
+    plan_barrier: Callable[..., Any], stood: Any, make_state: Callable[..., Any], macros: Macros
+) -> None:
+    """Of a first run the script tells the settings: it has read no state."""
+    plan_barrier({"plan": OURS, "checked": CHECKED})
+    plan_barrier({"plan": {**THEIRS, "kind": "abandon"}, "checked": CHECKED})
+    assert "checked" not in stood
+
+    plan_barrier({"plan": THEIRS, "staged": STAGED, "checked": CHECKED})
+    _, settings, plan, views = stood["checked"]
+    assert (settings, plan, views) == (make_state()["settings"], THEIRS, stood["views"])
+
+    macros.stub("get_create_statements", lambda *arguments: "CREATE;")
+    plan_barrier({"plan": THEIRS, "settings": {"a": "b"}, "checked": CHECKED}, **NEW)
+    assert stood["checked"][1:3] == ({"a": "b"}, THEIRS)
 
 
 def test_a_plan_without_changes_stands_without_a_stage(

@@ -79,6 +79,22 @@ def test_the_time_of_a_version_is_known_while_it_is_an_ancestor(
     assert time == ["2024-05-01 10:12:00", None, None]
 
 
+def test_a_log_is_the_same_in_a_session_that_writes_nulls_out(read: Callable[..., Any]) -> None:
+    """As with `spark.sql.jsonGenerator.ignoreNullFields` off."""
+    names = {name for entry in LOG for name in entry} | {"schema"}
+    nulls = dict.fromkeys(names)
+
+    assert read(log=[{**nulls, **entry} for entry in LOG])["version"] == "14"
+
+
+def test_a_branch_whose_snapshot_is_not_in_the_log_is_no_empty_table(
+    read: Callable[..., Any], refused: Any
+) -> None:
+    """It expired between the two, and would be read as if the table had no rows."""
+    with refused("the snapshot 14 of lake.up expired while its log was read. Nothing is lost"):
+        read(log=[_ref(14), _snapshot(12, None)])
+
+
 def test_a_table_without_a_snapshot_has_the_version_0(read: Callable[..., Any]) -> None:
     observed = read(log=[])
 
