@@ -112,4 +112,6 @@ def test_an_mv_that_a_late_full_refresh_has_emptied_is_reset_though_a_run_has_di
         died.advance()
         died.advance(die_before)
     scene.run()
-    scene.mv.check()
+    scene.mv.write()
+    scene.run()
+    scene.mv.check_complete()
