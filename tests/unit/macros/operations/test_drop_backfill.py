@@ -184,6 +184,13 @@ def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
         assert drop(node("mv", "table"), foreign=foreign, keep_mv=True, **name) == dropped
 
 
+def test_a_model_that_is_ephemeral_by_now_makes_no_table(drop: Drop) -> None:
+    ephemeral = node("mv", "ephemeral")
+
+    assert drop(ephemeral, mv="lake.mv", exist=["mv"]) == ["drop table if exists lake.mv"]
+    assert drop(ephemeral, model="mv", exist=["mv"])[1:] == ["drop table if exists lake.mv"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -225,8 +232,15 @@ def find_tags(macros: Macros) -> Callable[..., list[str]]:
         table = SparkRelation.create(schema="lake", identifier="up", type="table")  # type: ignore[arg-type]
         macros.stub("load_table", lambda relation: None if missing else table)
         macros.stub("get_table_format", lambda relation, name: kind)
-        macros.stub("read_upstream", lambda upstream, source: {"holds": holds})
+        asked: list[str] = []
+
+        def read(upstream: Any, source: Any) -> dict[str, Any]:
+            asked.append(source["relation"])
+            return {"holds": holds}
+
+        macros.stub("read_upstream", read)
         tags = macros.call("find_tags", state)
+        assert len(asked) == len(set(asked)), "an upstream is asked once"
         return [f"{tag['name']} of {tag['upstream']['relation'].render()}" for tag in tags]
 
     return find_tags
