@@ -184,13 +184,6 @@ def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
         assert drop(node("mv", "table"), foreign=foreign, keep_mv=True, **name) == dropped
 
 
-def test_a_model_that_is_ephemeral_by_now_makes_no_table(drop: Drop) -> None:
-    ephemeral = node("mv", "ephemeral")
-
-    assert drop(ephemeral, mv="lake.mv", exist=["mv"]) == ["drop table if exists lake.mv"]
-    assert drop(ephemeral, model="mv", exist=["mv"])[1:] == ["drop table if exists lake.mv"]
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -163,3 +164,25 @@ def test_an_iceberg_mv_that_may_be_what_a_barrier_left_is(find_iceberg: Find, gi
 )
 def test_what_there_is_is_told(macros: Macros, ours: list[str], text: str) -> None:
     assert macros.call("get_remains_text", {"ours": ours}) == text
+
+
+def test_a_table_is_made_by_the_model_seed_or_snapshot_of_its_name(macros: Macros) -> None:
+    """Spark does not tell large letters from small ones; an ephemeral model makes no table."""
+
+    def node(name: str, of: str, materialized: str, alias: str = "") -> dict[str, Any]:
+        made = {**owner(name, materialized, of), "schema": "Lake", "alias": alias or name}
+        return {f"{of}.{name}": made}
+
+    nodes = {
+        **node("a", "model", "view", alias="A_View"),
+        **node("b", "seed", "seed"),
+        **node("c", "snapshot", "snapshot"),
+        **node("d", "model", "ephemeral"),
+        **node("e", "test", "test"),
+    }
+    macros.context["graph"] = SimpleNamespace(nodes=nodes)
+
+    owners = macros.call("get_owners")
+
+    names = {table: node["name"] for table, node in owners.items()}
+    assert names == {"lake.a_view": "a", "lake.b": "b", "lake.c": "c"}
