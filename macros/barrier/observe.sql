@@ -218,14 +218,7 @@
     {%- elif mv.reset_id != (state.committed.get('mv_reset_id') or '') -%}
         {{ return(begun_anew) }}
     {%- endif -%}
-    {%- set history = dbt_backfill.run_json(
-        'read the history of ' ~ backfill.mv.identifier,
-        "select to_json(named_struct('entries', count_if(snapshot_id = " ~ known ~ '), '
-            ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
-            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > timestamp"
-            ~ dbt_backfill.string_literal(state.committed.committed_at) ~ '), '
-            ~ "'rows', (select count(*) from " ~ backfill.mv.render() ~ '))) from ' ~ backfill.mv.render() ~ '.history'
-    )[0] -%}
+    {%- set history = dbt_backfill.read_mv_history(backfill, state.committed) -%}
     {%- if (history.entries or history.begun) and not history.ancestors -%}
         {%- if history.begun and not history.rows -%} {{ return(begun_anew) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
@@ -236,6 +229,24 @@
         ) -%}
     {%- endif -%}
     {{ return(noted) }}
+{% endmacro %}
+
+
+{#-
+    What an Iceberg MV tells of the snapshot at which a barrier left it: {'entries', 'ancestors': how often it stands in the
+    history, and among those that lead to the current one; 'begun': whether the table began anew after the barrier; 'rows'}.
+-#}
+{% macro read_mv_history(relations, committed) %}
+    {%- set known = committed.mv_snapshot_id -%}
+    {{ return(dbt_backfill.run_json(
+        'read the history of ' ~ relations.mv.identifier,
+        "select to_json(named_struct('entries', count_if(snapshot_id = " ~ known ~ '), '
+            ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
+            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > timestamp"
+            ~ dbt_backfill.string_literal(committed.committed_at) ~ '), '
+            ~ "'rows', (select count(*) from " ~ relations.mv.render() ~ '))) from ' ~ relations.mv.render() ~ '.history',
+        relations.mv
+    )[0]) }}
 {% endmacro %}
 
 

@@ -25,7 +25,5 @@
 {#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {%- set schema, quoted, plain = modules.re.fullmatch('(?s)(.*?)\\.(?:`(.*)`|([^`.]+))', source.relation).groups() -%}
-    {%- set relation = api.Relation.create(schema=schema, identifier=quoted or plain) -%}
-    {{ return({'relation': relation.quote(identifier=true) if quoted else relation, 'kind': source.kind}) }}
+    {{ return({'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind}) }}
 {% endmacro %}

@@ -11,11 +11,7 @@
 -#}
 {% macro abandon_plan(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
-    {%- for argument in kwargs -%}
-        {%- do dbt_backfill.refuse(
-            "abandon_plan has no argument '" ~ argument ~ "'", 'Its only argument is model', mv=node.name
-        ) -%}
-    {%- endfor -%}
+    {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], node.name) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set plan = operated.state.get('planned') -%}
     {%- if plan is none or plan.kind == 'abandon' -%}

@@ -1,10 +1,23 @@
-{#- Refuse arguments of verify_backfill that are unknown or of the wrong type. -#}
-{% macro check_arguments(name, given, unknown) %}
+{#-
+    Refuse arguments that an operation does not have.
+
+    Arguments:
+      unknown: the names that were given beside its own.
+      known (list): its own.
+-#}
+{% macro check_argument_names(operation, unknown, known, mv) %}
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(
-            "verify_backfill has no argument '" ~ argument ~ "'", 'Its arguments are model, ' ~ given | join(', '), mv=name
+            operation ~ " has no argument '" ~ argument ~ "'",
+            ('Its only argument is ' if known | length == 1 else 'Its arguments are ') ~ known | join(', '), mv=mv
         ) -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#- Refuse arguments of verify_backfill that are unknown or of the wrong type. -#}
+{% macro check_arguments(name, given, unknown) %}
+    {%- do dbt_backfill.check_argument_names('verify_backfill', unknown, ['model'] + given.keys() | list, name) -%}
     {%- if given.repair is not boolean -%}
         {%- do dbt_backfill._refuse_argument(name, 'repair', given.repair, 'true or false') -%}
     {%- elif given.sample is not integer or given.sample < 0 -%}
@@ -23,6 +36,26 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#- The same of drop_backfill. One of model and mv names what is dropped. -#}
+{% macro check_drop_arguments(given, unknown) %}
+    {%- set name = given.model or given.mv or 'drop_backfill' -%}
+    {%- do dbt_backfill.check_argument_names('drop_backfill', unknown, given.keys() | list, name) -%}
+    {%- if (given.model is none) == (given.mv is none) -%}
+        {%- do dbt_backfill.refuse(
+            'neither model nor mv is given' if given.model is none else 'both model and mv are given',
+            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'",
+            mv='drop_backfill'
+        ) -%}
+    {%- elif given.model is not none and (given.model is not string or not given.model) -%}
+        {%- do dbt_backfill._refuse_argument('drop_backfill', 'model', given.model, 'the name of one model') -%}
+    {%- elif given.mv is not none and (given.mv is not string or dbt_backfill.parse_relation(given.mv) is none) -%}
+        {%- do dbt_backfill._refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
+    {%- elif given.keep_mv is not boolean -%}
+        {%- do dbt_backfill._refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -5,24 +5,30 @@
             'the argument model is missing', "Name the model to verify: --args '{model: my_mv}'", mv='verify_backfill'
         ) -%}
     {%- endif -%}
+    {%- set node = dbt_backfill.find_model(name) -%}
+    {%- if node.config.materialized != 'backfilled_mv' -%}
+        {%- do dbt_backfill.refuse(
+            "its materialization is '" ~ node.config.materialized ~ "', which promises nothing to verify",
+            "Name a model with materialized='backfilled_mv'", mv=name
+        ) -%}
+    {%- endif -%}
+    {{ return(node) }}
+{% endmacro %}
+
+
+{#- The same of any materialization; `change` is what a user can do where there is none of this name. -#}
+{% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
     {%- set found = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model'
             and name in [node.name, node.package_name ~ '.' ~ node.name, node.unique_id[6:]] -%}
         {%- do found.append(node) -%}
     {%- endfor -%}
     {%- if not found -%}
-        {%- do dbt_backfill.refuse(
-            'there is no model of this name', 'Name an enabled model of this project or of one of its packages', mv=name
-        ) -%}
+        {%- do dbt_backfill.refuse('there is no model of this name', change, mv=name) -%}
     {%- elif found | length > 1 -%}
         {%- do dbt_backfill.refuse(
             'there are ' ~ found | length ~ ' models of this name',
             'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', '), mv=name
-        ) -%}
-    {%- elif found[0].config.materialized != 'backfilled_mv' -%}
-        {%- do dbt_backfill.refuse(
-            "its materialization is '" ~ found[0].config.materialized ~ "', which promises nothing to verify",
-            "Name a model with materialized='backfilled_mv'", mv=name
         ) -%}
     {%- endif -%}
     {{ return(found[0]) }}

@@ -20,6 +20,16 @@
 {% endmacro %}
 
 
+{#- The relation of a text that names it with its schema, as it is rendered; none of any other text. -#}
+{% macro parse_relation(text) %}
+    {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
+    {%- if not parts -%} {{ return(none) }} {%- endif -%}
+    {%- set schema, quoted, plain = parts.groups() -%}
+    {%- set relation = api.Relation.create(schema=schema, identifier=quoted or plain) -%}
+    {{ return(relation.quote(identifier=true) if quoted else relation) }}
+{% endmacro %}
+
+
 {#- The catalog of a relation that is named by three parts; none for the session's own. -#}
 {% macro get_catalog(relation) %}
     {{ return(relation.schema.split('.')[0] if '.' in relation.schema else none) }}

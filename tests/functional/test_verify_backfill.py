@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.checks import assert_writes_nothing, model, source
+from support.checks import assert_writes_nothing, model, refused_operation, source
 from support.profiles import any_connection
 from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
@@ -60,12 +60,7 @@ def verify(project: Project, mv: str = "mv", **arguments: Any) -> RunResult:
 
 
 def refused(project: Project, **arguments: Any) -> str:
-    """What the operation says in the end; it must fail, by a message of ours and no other."""
-    result = project.fail("run-operation", "verify_backfill", "--args", yaml.safe_dump(arguments))
-    [error] = [m for m in result.messages if m.startswith("Encountered an error")]
-    [sentence] = re.findall(r"^\s*(backfilled_mv \S+: .+\.)$", error, re.MULTILINE)
-    assert not re.search(r"\bat (org|java|scala)\.|Py4J|JVM", error), error
-    return str(sentence)
+    return refused_operation(project, "verify_backfill", **arguments)
 
 
 def lines(result: RunResult | None, mv: str = "mv") -> list[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import yaml
+
 from support.project import Project, RunResult
 
 _JAVA = re.compile(
@@ -53,6 +55,15 @@ def assert_refused(result: RunResult, name: str, *facts: str) -> None:
     for fact in facts:
         assert fact in sentence, message
     assert_no_java(message)
+
+
+def refused_operation(project: Project, operation: str, **arguments: Any) -> str:
+    """What a run-operation says in the end; it must fail, by a message of ours and no other."""
+    result = project.fail("run-operation", operation, "--args", yaml.safe_dump(arguments))
+    [error] = [m for m in result.messages if m.startswith("Encountered an error")]
+    [sentence] = re.findall(r"^\s*(backfilled_mv \S+: .+\.)$", error, re.MULTILINE)
+    assert_no_java(error)
+    return str(sentence)
 
 
 def assert_no_java(text: str) -> None:

@@ -1,0 +1,37 @@
+{#-
+    List what models that are gone, or are no backfilled_mv any more, have left: the tables of ours that no enabled
+    backfilled_mv of the project makes, one line per MV, with the command that drops them. It drops nothing.
+
+    They are known by a state or a history; an MV without either is not found.
+
+    Usage:
+      dbt run-operation backfill_orphans
+      dbt run-operation backfill_orphans --args '{schema: my_schema}'
+
+    Arguments:
+      schema (string): the schema to search; the target's and those of all models of the project by default.
+-#}
+{% macro backfill_orphans(schema=none) %}
+    {%- do dbt_backfill.check_argument_names('backfill_orphans', kwargs, ['schema'], 'backfill_orphans') -%}
+    {%- set schemas = dbt_backfill.find_searched_schemas(schema) -%}
+    {%- set owners, lines = dbt_backfill.get_owners(), [] -%}
+    {%- for searched in schemas -%}
+        {%- set tables = dbt_backfill.list_tables(searched) -%}
+        {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners) -%}
+            {%- set existing = {} -%}
+            {%- for table in ['mv', 'progress', 'barriers'] -%}
+                {%- set exists = relations[table].identifier in tables -%}
+                {%- do existing.update({table: relations[table] if exists else none}) -%}
+            {%- endfor -%}
+            {%- set remains = dbt_backfill.find_remains(relations, existing, owners) -%}
+            {%- if 'progress' in remains.ours or 'barriers' in remains.ours -%}
+                {%- do lines.append(dbt_backfill.get_orphan_line(relations, remains)) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do log(
+        (dbt_backfill.get_count_text(lines | length, 'orphan') if lines else 'no orphans') ~ ' in ' ~ schemas | join(', ')
+            ~ (', which no model of this project and target makes' if lines else ''), info=true
+    ) -%}
+    {%- for line in lines -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
+{% endmacro %}

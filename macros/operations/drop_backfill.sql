@@ -1,0 +1,35 @@
+{#-
+    Drop an MV with its state and its history, after checking that they are ours. What a drop that was broken off has left,
+    the same command drops.
+
+    The state goes last. As long as it is there without its MV, a run of the model is refused, and the state tells which
+    upstream is held by a tag.
+
+    Usage:
+      dbt run-operation drop_backfill --args '{model: my_mv}'
+      dbt run-operation drop_backfill --args '{mv: my_schema.my_mv}'
+      dbt run-operation drop_backfill --args '{mv: my_schema.my_mv, keep_mv: true}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`.
+      mv (string): in its place the table of a model that is gone, with its schema.
+      keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more.
+-#}
+{% macro drop_backfill(model=none, mv=none, keep_mv=false) %}
+    {%- do dbt_backfill.check_drop_arguments({'model': model, 'mv': mv, 'keep_mv': keep_mv}, kwargs) -%}
+    {%- set owners = dbt_backfill.get_owners() -%}
+    {%- set dropped = dbt_backfill.find_dropped(model, mv, keep_mv, owners) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(dropped) -%}
+    {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
+    {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
+    {%- do dbt_backfill.check_remains(dropped, remains) -%}
+    {%- if remains.ours -%}
+        {%- set tags = dbt_backfill.find_tags(remains.state) -%}
+        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'mv') -%}
+        {%- do dbt_backfill.run_release(dropped, tags) -%}
+        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'barriers') -%}
+        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'progress') -%}
+    {%- else -%}
+        {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%}
+    {%- endif -%}
+{% endmacro %}

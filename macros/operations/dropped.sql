@@ -1,0 +1,95 @@
+{#-
+    The tables that are to be dropped, as their names say: as get_relations returned them, and {
+      'name': the model's, or the table's where the model is gone,
+      'owner': the node of the project that makes the table of this name, none if there is none
+    }
+-#}
+{% macro find_dropped(model, mv, keep_mv, owners) %}
+    {%- if model is not none -%}
+        {%- set node = dbt_backfill.find_model(
+            model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
+        ) -%}
+        {%- set name, relation = node.name, dbt_backfill.get_node_relation(node) -%}
+    {%- else -%}
+        {%- set relation = dbt_backfill.parse_relation(mv) -%}
+        {%- set name = relation.render() -%}
+    {%- endif -%}
+    {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
+    {%- set is_mv = owner is not none and owner.config.materialized == 'backfilled_mv' -%}
+    {%- if is_mv and model is none -%}
+        {%- do dbt_backfill.refuse(
+            'the model ' ~ owner.name ~ ' makes it', "Name the model: --args '{model: " ~ owner.name ~ "}'", mv=name
+        ) -%}
+    {%- elif is_mv and keep_mv -%}
+        {%- do dbt_backfill.refuse(
+            'its model is a backfilled_mv, which needs its state',
+            'Leave keep_mv out, or give the model another materialization first', mv=name
+        ) -%}
+    {%- endif -%}
+    {{ return(dict(dbt_backfill.get_relations(relation), name=name, owner=owner)) }}
+{% endmacro %}
+
+
+{#- Refuse to drop anything beside a table that is none of ours. -#}
+{% macro check_remains(dropped, remains) %}
+    {%- for table, why in remains.foreign.items() -%}
+        {%- if table != 'mv' or dropped.owner is not none and dropped.owner.config.materialized == 'backfilled_mv' -%}
+            {%- set change = 'Drop or rename it yourself, and then drop the rest' -%}
+        {%- elif remains.ours -%}
+            {%- set change = 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' -%}
+        {%- else -%}
+            {%- set change = 'Name an MV, or a table that has the state of one beside it' -%}
+        {%- endif -%}
+        {%- do dbt_backfill.refuse(dropped[table].render() ~ ' ' ~ why, change, mv=dropped.name) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- Drop one of the tables if it is there and ours. As dbt-spark does: without PURGE, so that the catalog decides on files. -#}
+{% macro run_drop(dropped, remains, existing, table) %}
+    {%- if table in remains.ours -%}
+        {%- set what, relation = dbt_backfill.table_words()[table], dropped[table] -%}
+        {%- do dbt_backfill.run_table('drop the ' ~ what, 'drop table if exists ' ~ relation.render(), dropped.mv) -%}
+        {%- set location = dbt_backfill.get_lasting_location(existing[table]) -%}
+        {%- do log(
+            dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render()
+                ~ ('; its files stay in ' ~ location if location else ''), info=true
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Where the files of a table are that DROP TABLE leaves there, an external Delta table's; none if it does not. -#}
+{% macro get_lasting_location(relation) %}
+    {%- set information = relation.information or '' -%}
+    {%- if not relation.is_delta or 'Type: EXTERNAL' not in information -%} {{ return(none) }} {%- endif -%}
+    {{ return(modules.re.search('Location: ([^\\n]*)', information).group(1)) }}
+{% endmacro %}
+
+
+{#- The tags that hold a version for this MV, see hold_upstream: a list of {'upstream', 'source', 'name'}. -#}
+{% macro find_tags(state) %}
+    {%- set tags = {} -%}
+    {%- for plan in [(state or {}).get('committed'), (state or {}).get('planned')]
+            if plan and plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan) is not none -%}
+        {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
+        {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+        {%- set existing = dbt_backfill.load_table(upstream.relation) if source.relation not in tags else none -%}
+        {%- if existing is not none and not existing.is_view
+                and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
+            {%- set observed = dbt_backfill.read_upstream(upstream, source) -%}
+            {%- if dbt_backfill.get_held_version(upstream, observed, name) is not none -%}
+                {%- do tags.update({source.relation: {'upstream': upstream, 'source': source, 'name': name}}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(tags.values() | list) }}
+{% endmacro %}
+
+
+{% macro run_release(dropped, tags) %}
+    {%- for tag in tags -%}
+        {%- do dbt_backfill.release_version(tag.upstream, tag.source, tag.name) -%}
+        {%- do log(dropped.name ~ ': dropped the tag ' ~ tag.name ~ ' of ' ~ tag.source.relation, info=true) -%}
+    {%- endfor -%}
+{% endmacro %}

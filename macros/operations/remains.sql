@@ -1,0 +1,89 @@
+{#-
+    Which of the three tables of an MV there are, and whose they are: {
+      'ours': the names of those of ours, as get_relations has them,
+      'foreign': such a name -> why the table is none of ours, as the end of a sentence,
+      'state': as read_state returned it; none where there is no state that this version reads
+    }
+
+    Of a state of another format nothing is read, but it is ours too.
+
+    Arguments:
+      existing (dict): as get_existing_relations returned it.
+      owners (dict): see get_owners.
+-#}
+{% macro find_remains(relations, existing, owners) %}
+    {%- set ours, foreign, properties = [], {}, {} -%}
+    {%- for table in ['mv', 'progress', 'barriers'] if existing[table] is not none -%}
+        {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
+        {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
+            {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ owner.name}) -%}
+        {%- else -%}
+            {%- set found = {} if existing[table].is_view else dbt_backfill.read_table_properties(relations[table]) -%}
+            {%- do properties.update({table: found}) -%}
+            {#- A history outlives its MV, and has no id. -#}
+            {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table != 'barriers') -%}
+                {%- do ours.append(table) -%}
+            {%- else -%}
+                {%- do foreign.update({table: 'was not made by this materialization'}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set state = none -%}
+    {%- if 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
+        {%- set state = dbt_backfill.read_state(relations) -%}
+    {%- endif -%}
+    {%- if 'mv' in ours and not owners.get(dbt_backfill.get_table_key(relations.mv))
+            and dbt_backfill.is_replaced(relations, properties.mv, state) -%}
+        {%- do ours.remove('mv') -%}
+        {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
+    {%- endif -%}
+    {{ return({'ours': ours, 'foreign': foreign, 'state': state}) }}
+{% endmacro %}
+
+
+{#-
+    Whether something else has replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization,
+    say, of a model that is gone by now. See _find_new_beginning; where there is nothing to lose, it is ours.
+-#}
+{% macro is_replaced(relations, properties, state) %}
+    {%- set committed = (state or {}).get('committed') or {} -%}
+    {%- set planned = (state or {}).get('planned') -%}
+    {%- if committed.get('mv_snapshot_id') in [none, properties.get('current-snapshot-id')]
+            or planned and not dbt_backfill.get_traits(planned).follows
+            or properties.get('dbt_backfill.reset', '') != (committed.get('mv_reset_id') or '') -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}
+    {{ return((history.entries or history.begun) and not history.ancestors and history.rows > 0) }}
+{% endmacro %}
+
+
+{#- What the tables are called: the keys are those of get_relations. -#}
+{% macro table_words() %}
+    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history'}) }}
+{% endmacro %}
+
+
+{#- `MV, state and history`, as far as they are ours. -#}
+{% macro get_remains_text(remains) %}
+    {%- set words = [] -%}
+    {%- for table, word in dbt_backfill.table_words().items() if table in remains.ours -%} {%- do words.append(word) -%} {%- endfor -%}
+    {{ return((words[:-1] | join(', ') ~ ' and ' if words | length > 1 else '') ~ words[-1]) }}
+{% endmacro %}
+
+
+{#- The enabled nodes of the project by the tables that they make, see get_table_key. -#}
+{% macro get_owners() %}
+    {%- set owners = {} -%}
+    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
+            and node.config.materialized != 'ephemeral' -%}
+        {%- do owners.update({dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)): node}) -%}
+    {%- endfor -%}
+    {{ return(owners) }}
+{% endmacro %}
+
+
+{#- The name of a table to compare it by: Spark takes small letters for large ones. -#}
+{% macro get_table_key(relation) %}
+    {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
+{% endmacro %}

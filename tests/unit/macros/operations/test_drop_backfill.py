@@ -1,0 +1,274 @@
+"""An MV is dropped with its state and its history, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros
+
+WHOLE = ["mv", "progress", "barriers"]
+HOW = "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_m"
+Drop = Callable[..., list[str]]
+
+
+def node(name: str, materialized: str = "backfilled_mv", alias: str = "") -> dict[str, Any]:
+    return {
+        "unique_id": f"model.ours.{name}",
+        "resource_type": "model",
+        "package_name": "ours",
+        "name": name,
+        "alias": alias or name,
+        "schema": "lake",
+        "config": {"materialized": materialized},
+    }
+
+
+@pytest.fixture
+def drop(macros: Macros) -> Drop:
+    """Drop, where these tables exist; returns the statements without their comments."""
+
+    def drop(
+        *nodes: dict[str, Any],
+        exist: list[str] = WHOLE,
+        foreign: dict[str, str] | None = None,
+        tags: Any = (),
+        information: str = "",
+        **arguments: Any,
+    ) -> list[str]:
+        found = {each["unique_id"]: each for each in nodes}
+        macros.context["graph"] = SimpleNamespace(nodes=found)
+
+        def exists(relations: Any) -> dict[str, Any]:
+            made = {"information": information, "is_delta": True}
+            return {n: relations[n].incorporate(**made) if n in exist else None for n in WHOLE}
+
+        def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
+            there = [name for name in WHOLE if existing[name] is not None]
+            strange = {name: why for name, why in (foreign or {}).items() if name in there}
+            ours = [name for name in there if name not in strange]
+            return {"ours": ours, "foreign": strange, "state": None}
+
+        macros.stub("get_existing_relations", exists)
+        macros.stub("find_remains", find)
+        macros.stub("find_tags", lambda state: tags)
+        macros.call("drop_backfill", **arguments)
+        return [statement.sql.split(" */ ")[-1].split("*/")[-1].strip() for statement in
+                macros.statements]  # fmt: skip
+
+    return drop
+
+
+def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
+    with pytest.raises(CompilationError) as raised:
+        drop(*nodes, **given)
+    return str(raised.value.msg)
+
+
+def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
+    """A run in between is refused, and the same command finds the upstream's tag again."""
+    assert drop(node("other"), node("orders", alias="orders_mv"), model="orders") == [
+        "drop table if exists lake.orders_mv",
+        "drop table if exists lake.orders_mv__barriers",
+        "drop table if exists lake.orders_mv__progress",
+    ]
+    assert macros.logged == [
+        "orders: dropped the MV lake.orders_mv",
+        "orders: dropped the history lake.orders_mv__barriers",
+        "orders: dropped the state lake.orders_mv__progress",
+    ]
+    assert macros.statements[0].sql.strip().startswith("/* lake.orders_mv: drop the MV */")
+
+
+def test_what_a_drop_that_was_broken_off_has_left_is_dropped(macros: Macros, drop: Drop) -> None:
+    assert drop(node("mv"), model="mv", exist=["progress"]) == [
+        "drop table if exists lake.mv__progress"
+    ]
+    assert macros.logged == ["mv: dropped the state lake.mv__progress"]
+
+
+def test_where_nothing_is_left_nothing_is_dropped(macros: Macros, drop: Drop) -> None:
+    assert drop(node("mv"), model="mv", exist=[]) == []
+    assert macros.logged == ["mv: there is nothing to drop"]
+
+
+def test_the_table_of_a_model_that_is_gone_is_named_with_its_schema(
+    macros: Macros, drop: Drop
+) -> None:
+    assert drop(node("other"), mv="old.`an mv`", exist=["mv"]) == [
+        "drop table if exists old.`an mv`"
+    ]
+    assert macros.logged == ["old.`an mv`: dropped the MV old.`an mv`"]
+
+
+def test_the_tag_is_dropped_as_long_as_the_state_tells_of_it(
+    macros: Macros, drop: Drop, make_source: Any
+) -> None:
+    upstream = {"relation": None, "kind": "iceberg"}
+    tag = {"upstream": upstream, "source": make_source(kind="iceberg"), "name": "dbt_backfill_b1"}
+
+    statements = drop(node("mv"), model="mv", tags=[tag])
+
+    assert statements[1:2] == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
+    assert macros.logged[1] == "mv: dropped the tag dbt_backfill_b1 of lake.up"
+    assert len(statements) == 4
+
+
+def test_files_that_stay_are_told(macros: Macros, drop: Drop) -> None:
+    managed = "Type: MANAGED\nProvider: delta\nLocation: file:/lake/mv\n"
+    drop(node("mv"), model="mv", exist=["mv"], information=managed)
+    drop(node("mv"), model="mv", exist=["mv"], information=managed.replace("MANAGED", "EXTERNAL"))
+
+    assert macros.logged == [
+        "mv: dropped the MV lake.mv",
+        "mv: dropped the MV lake.mv; its files stay in file:/lake/mv",
+    ]
+
+
+FOREIGN = "was not made by this materialization"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"foreign": {"mv": FOREIGN}, "mv": "lake.mv"},
+            f"lake.mv: lake.mv {FOREIGN}. Add keep_mv: true to drop only the state and history"
+            " beside it.",
+        ),
+        (
+            {"foreign": {"mv": FOREIGN}, "mv": "lake.mv", "exist": ["mv"]},
+            f"lake.mv: lake.mv {FOREIGN}. Name an MV, or a table that has the state of one beside"
+            " it.",
+        ),
+        (
+            {"foreign": {"mv": FOREIGN}, "model": "kept"},
+            f"kept: lake.kept {FOREIGN}. Drop or rename it yourself, and then drop the rest.",
+        ),
+        (
+            {"foreign": {"progress": FOREIGN}, "model": "kept"},
+            f"kept: lake.kept__progress {FOREIGN}. Drop or rename it yourself, and then drop the"
+            " rest.",
+        ),
+        (
+            {"foreign": {"mv": "is made by the model left"}, "model": "left"},
+            "left: lake.left is made by the model left. Add keep_mv: true to drop only the state"
+            " and history beside it.",
+        ),
+    ],
+)
+def test_beside_a_table_that_is_not_ours_nothing_is_dropped(
+    macros: Macros, drop: Drop, given: Any, message: str
+) -> None:
+    nodes = node("kept"), node("left", "table")
+
+    assert refusal(drop, *nodes, **given) == f"backfilled_mv {message}"
+    assert macros.statements == []
+
+
+def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
+    macros: Macros, drop: Drop
+) -> None:
+    foreign = {"mv": "is made by the model mv"}
+    dropped = [
+        "drop table if exists lake.mv__barriers",
+        "drop table if exists lake.mv__progress",
+    ]
+    for name in ({"model": "mv"}, {"mv": "lake.mv"}):
+        macros.statements.clear()
+        assert drop(node("mv", "table"), foreign=foreign, keep_mv=True, **name) == dropped
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mv": "LAKE.mv"}, "LAKE.mv: the model mv makes it. Name the model: --args '{model: mv}'"),
+        (
+            {"model": "mv", "keep_mv": True},
+            "mv: its model is a backfilled_mv, which needs its state. Leave keep_mv out, or give",
+        ),
+        (
+            {"model": "gone"},
+            "gone: there is no model of this name. Name an enabled model, or the table of one that",
+        ),
+        ({"model": "mv", "orphans": True}, "mv: drop_backfill has no argument 'orphans'. Its argu"),
+        ({"model": "mv", "mv": "lake.mv"}, f"drop_backfill: both model and mv are given. {HOW}"),
+        ({}, f"drop_backfill: neither model nor mv is given. {HOW}"),
+        ({"model": ["mv"]}, 'drop_backfill: model is ["mv"]. Set it to the name of one model'),
+        ({"mv": "mv"}, 'drop_backfill: mv is "mv". Set it to one table with its schema, such as'),
+        ({"mv": ""}, 'drop_backfill: mv is "". Set it to one table with its schema, such as'),
+        ({"model": "mv", "keep_mv": 1}, "mv: keep_mv is 1. Set it to true or false"),
+    ],
+)
+def test_arguments_that_name_nothing_to_drop_are_refused(
+    macros: Macros, drop: Drop, given: Any, message: str
+) -> None:
+    assert refusal(drop, node("mv"), **given).startswith(f"backfilled_mv {message}")
+    assert macros.statements == []
+
+
+# -- the tags ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def find_tags(macros: Macros) -> Callable[..., list[str]]:
+    """The tags of a state, where its upstreams, all Iceberg tables, have these."""
+
+    def find_tags(
+        state: Any, holds: Any, kind: str = "iceberg", missing: bool = False
+    ) -> list[str]:
+        table = SparkRelation.create(schema="lake", identifier="up", type="table")  # type: ignore[arg-type]
+        macros.stub("load_table", lambda relation: None if missing else table)
+        macros.stub("get_table_format", lambda relation, name: kind)
+        asked: list[str] = []
+
+        def read(upstream: Any, source: Any) -> dict[str, Any]:
+            asked.append(source["relation"])
+            return {"holds": holds}
+
+        macros.stub("read_upstream", read)
+        tags = macros.call("find_tags", state)
+        assert len(asked) == len(set(asked)), "an upstream is asked once"
+        return [f"{tag['name']} of {tag['upstream']['relation'].render()}" for tag in tags]
+
+    return find_tags
+
+
+@pytest.fixture
+def snapshot_plan(make_plan: Any, make_source: Any) -> Callable[..., Any]:
+    def plan(relation: str = "lake.up", mode: str = "snapshot") -> Any:
+        return make_plan(
+            sources=[make_source(kind="iceberg", relation=relation)], backfill_mode=mode
+        )
+
+    return plan
+
+
+def test_a_tag_of_the_last_barrier_or_of_the_next_one_is_found_once(
+    find_tags: Any, snapshot_plan: Any
+) -> None:
+    holds = {"dbt_backfill_b1": 17, "dbt_backfill_b2": 17}
+    found = ["dbt_backfill_b1 of lake.up"]
+
+    assert find_tags({"committed": snapshot_plan()}, holds) == found
+    assert find_tags({"committed": None, "planned": snapshot_plan()}, holds) == found
+    both = {"committed": snapshot_plan(), "planned": snapshot_plan()}
+    assert find_tags(both, holds) == found
+    both["planned"] = snapshot_plan("other.up")
+    assert find_tags(both, holds) == [*found, "dbt_backfill_b1 of other.up"]
+
+
+def test_there_is_none_to_drop_where_none_stands(find_tags: Any, snapshot_plan: Any) -> None:
+    holds = {"dbt_backfill_b1": 17}
+    state = {"committed": snapshot_plan()}
+
+    assert find_tags(None, holds) == []
+    assert find_tags(state, {"dbt_backfill_b2": 17}) == []
+    assert find_tags(state, holds, missing=True) == []
+    assert find_tags(state, holds, kind="delta") == []
+    assert find_tags({"committed": snapshot_plan(mode="arrangement")}, holds) == []
