@@ -200,35 +200,51 @@
 
 
 {#-
-    Refuse an Iceberg MV that has left the snapshot of the last barrier: CREATE OR REPLACE, dbt's `table`
-    materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it is
-    committed or given up. A snapshot that has expired tells nothing, unless the table began anew since that barrier.
-
-    A reset that came late, which Iceberg lets replace a table whatever was committed since, has left its id: returned is
-    then why it is reset once more. So it is where the last commit has found that it began anew, and where it did and is
-    empty, so that there is nothing to lose. Returns none where it goes on.
+    Why the MV is to be reset once more although nobody asked for it, because a reset of before came late: this run finds
+    it so, or the last commit did. None where it goes on; one that something else has replaced is refused.
 -#}
 {% macro _find_new_beginning(backfill, mv, state) %}
-    {%- set begun_anew = backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late' -%}
-    {%- set known = state.committed.get('mv_snapshot_id') -%}
-    {%- set noted = begun_anew if state.committed.get('begun_anew') else none -%}
-    {%- set planned = state.get('planned') -%}
-    {%- if known in [none, mv.snapshot_id] or planned and not dbt_backfill.get_traits(planned).follows -%}
-        {{ return(noted) }}
-    {%- elif mv.reset_id != (state.committed.get('mv_reset_id') or '') -%}
-        {{ return(begun_anew) }}
-    {%- endif -%}
-    {%- set history = dbt_backfill.read_mv_history(backfill, state.committed) -%}
-    {%- if (history.entries or history.begun) and not history.ancestors -%}
-        {%- if history.begun and not history.rows -%} {{ return(begun_anew) }} {%- endif -%}
+    {%- set departure = dbt_backfill.find_departure(backfill, mv.snapshot_id, mv.reset_id, state) -%}
+    {%- if departure is not none and not departure.begun_anew -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
-                ~ ', which left it at the snapshot ' ~ known,
+                ~ ', which left it at the snapshot ' ~ state.committed.mv_snapshot_id,
             'Undo that, or drop it and ' ~ backfill.progress.render() ~ ' to build it anew',
             mv=backfill.get('name')
         ) -%}
+    {%- elif departure is not none or state.committed.get('begun_anew') -%}
+        {{ return(backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late') }}
     {%- endif -%}
-    {{ return(noted) }}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    How an Iceberg MV has left the snapshot of the last barrier: none, or {
+      'begun_anew': whether by a reset of ours that came late, which Iceberg lets replace a table whatever was committed
+          since: it has left its id, or the table began anew and is empty, so that there is nothing to lose,
+      'rows': it has now; none where a late reset is told by its id
+    }
+
+    CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the
+    MV itself before it is committed or given up. A snapshot that has expired tells nothing, unless the table began anew
+    since that barrier.
+
+    Arguments:
+      relations (dict): see get_relations.
+      snapshot_id (string), reset_id (string): of the MV now, see read_mv.
+-#}
+{% macro find_departure(relations, snapshot_id, reset_id, state) %}
+    {%- set committed, planned = state.committed, state.get('planned') -%}
+    {%- if committed.get('mv_snapshot_id') in [none, snapshot_id]
+            or planned and not dbt_backfill.get_traits(planned).follows -%}
+        {{ return(none) }}
+    {%- elif reset_id != (committed.get('mv_reset_id') or '') -%}
+        {{ return({'begun_anew': true, 'rows': none}) }}
+    {%- endif -%}
+    {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}
+    {%- if history.ancestors or not (history.entries or history.begun) -%} {{ return(none) }} {%- endif -%}
+    {{ return({'begun_anew': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
 {% endmacro %}
 
 

@@ -43,18 +43,14 @@
 
 {#-
     Whether something else has replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization,
-    say, of a model that is gone by now. See _find_new_beginning; where there is nothing to lose, it is ours.
+    say, of a model that is gone by now. Where there is nothing to lose, it is ours.
 -#}
 {% macro is_replaced(relations, properties, state) %}
-    {%- set committed = (state or {}).get('committed') or {} -%}
-    {%- set planned = (state or {}).get('planned') -%}
-    {%- if committed.get('mv_snapshot_id') in [none, properties.get('current-snapshot-id')]
-            or planned and not dbt_backfill.get_traits(planned).follows
-            or properties.get('dbt_backfill.reset', '') != (committed.get('mv_reset_id') or '') -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}
-    {{ return((history.entries or history.begun) and not history.ancestors and history.rows > 0) }}
+    {%- if not (state or {}).get('committed') -%} {{ return(false) }} {%- endif -%}
+    {%- set departure = dbt_backfill.find_departure(
+        relations, properties.get('current-snapshot-id'), properties.get('dbt_backfill.reset', ''), state
+    ) -%}
+    {{ return(departure is not none and not departure.begun_anew and departure.rows > 0) }}
 {% endmacro %}
 
 

@@ -10,7 +10,9 @@
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
     {%- set traits = dbt_backfill.get_traits(plan) -%}
-    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._is_reset_for(backfill, state, plan) -%}
+    {#- A reset whose query cannot be executed is left by changing the model. -#}
+    {%- set wanted = not rebuild
+            or traits.replaces_mv and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
         {%- if not traits.gives_up -%} {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan) -%} {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
@@ -39,15 +41,6 @@
             'Let one deployment of the model run. Nothing was written by this run'
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- Whether a planned reset is that of today's model; one whose query cannot be executed is left by changing the model. -#}
-{% macro _is_reset_for(backfill, state, plan) %}
-    {{ return(plan.query_hash == backfill.query_hash and dbt_backfill.get_source(plan).relation == backfill.upstream.relation.render()
-        and dbt_backfill.are_same_names(plan.key | map(attribute='name'), backfill.options.unique_key)
-        and plan.vnode_count == backfill.options.vnode_count
-        and not dbt_backfill.find_changed_setting(plan, state.settings)) }}
 {% endmacro %}
 
 

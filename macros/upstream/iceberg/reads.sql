@@ -123,7 +123,6 @@
         {%- if keys is none %}
         'true' as bounds,
         'true' as files
-    )
         {%- else %}
         if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds,
         case
@@ -135,11 +134,13 @@
                 ')'
             )
         end as files
+        {%- endif %}
     )
+    {%- if keys is not none %}
     from (
         {{ dbt_backfill._iceberg_bounds_sql(relation, from_version, to_version, bounded) }}
     )
-        {%- endif %}
+    {%- endif %}
 {%- endmacro %}
 
 
