@@ -5,6 +5,7 @@ The MVs are built once; each test spoils one, sees it refused, and repairs it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -313,6 +314,25 @@ def test_a_feed_that_was_switched_off_is_refused_and_followed_again(project: Pro
     assert "re-anchored: the change data feed was switched" in result.output
     assert (7, "g") in project.rows("select * from {schema}.fed")
     assert (8, "h") in project.rows("select * from {schema}.fed")
+
+
+@pytest.mark.every_profile
+def test_a_gap_is_refused_where_the_model_says_so(project: Project) -> None:
+    project.sql("drop table {schema}.letters")
+    project.create_table("letters", "id int, name string")
+    project.sql("insert into {schema}.letters values (2, 'new'), (3, 'c')")
+    project.write({"fed": model(f"select id, name from {source('letters')}", on_gap="fail")})
+
+    facts = ("would compare all ", " rows read so far with its query, because the ")
+    assert_refused(refuse(project, "fed"), "fed", *facts, "on_gap='reanchor'", "--full-refresh")
+
+    project.write({"fed": MODELS["fed"]})
+    result = project.run("--select", "fed")
+    assert re.search(
+        r"fed compares all \d+ rows read so far with its query, because", result.output
+    )
+    assert "re-anchored: " in result.output
+    assert project.rows("select * from {schema}.fed") == [(2, "new"), (3, "c")]
 
 
 @pytest.mark.every_profile

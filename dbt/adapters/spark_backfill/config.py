@@ -24,4 +24,5 @@ class SparkBackfillConfig(SparkConfig):
     backfill_vnodes: list[int] | None = None
     check_key: bool = True
     on_query_change: str = "fail"
+    on_gap: str = "reanchor"
     change_feed: dict[str, Any] | None = None

@@ -24,7 +24,14 @@
 
 {#- Limited: the changes, and the removal of what given-up plans left above the position. -#}
 {% macro reanchor_execute(backfill, state, plan, work) %}
-    {%- if plan.get('touched') is none -%} {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }} {%- endif -%}
+    {%- if plan.get('touched') is none -%}
+        {%- do log(
+            model['name'] ~ ' compares all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
+                ~ plan.reason,
+            info=true
+        ) -%}
+        {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }}
+    {%- endif -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
     {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
         else {'failed': changes.failed, 'counts': {}} -%}

@@ -98,12 +98,24 @@
 
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
-    is read again, so its keys are checked again. An MV that has nothing yet is just emptied.
+    is read again, so its keys are checked again, unless `on_gap` refuses that. An MV that has nothing yet is just emptied.
+
+    Arguments:
+      views (list): the temporary views to drop before a refusal.
 -#}
-{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false) %}
+{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[]) %}
     {%- if not started -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
-    {{ return(plan if whole else dict(plan, touched=dbt_backfill.find_touched(backfill, state, observed))) }}
+    {%- set touched = none if whole else dbt_backfill.find_touched(backfill, state, observed) -%}
+    {%- if touched is none and backfill.options.on_gap == 'fail' -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse(
+            'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
+                ~ reason,
+            "Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh"
+        ) -%}
+    {%- endif -%}
+    {{ return(plan if whole else dict(plan, touched=touched)) }}
 {% endmacro %}

@@ -42,7 +42,9 @@
             {%- do dbt_backfill.drop_stages(planning.views) -%}
             {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
-            {%- set reanchor = dbt_backfill.choose_reanchor(backfill, state, observed, learned, unclear, started=true, whole=true) -%}
+            {%- set reanchor = dbt_backfill.choose_reanchor(
+                backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views
+            ) -%}
             {%- set planning.attempt = dbt_backfill.new_attempt(backfill, state, observed, learned, reanchor) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}

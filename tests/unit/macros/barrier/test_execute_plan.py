@@ -178,7 +178,8 @@ def test_a_range_without_rows_is_not_merged(execute: Any, row_count: int | None)
 
 
 def test_a_reanchor_is_the_only_step_of_its_barrier(execute: Any) -> None:
-    assert execute(plan={"kind": "reanchor"}) == (["reanchor"], {"changed": 7})
+    plan = {"kind": "reanchor", "reason": "the upstream was replaced"}
+    assert execute(plan=plan) == (["reanchor"], {"changed": 7})
 
 
 def test_a_reset_is_the_only_step_of_its_barrier(execute: Any) -> None:

@@ -31,6 +31,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "backfill_vnodes": None,
         "check_key": True,
         "on_query_change": "fail",
+        "on_gap": "reanchor",
         "file_format": "delta",
         "change_feed": None,
     }
@@ -62,6 +63,8 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("check_key", False, False),
         ("on_query_change", "fail", "fail"),
         ("on_query_change", "rebuild", "rebuild"),
+        ("on_gap", "reanchor", "reanchor"),
+        ("on_gap", "fail", "fail"),
         ("file_format", "delta", "delta"),
         ("file_format", "iceberg", "iceberg"),
     ],
@@ -111,6 +114,7 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
+        ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or fail.'),
         ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),
     ],
 )
@@ -141,8 +145,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
     text = (
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
-        "backfill_vnodes, check_key, on_query_change, file_format, change_feed, and dbt's own. "
-        "What something else reads belongs into meta."
+        "backfill_vnodes, check_key, on_query_change, on_gap, file_format, change_feed, and "
+        "dbt's own. What something else reads belongs into meta."
     )
     with refused(text):
         read(**{name: 1})

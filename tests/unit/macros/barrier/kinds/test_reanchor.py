@@ -84,6 +84,21 @@ def test_the_rows_that_were_merged_are_counted(
     assert asked[0][2]["result"] == [["result"]] and asked[0][:2] == (backfill, plan)
 
 
+def test_how_many_rows_are_compared_is_said_before(
+    macros: Macros, backfill: Any, make_plan: Any, make_state: Any, work: Any
+) -> None:
+    macros.context["model"] = {"name": "mv"}
+    macros.stub("run_reanchor", lambda *_: macros.logged.append("compared"))
+    plan = make_plan(kind="reanchor", reason="the upstream was replaced")
+
+    macros.call("reanchor_execute", backfill, make_state(row_count=1040), plan, work)
+
+    assert macros.logged == [
+        "mv compares all 1,040 rows read so far with its query, because the upstream was replaced",
+        "compared",
+    ]
+
+
 def test_what_given_up_plans_left_above_the_position_is_removed(
     macros: Macros, backfill: Any, make_plan: Any, work: Any
 ) -> None:

@@ -259,6 +259,29 @@ def test_a_gap_is_closed_also_where_there_is_nothing_else_to_do(
     assert choose(observed=observed, **FINISHED, **state)["kind"] == "reanchor"
 
 
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_is_refused_where_the_model_says_so(
+    choose: Any, refused: Any, state: Any, observed: Any, reason: str
+) -> None:
+    with refused(
+        "its next barrier would compare all 1,040 rows read so far with its query, because "
+        f"{reason}. Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh."
+    ):
+        choose(set={"on_gap": "fail"}, observed=observed, row_count=1040, **state)
+
+
+def test_what_a_plan_that_was_given_up_could_touch_is_no_gap(choose: Any, macros: Macros) -> None:
+    macros.stub("find_touched", lambda *_: [])
+
+    assert choose(set={"on_gap": "fail"}, dirty=True)["touched"] == []
+
+
+def test_where_nothing_was_read_a_gap_is_a_reset_whatever_the_model_says(choose: Any) -> None:
+    started = {"position": None, "row_count": 0}
+
+    assert choose(set={"on_gap": "fail"}, observed={"id": "u2"}, **started)["kind"] == "reset"
+
+
 @pytest.mark.parametrize("mode", ["arrangement", "snapshot"])
 def test_a_gap_is_closed_at_the_newest_version_in_every_mode(choose: Any, mode: str) -> None:
     plan = choose(observed={"id": "u2"}, set={"backfill_mode": mode})

@@ -603,6 +603,21 @@ def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], 
     _assert_noted(stood, scripts[0])
 
 
+def test_changes_that_are_gone_are_refused_where_the_model_says_so(
+    plan_barrier: Callable[..., Any], refused: Any, options: Any, macros: Macros
+) -> None:
+    """Nothing is left in the session."""
+    options["on_gap"] = "fail"
+
+    with refused(
+        "its next barrier would compare all 40 rows read so far with its query, because the "
+        "changes since version 16 can no longer be read. "
+        "Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh."
+    ):
+        plan_barrier({"lost": True, "checked": CHECKED})
+    assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
+
+
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
