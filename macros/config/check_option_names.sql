@@ -27,7 +27,7 @@
     {%- endfor -%}
     {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model -%}
         {%- if config.get(name) is not none and config.get(name) != 'ignore' -%}
-            {%- do exceptions.warn('backfilled_mv ' ~ model['name'] ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
+            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
                 ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
         {%- endif -%}
     {%- endfor -%}

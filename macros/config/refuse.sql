@@ -10,7 +10,7 @@
       mv (string): the model's name, where it is not the model that is running.
 -#}
 {% macro refuse(fact, change, mv=none) %}
-    {%- set message = 'backfilled_mv ' ~ (mv or model['name']) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
+    {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
     {#- dbt adds a line to a compiler error for each macro that it passes through; the adapter's has none. -#}
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
     {%- do exceptions.raise_compiler_error(message) -%}

@@ -7,16 +7,16 @@
       dbt run-operation abandon_plan --args '{model: my_mv}'
 
     Arguments:
-      model (string): the model's name, or `package.name`.
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
 -#}
 {% macro abandon_plan(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
-    {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], node.name) -%}
+    {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set plan = operated.state.get('planned') -%}
     {%- if plan is none or plan.kind == 'abandon' -%}
         {%- do log(
-            node.name ~ ': there is no plan to give up; ' ~ (
+            operated.name ~ ': there is no plan to give up; ' ~ (
                 'its barrier ' ~ operated.state.epoch ~ ' is committed' if plan is none else 'that of its barrier '
                     ~ plan.epoch ~ ' is given up already'
             ), info=true
@@ -26,12 +26,12 @@
     {%- set given_up = dbt_backfill.mark_abandoned(operated, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
         {%- do dbt_backfill.refuse(
-            'another run has committed its barrier ' ~ plan.epoch ~ ' meanwhile', 'There is nothing to give up', mv=node.name
+            'another run has committed its barrier ' ~ plan.epoch ~ ' meanwhile', 'There is nothing to give up', mv=operated.name
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_abandon(operated, given_up) -%}
     {%- do log(
-        node.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
+        operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
             ~ ') is given up. The next dbt run puts right what it could touch, and goes on', info=true
     ) -%}
 {% endmacro %}

@@ -11,7 +11,7 @@
       dbt run-operation drop_backfill --args '{mv: my_schema.my_mv, keep_mv: true}'
 
     Arguments:
-      model (string): the model's name, or `package.name`.
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       mv (string): in its place the table of a model that is gone, with its schema.
       keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more.
 -#}

@@ -9,7 +9,7 @@
         {%- set node = dbt_backfill.find_model(
             model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
         ) -%}
-        {%- set name, relation = node.name, dbt_backfill.get_node_relation(node) -%}
+        {%- set name, relation = dbt_backfill.get_model_name(node), dbt_backfill.get_node_relation(node) -%}
     {%- else -%}
         {%- set relation = dbt_backfill.parse_relation(mv) -%}
         {%- set name = relation.render() -%}
@@ -18,7 +18,8 @@
     {%- set is_mv = owner is not none and owner.config.materialized == 'backfilled_mv' -%}
     {%- if is_mv and model is none -%}
         {%- do dbt_backfill.refuse(
-            'the model ' ~ owner.name ~ ' makes it', "Name the model: --args '{model: " ~ owner.name ~ "}'", mv=name
+            'the model ' ~ dbt_backfill.get_model_name(owner) ~ ' makes it',
+            "Name the model: --args '{model: " ~ dbt_backfill.get_model_name(owner) ~ "}'", mv=name
         ) -%}
     {%- elif is_mv and keep_mv -%}
         {%- do dbt_backfill.refuse(

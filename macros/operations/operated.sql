@@ -9,12 +9,12 @@
     {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
     {%- set operated = dict(
         dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
-        name=node.name, options={'file_format': format}, upstream=none, feed=none,
+        name=dbt_backfill.get_model_name(node), options={'file_format': format}, upstream=none, feed=none,
     ) -%}
     {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- if existing.mv is none and existing.progress is none -%}
         {%- do dbt_backfill.refuse(
-            operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ node.name, mv=node.name
+            operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ operated.name, mv=operated.name
         ) -%}
     {%- elif existing.mv is none -%}
         {%- do dbt_backfill.refuse_missing_mv(operated) -%}

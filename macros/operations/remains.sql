@@ -16,7 +16,7 @@
     {%- for table in ['mv', 'progress', 'barriers'] if existing[table] is not none -%}
         {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
-            {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ owner.name}) -%}
+            {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
         {%- else -%}
             {%- set found = {} if existing[table].is_view else dbt_backfill.read_table_properties(relations[table]) -%}
             {%- do properties.update({table: found}) -%}

@@ -1,4 +1,7 @@
-{#- The node of the graph that a user names, as `name` or `package.name`; refused unless it is a backfilled_mv. -#}
+{#-
+    The node of the graph that a user names, as `name` or `package.name`, where it has versions as `name.v2` or
+    `package.name.v2`; refused unless it is a backfilled_mv.
+-#}
 {% macro find_backfilled_mv(name) %}
     {%- if not name or name is not string -%}
         {%- do dbt_backfill.refuse(
@@ -20,7 +23,7 @@
 {% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
     {%- set found = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model'
-            and name in [node.name, node.package_name ~ '.' ~ node.name, node.unique_id[6:]] -%}
+            and name in [node.name, node.package_name ~ '.' ~ node.name, dbt_backfill.get_model_name(node), node.unique_id[6:]] -%}
         {%- do found.append(node) -%}
     {%- endfor -%}
     {%- if not found -%}
@@ -46,7 +49,7 @@
     {%- set verified = dbt_backfill.observe_operated(node) -%}
     {%- set state = verified.state -%}
     {%- do dbt_backfill.check_barrier_is_committed(
-        state, node.name, 'Run the model first (dbt run --select ' ~ node.name ~ '), and then verify it'
+        state, verified.name, 'Run the model first (dbt run --select ' ~ verified.name ~ '), and then verify it'
     ) -%}
     {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
     {{ return(dict(

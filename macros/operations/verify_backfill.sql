@@ -8,7 +8,7 @@
       dbt run-operation verify_backfill --args '{model: my_mv, key_from: [10, a], key_to: [20], repair: true}'
 
     Arguments:
-      model (string): the model's name, or `package.name`.
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       vnodes (list of integers): only the keys of these vnodes.
       key_from, key_to (list, or one value): only the keys from here to there, both inclusive, in the order of the key.
         Values are written as Spark casts them from text, binary ones in hex. Fewer values than the key has columns mean
@@ -19,7 +19,7 @@
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
     {%- set given = {'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair} -%}
-    {%- do dbt_backfill.check_arguments(node.name, given, kwargs) -%}
+    {%- do dbt_backfill.check_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
     {%- set verified = dbt_backfill.observe_verified(node) -%}
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
     {%- set found = dbt_backfill.run_comparison(verified, selection) -%}
@@ -38,7 +38,7 @@
                 ~ (' differs' if found.differing == 1 else ' differ') ~ ' from what its definition gives ('
                 ~ dbt_backfill.get_kinds_text(kinds) ~ ')',
             'Find out what wrote to the table, and merge the difference with the argument repair: true',
-            mv=node.name
+            mv=verified.name
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_repair(verified, narrowed, found) -%}

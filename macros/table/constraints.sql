@@ -56,7 +56,7 @@
     {%- if (config.get('contract') or {}).enforced and dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set types = model.columns.values() | map(attribute='constraints') | sum(start=[]) + (model.constraints or []) -%}
         {%- if types | map(attribute='type') | select('in', ['not_null', 'check']) | list -%}
-            {%- do exceptions.warn('backfilled_mv ' ~ model.name ~ ': the constraints of its contract are not applied, because '
+            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the constraints of its contract are not applied, because '
                 ~ 'Iceberg enforces none. Put dbt tests on the model instead.') -%}
         {%- endif -%}
     {%- endif -%}

@@ -48,6 +48,7 @@ MODELS = {
     "short_contract": model(QUERY, contract={"enforced": True}),
     "constrained": model(QUERY),
     "misconstrained": model(QUERY),
+    "versioned_v2": model(QUERY),
     "limited": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
     "granted": model(QUERY, grants={"select": ["bob"]}),
 }
@@ -68,6 +69,7 @@ PROPERTIES: dict[str, Any] = {
                 {"name": "name", "description": DESCRIPTION},
             ],
         },
+        {"name": "versioned", "versions": [{"v": 2}]},
         {"name": "kept_contract", "columns": PEOPLE_COLUMNS},
         {
             "name": "constrained",
@@ -172,6 +174,15 @@ def test_an_alias_names_all_three_tables(project: Project, first: RunResult) -> 
     for table in tables_of("dressed_up"):
         assert project.exists(table)
     assert not project.exists("dressed")
+
+
+def test_a_version_of_a_model_is_called_as_dbt_calls_it(project: Project, first: RunResult) -> None:
+    assert "versioned.v2 [BARRIER 1 " in first.output
+    for table in tables_of("versioned_v2"):
+        assert project.exists(table)
+
+    verified = project.dbt("run-operation", "verify_backfill", "--args", "{model: versioned.v2}")
+    assert "versioned.v2: 3 rows" in verified.output
 
 
 @pytest.mark.every_profile

@@ -26,8 +26,8 @@
 {% macro reanchor_execute(backfill, state, plan, work) %}
     {%- if plan.get('touched') is none -%}
         {%- do log(
-            model['name'] ~ ' compares all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
-                ~ plan.reason,
+            dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count)
+                ~ ' rows read so far with its query, because ' ~ plan.reason,
             info=true
         ) -%}
         {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }}

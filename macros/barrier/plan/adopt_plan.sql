@@ -55,10 +55,11 @@
 {#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
 {% macro report_adoption(plan) %}
     {%- if dbt_backfill.get_traits(plan).gives_up -%} {{ return(none) }} {%- endif -%}
+    {%- set name = dbt_backfill.get_model_name(model) -%}
     {%- do log(
-        model['name'] ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
+        name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
             ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-            ~ "dbt run-operation abandon_plan --args '{model: " ~ model['name'] ~ "}'",
+            ~ "dbt run-operation abandon_plan --args '{model: " ~ name ~ "}'",
         info=true
     ) -%}
 {% endmacro %}

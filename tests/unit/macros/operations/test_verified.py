@@ -48,6 +48,22 @@ def test_a_model_is_found_by_its_name_with_or_without_its_package(
     assert macros.call("find_backfilled_mv", name)["unique_id"] == "model.ours.mv"
 
 
+def test_a_model_with_versions_is_found_by_the_name_of_one(
+    macros: Macros, graph: Callable[..., None]
+) -> None:
+    versions = [
+        {**node("mv"), "version": version, "unique_id": f"model.ours.mv.v{version}"}
+        for version in (1, "2b")
+    ]
+    graph(*versions)
+
+    for name in ("mv.v2b", "ours.mv.v2b"):
+        assert macros.call("find_backfilled_mv", name)["version"] == "2b"
+    assert refusal(macros, "find_backfilled_mv", "mv") == (
+        "backfilled_mv mv: there are 2 models of this name. Name one of ours.mv.v1, ours.mv.v2b."
+    )
+
+
 def test_a_name_that_two_packages_have_is_refused(
     macros: Macros, graph: Callable[..., None]
 ) -> None:
