@@ -5,6 +5,10 @@
 -#}
 {% macro observe_state(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
+    {%- if existing.progress is not none and existing.mv is none -%}
+        {#- dbt's list of tables is as old as the invocation, and another run may have been creating the MV. -#}
+        {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
+    {%- endif -%}
     {%- if existing.progress is none and existing.mv is none -%}
         {%- if existing.barriers -%} {%- do dbt_backfill._check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
         {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}

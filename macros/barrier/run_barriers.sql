@@ -106,17 +106,20 @@
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
-        {%- if state.get('missing') -%} {%- set state = dict(state, missing=false) -%} {%- endif -%}
+        {%- if state.get('missing') -%}
+            {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
+            {%- set state = dict(state, missing=false) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
-    {%- do dbt_backfill.hold_upstream(backfill, state, plan) -%}
+    {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
     {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
-    {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
+    {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}

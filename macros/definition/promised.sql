@@ -22,6 +22,15 @@
 {%- endmacro %}
 
 
+{#- What of the MV the promise is of, as a relation: all of it, and in a sweep what is up to the position. -#}
+{% macro get_present_sql(relations, state) -%}
+    {%- if not dbt_backfill.is_sweeping(state) -%} {{ return(relations.mv.render()) }} {%- endif -%}
+    {{ return('(' ~ dbt_backfill.get_prefix_scan_sql(
+        relations.mv.render(), state, relations, dbt_backfill.get_mv_keys(state.committed.key)
+    ) ~ ')') }}
+{%- endmacro %}
+
+
 {#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}

@@ -31,7 +31,7 @@
     ),
     present as (
         select {{ columns }}
-        from {{ relations.mv.render() }}
+        from {{ dbt_backfill.get_present_sql(relations, state) }}
     )
     select 'missing' as difference, *
     from (select * from promised except all select * from present)

@@ -13,11 +13,12 @@
 -#}
 {% macro backfill_orphans(schema=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_orphans', kwargs, ['schema'], 'backfill_orphans') -%}
-    {%- set schemas = dbt_backfill.find_searched_schemas(schema) -%}
-    {%- set owners, lines = dbt_backfill.get_owners(), [] -%}
+    {%- set catalog = dbt_backfill.read_current_catalog() -%}
+    {%- set schemas = dbt_backfill.find_searched_schemas(schema, catalog) -%}
+    {%- set owners, lines = dbt_backfill.get_owners(catalog), [] -%}
     {%- for searched in schemas -%}
         {%- set tables = dbt_backfill.list_tables(searched) -%}
-        {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners) -%}
+        {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners, catalog) -%}
             {%- set existing = {} -%}
             {%- for table in ['mv', 'progress', 'barriers'] -%}
                 {%- set exists = relations[table].identifier in tables -%}

@@ -55,7 +55,7 @@
             )
             union all
             select {{ columns }}, -1 as __bf_count
-            from {{ verified.mv.render() }}
+            from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
             where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
         )
         group by {{ dbt_backfill.identifiers(verified.columns | map(attribute='name')) }}
@@ -85,7 +85,7 @@
     select to_json(named_struct(
         'rows', (
             select count(*)
-            from {{ verified.mv.render() }}
+            from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
             where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
         ),
         'differing', differing,

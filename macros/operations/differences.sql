@@ -26,7 +26,7 @@
             )
             union all
             select {{ keys }}, struct({{ columns }}) as __bf_row, false as __bf_is_promised
-            from {{ verified.mv.render() }}
+            from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
             where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
         ) as sides
         left semi join {{ found.stage }} as stage on {{ joined | join(' and ') }}

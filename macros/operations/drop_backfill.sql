@@ -17,8 +17,9 @@
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false) %}
     {%- do dbt_backfill.check_drop_arguments({'model': model, 'mv': mv, 'keep_mv': keep_mv}, kwargs) -%}
-    {%- set owners = dbt_backfill.get_owners() -%}
-    {%- set dropped = dbt_backfill.find_dropped(model, mv, keep_mv, owners) -%}
+    {%- set catalog = dbt_backfill.read_current_catalog() -%}
+    {%- set owners = dbt_backfill.get_owners(catalog) -%}
+    {%- set dropped = dbt_backfill.find_dropped(model, mv, keep_mv, owners, catalog) -%}
     {%- set existing = dbt_backfill.get_existing_relations(dropped) -%}
     {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}

@@ -4,14 +4,15 @@
       'owner': the node of the project that makes the table of this name, none if there is none
     }
 -#}
-{% macro find_dropped(model, mv, keep_mv, owners) %}
+{% macro find_dropped(model, mv, keep_mv, owners, catalog) %}
     {%- if model is not none -%}
         {%- set node = dbt_backfill.find_model(
             model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
         ) -%}
-        {%- set name, relation = dbt_backfill.get_model_name(node), dbt_backfill.get_node_relation(node) -%}
+        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(node), catalog) -%}
+        {%- set name = dbt_backfill.get_model_name(node) -%}
     {%- else -%}
-        {%- set relation = dbt_backfill.parse_relation(mv) -%}
+        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.parse_relation(mv | trim), catalog) -%}
         {%- set name = relation.render() -%}
     {%- endif -%}
     {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
@@ -72,7 +73,7 @@
 {% macro find_tags(state) %}
     {%- set tags = {} -%}
     {%- for plan in [(state or {}).get('committed'), (state or {}).get('planned')]
-            if plan and plan.backfill_mode == 'snapshot' and dbt_backfill.get_source(plan) is not none -%}
+            if plan and dbt_backfill.get_source(plan) is not none -%}
         {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
         {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
         {%- set existing = dbt_backfill.load_table(upstream.relation) if source.relation not in tags else none -%}

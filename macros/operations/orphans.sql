@@ -12,10 +12,12 @@
     The tables of MVs, as get_relations returns them, that stand beside a table with the name of a state or a history, and
     that no model makes. A source of the project is the MV of another project.
 -#}
-{% macro get_left_relations(schema, tables, owners) %}
+{% macro get_left_relations(schema, tables, owners, catalog) %}
     {%- set known = [] -%}
     {%- for source in graph.sources.values() -%}
-        {%- do known.append(dbt_backfill.get_table_key(dbt_backfill.get_node_relation(source))) -%}
+        {%- do known.append(dbt_backfill.get_table_key(
+            dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(source), catalog)
+        )) -%}
     {%- endfor -%}
     {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%} {%- do known.append(key) -%} {%- endfor -%}
     {%- set names, left = [], [] -%}
@@ -47,14 +49,18 @@
 
 
 {#- The schemas to search that exist; `schema` is what the user named, none for those of the project. -#}
-{% macro find_searched_schemas(schema) %}
-    {%- set asked, found = [schema] if schema is not none else [target.schema], [] -%}
+{% macro find_searched_schemas(schema, catalog) %}
+    {%- set asked, found = [], [] -%}
     {%- if schema is none -%}
-        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema not in asked -%}
-            {%- do asked.append(node.schema) -%}
+        {%- do asked.append(dbt_backfill.get_plain_schema(target.schema, catalog)) -%}
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
+            {%- set name = dbt_backfill.get_plain_schema(node.schema, catalog) -%}
+            {%- if name not in asked -%} {%- do asked.append(name) -%} {%- endif -%}
         {%- endfor -%}
     {%- elif schema is not string or not schema -%}
         {%- do dbt_backfill._refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
+    {%- else -%}
+        {%- do asked.append(dbt_backfill.get_plain_schema(schema, catalog)) -%}
     {%- endif -%}
     {%- set there = [] -%}
     {%- for row in dbt_backfill.run_table('list the schemas', 'show schemas') -%} {%- do there.append(row[0] | lower) -%} {%- endfor -%}

@@ -43,14 +43,17 @@
 
 {#-
     Whether something else has replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization,
-    say, of a model that is gone by now. Where there is nothing to lose, it is ours.
+    say, of a model that is gone by now. Where there is nothing to lose, it is ours, also where a reset has begun.
 -#}
 {% macro is_replaced(relations, properties, state) %}
     {%- if not (state or {}).get('committed') -%} {{ return(false) }} {%- endif -%}
     {%- set departure = dbt_backfill.find_departure(
-        relations, properties.get('current-snapshot-id'), properties.get('dbt_backfill.reset', ''), state
+        relations, properties.get('current-snapshot-id'), properties.get('dbt_backfill.reset', ''), dict(state, planned=none)
     ) -%}
-    {{ return(departure is not none and not departure.begun_anew and departure.rows > 0) }}
+    {%- if departure is none -%} {{ return(false) }} {%- endif -%}
+    {%- set rows = departure.rows if departure.rows is not none
+        else dbt_backfill.read_mv_history(relations, state.committed).rows -%}
+    {{ return(rows > 0) }}
 {% endmacro %}
 
 
@@ -68,14 +71,37 @@
 {% endmacro %}
 
 
-{#- The enabled nodes of the project by the tables that they make, see get_table_key. -#}
-{% macro get_owners() %}
+{#- The enabled nodes of the project by the tables that they make, see get_table_key. `catalog` is the session's current one. -#}
+{% macro get_owners(catalog) %}
     {%- set owners = {} -%}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
             and node.config.materialized != 'ephemeral' -%}
-        {%- do owners.update({dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)): node}) -%}
+        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(node), catalog) -%}
+        {%- do owners.update({dbt_backfill.get_table_key(relation): node}) -%}
     {%- endfor -%}
     {{ return(owners) }}
+{% endmacro %}
+
+
+{% macro read_current_catalog() %}
+    {{ return(dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0]) }}
+{% endmacro %}
+
+
+{#- A relation with its schema as one table has it, however it was spelled: see get_plain_schema. -#}
+{% macro get_plain_relation(relation, catalog) %}
+    {{ return(relation.incorporate(path={'schema': dbt_backfill.get_plain_schema(relation.schema, catalog)})) }}
+{% endmacro %}
+
+
+{#- A schema without spaces, quotes that it does not need, and the name of the session's current catalog. -#}
+{% macro get_plain_schema(schema, catalog) %}
+    {%- set parts = [] -%}
+    {%- for part in modules.re.findall('\\s*(`(?:[^`]|``)*`|[^`.]+)', schema) -%}
+        {%- set part = part | trim -%}
+        {%- do parts.append(part[1:-1] if modules.re.fullmatch('`\\w+`', part) else part) -%}
+    {%- endfor -%}
+    {{ return((parts[1:] if parts | length > 1 and parts[0] | lower == catalog | lower else parts) | join('.')) }}
 {% endmacro %}
 
 

@@ -5,7 +5,7 @@
 
     `creation` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. Its id stands in both tables,
     as the table property `dbt_backfill.id` too. Of two first runs at once one creates the progress table, with both
-    plans in it; so the other takes id and plan from there.
+    plans in it; so the other takes id and plan from there, and creates the MV only if it has the same query (`is_ours`).
 
     Arguments:
       first (dict): the plan of the first barrier, none if there is to be no barrier.
@@ -16,8 +16,12 @@
     {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.progress_properties(creation)) }}
     as
     {{ dbt_backfill.get_not_started_sql(creation, first) }};
-    set (created_id, standing) = (
-        select get_json_object(last, '$.backfill_id'), if(epoch = 0, plan, null)
+    set (created_id, standing, is_ours) = (
+        select
+            get_json_object(last, '$.backfill_id'),
+            if(epoch = 0, plan, null),
+            get_json_object(last, '$.query_hash') = {{ dbt_backfill.string_literal(creation.query_hash) }}
+                and get_json_object(last, '$.query_columns') = {{ dbt_backfill.string_literal(creation.query_columns) }}
         from {{ relations.progress.render() }}
         where vnode = 0
     );
@@ -26,7 +30,9 @@
         {{ dbt_backfill.string_literal(creation.backfill_id) }},
         created_id
     );
-    execute immediate create_mv;
+    if is_ours then
+        execute immediate create_mv;
+    end if;
 {%- endmacro %}
 
 
@@ -56,6 +62,7 @@
 {% macro declare_creation() -%}
     declare created_id string;
     declare standing string;
+    declare is_ours boolean;
     declare create_mv string;
 {%- endmacro %}
 

@@ -8,7 +8,7 @@
     {%- set plain = {
         'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string', 'upstream_row_count': 'bigint',
         'range_low': 'array<string>', 'range_high': 'array<string>', 'last_range': 'boolean', 'vnodes': 'array<int>',
-        'range_row_count': 'bigint', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
+        'range_row_count': 'bigint', 'sweeps': 'boolean', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
         'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
         'planned_at': 'timestamp', 'committed_at': 'timestamp', 'mv_snapshot_id': 'string',

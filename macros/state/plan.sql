@@ -11,7 +11,8 @@
         relation, kind, id, version, committed_at, definition: what else says which changes a change table tells}),
         upstream_row_count, range_low, range_high (lists of literals' texts; none as low: from the start; none as high with
         last_range: open above), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot
-        rows), range_row_count, at_once (whether changes and range are merged by one statement), touched (of a re-anchor
+        rows), range_row_count, sweeps (whether the MV had rows of before above the position when it was planned, see
+        is_sweeping), at_once (whether changes and range are merged by one statement), touched (of a re-anchor
         that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
         next_bounds (lists of literals' texts of the ranges to come), bounds_complete (whether they reach the end), query,
         query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others), key (a list of
@@ -34,6 +35,7 @@
         'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
         'vnode_row_counts': ['map<int, bigint>', plan.get('vnode_row_counts', 'map()')],
         'range_row_count': ['bigint', plan.get('range_row_count')],
+        'sweeps': ['boolean', 'true' if plan.get('sweeps') else 'false'],
         'at_once': ['boolean', plan.get('at_once') or 'false'],
         'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
         'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],

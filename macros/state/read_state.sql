@@ -110,6 +110,13 @@
 {% endmacro %}
 
 
+{#- Whether the MV has rows of before above the position, which a sweep has not come to. -#}
+{% macro is_sweeping(state) %}
+    {%- set begun = state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false) -%}
+    {{ return(begun and not state.finished) }}
+{% endmacro %}
+
+
 {#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
 {% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}

@@ -41,3 +41,14 @@
 {% macro whole_json_options() %}
     {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
 {% endmacro %}
+
+
+{#- Whether two rows of these columns differ. -#}
+{% macro rows_differ(columns, left, right) -%}
+    {%- set rights = dbt_backfill.comparable_columns(columns, right ~ '.') -%}
+    {%- set different = [] -%}
+    {%- for name, column in dbt_backfill.comparable_columns(columns, left ~ '.').items() -%}
+        {%- do different.append('not (' ~ column ~ ' <=> ' ~ rights[name] ~ ')') -%}
+    {%- endfor -%}
+    {{ return('(' ~ different | join(' or ') ~ ')') }}
+{%- endmacro %}

@@ -7,6 +7,12 @@
 {%- endmacro %}
 
 
+{#- Whether the range of a plan is merged: there are rows in it, or, in a sweep, there may be some to take away. -#}
+{% macro merges_range(plan) %}
+    {{ return(plan.get('range_row_count') or plan.get('sweeps') and plan.get('range_row_count') is not none) }}
+{% endmacro %}
+
+
 {#-
     How many rows of the MV a MERGE of changes wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
     Each staged row that the query returns is updated or inserted. How many of the others there were to be deleted only
@@ -43,7 +49,7 @@
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
     {%- set name = 'spark.merge-into.num-target-rows-' -%}
-    {%- set reads_range = dbt_backfill.get_traits(plan).reads_range -%}
+    {%- set range_follows = dbt_backfill.get_traits(plan).reads_range and dbt_backfill.merges_range(plan) and not plan.at_once -%}
     {%- set sql -%}
         (
             select max(cast(summary['{{ name ~ action }}'] as bigint))
@@ -52,7 +58,7 @@
                 from {{ backfill.mv.render() }}.snapshots
                 where summary['{{ name }}inserted'] is not null
             )
-            where number = {{ 2 if reads_range and plan.get('range_row_count') and not plan.at_once or plan.get('touched') else 1 }}
+            where number = {{ 2 if range_follows or plan.get('touched') else 1 }}
         )
     {%- endset -%}
     {{ return(sql) }}

@@ -24,7 +24,7 @@
       upstream_readable(observed, source)                      whether a version can still be read
       committed_at(observed, version)                          when a version was committed
       held_version(observed, name)                             the version that is held under a name
-      hold(source, name)                                       keep a version from going away
+      hold(source, name)                                       keep a version from going away; whether it is kept
       release(source, name)                                    let it go
       log_sql(relation)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
@@ -145,7 +145,7 @@
 
 {#- A kind that cannot, or need not, does nothing. To hold another version under a name lets the one before go. -#}
 {% macro hold_version(upstream, source, name) %}
-    {%- do dbt_backfill._of_upstream(upstream, 'hold')(source, name) -%}
+    {{ return(dbt_backfill._of_upstream(upstream, 'hold')(source, name)) }}
 {% endmacro %}
 
 

@@ -58,18 +58,22 @@ class Orphan:
 @dataclass(frozen=True)
 class Odds:
     """How probable a change of the upstream, and that it breaks the feed, is at every moment, and
-    that what is started is a full refresh, or gives up the plan; the others are plain runs."""
+    that what is started is a full refresh, or gives up the plan; the others are plain runs, of
+    which so many sweep where the feed is broken."""
 
     change: float = 0.06
     loss: float = 0.005
     refresh: float = 0.1
     abandon: float = 0.1
+    sweeps: float = 0.0
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
 GIVEN_UP = Odds(abandon=0.4, loss=0, refresh=0)
 UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
-MIXED = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
+SWEPT = Odds(loss=0.03, refresh=0.03, sweeps=0.8)
+PLAIN = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
+MIXED = (*PLAIN, SWEPT)
 
 
 class History:
@@ -192,7 +196,9 @@ class History:
         elif chance < self._odds.abandon + self._odds.refresh:
             name, flow = "full refresh", dbt_run(self.world, full_refresh=True)
         else:
-            name, flow = "run", dbt_run(self.world, barriers=self.rng.randint(1, 2))
+            barriers = self.rng.randint(1, 2)
+            sweeps = self._odds.sweeps > 0 and self.rng.random() < self._odds.sweeps
+            name, flow = "run", dbt_run(self.world, barriers=barriers, sweeps=sweeps)
         self._moving = f"{name} {self._started}"
         self.actors[self._moving] = Run(flow)
 

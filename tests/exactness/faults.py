@@ -171,6 +171,7 @@ class Scenario:
     """The same for one that has been through a fault; None if only a new MV can be there."""
     arguments: tuple[str, ...] = ()
     cells_per_mv: int = 5
+    on_gap: str = "reanchor"
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
     """In which what there is of changes and range is merged."""
 
@@ -198,6 +199,32 @@ def _begun_and_lost(scene: Scene) -> None:
     scene.lose_the_plan()
 
 
+def _begun_and_broken(scene: Scene) -> None:
+    for _ in range(3):
+        scene.run()
+    _broken(scene)
+
+
+def _broken(scene: Scene) -> None:
+    """The changes since the last barrier, which are some, can no longer be told."""
+    scene.commit()
+    scene.lose_the_feed()
+
+
+def _swept(scene: Scene) -> None:
+    """A sweep has come to its second range; the MV has rows of before above it."""
+    _begun_and_broken(scene)
+    _go_on_with_the_sweep(scene)
+
+
+def _go_on_with_the_sweep(scene: Scene) -> None:
+    if not scene.mv.progress().sweeping:
+        _broken(scene)
+        scene.run()
+    scene.run()
+    scene.commit()
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -216,6 +243,8 @@ SCENARIOS = {
         Scenario("last range", 60, _begun_and_changed, None),
         Scenario("full refresh", 20, _begun_and_changed, Scene.commit, ("--full-refresh",)),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
+        Scenario("sweep", 4, _begun_and_broken, _broken, on_gap="sweep"),
+        Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
     )
 }
 
@@ -305,7 +334,7 @@ class Theatre:
         self._played, self._checked = 0, Checked(0, 0)
         name = self.scenario.name.replace(" ", "_").replace("-", "_")
         self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
-        scene.mv.write(backfill_rate_limit=self.scenario.limit)
+        scene.mv.write(backfill_rate_limit=self.scenario.limit, on_gap=self.scenario.on_gap)
         self.scenario.begin(scene)
         return scene
 

@@ -249,7 +249,15 @@ class Follower:
 
     def progress_versions(self) -> list[ProgressVersion]:
         """The committed states, first the one that all vnodes have been created with."""
-        state = ("vnode", "backfill_finished", "row_count", "epoch", "upstream_version", "dirty")
+        state = (
+            "vnode",
+            "backfill_finished",
+            "row_count",
+            "epoch",
+            "upstream_version",
+            "dirty",
+            "last",
+        )
         key = {name: self.upstream.schema.columns[name] for name in self.upstream.schema.key}
         committed = self._stored_progress.commit_times()
         found = self._stored_progress.rows(dict.fromkeys(state, "") | key, list(committed))
@@ -273,8 +281,8 @@ class Follower:
 
     def _progress_of(self, rows: Counter[tuple[Any, ...]]) -> Progress:
         positions, row_counts = {}, {}
-        shared = set()
-        for vnode, finished, row_count, epoch, version, dirty, *key in rows.elements():
+        shared, committed = set(), dict[str, Any]()
+        for vnode, finished, row_count, epoch, version, dirty, last, *key in rows.elements():
             if vnode in positions:
                 raise Inexact(f"vnode {vnode} stands twice in the progress of {self.name}")
             if len({part is None for part in key}) > 1:
@@ -283,13 +291,17 @@ class Follower:
             positions[vnode] = Position(pk, finished)
             row_counts[vnode] = row_count
             shared.add((epoch, version, dirty))
+            committed |= json.loads(last or "{}")
         if set(positions) != set(range(self.vnode_count)):
             raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
         if len(shared) != 1:
             raise Inexact(f"rows of one progress state differ: {shared}")
         [(epoch, version, dirty)] = shared
         number = None if version is None else self.upstream.stored.number_of(version)
-        return Progress(epoch, number, positions, row_counts, bool(dirty))
+        swept_anew = committed.get("kind") == "sweep"
+        finished = all(position.finished for position in positions.values())
+        sweeping = not finished and (swept_anew or committed.get("sweeps", False))
+        return Progress(epoch, number, positions, row_counts, bool(dirty), sweeping, swept_anew)
 
     def check(self) -> Checked:
         """Every version of the MV against both oracles; raises `Inexact`."""
@@ -298,7 +310,8 @@ class Follower:
             raise Inexact(f"{self.name} has columns {columns}, its query {self.query.columns}")
         progress = self.progress_versions()
         try:
-            checked = check_every_version(self.definition, self.mv_versions(), progress)
+            versions, covered = self.mv_versions(), self.definition.covered
+            checked = check_every_version(self.definition, versions, progress, covered)
             check_progress(self.definition, [version.progress for version in progress])
         except Inexact as wrong:
             raise Inexact(f"{self.name}: {wrong}") from None
@@ -315,7 +328,7 @@ class Follower:
         form = RisingWave(self.query, self.upstream.schema.key_of, self._vnode_of)
         for old, new in itertools.pairwise(progress):
             before, after = old.progress, new.progress
-            if after.version is None:
+            if after.version is None or after.swept_anew:
                 form.reset()
                 continue
             if before.dirty or after.dirty:

@@ -6,6 +6,8 @@ at every version of the MV. With k the committed epoch, P_k its positions and S_
 version, the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in this order,
 and is at the last of them when epoch k+1 is committed. Nothing here knows how a barrier is carried
 out: rows are Python dicts, Q is a Python function, positions are what the progress table says.
+
+In a sweep this holds of the rows up to the positions; above them are rows of before.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ class Position:
 
 
 Positions = Mapping[int, Position]
+Covered = Callable[[MvRows, Positions], MvRows]
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class Progress:
     positions: Positions
     row_counts: Mapping[int, int]
     dirty: bool = False
+    sweeping: bool = False
+    """Whether the MV may have rows of before above the positions."""
+    swept_anew: bool = False
+    """Whether the barrier that was committed last has begun a sweep."""
 
     @property
     def finished(self) -> bool:
@@ -134,6 +141,18 @@ class Definition:
             and (shown := self.query.evaluate(row)) is not None
         )
 
+    def covered(self, rows: MvRows, positions: Positions) -> MvRows:
+        """The rows of an MV up to these positions."""
+        places = [self.query.columns.index(name) for name in self.query.key_columns]
+        keys = {row: tuple(row[place] for place in places) for row in rows}
+        return Counter(
+            {
+                row: count
+                for row, count in rows.items()
+                if positions[self.vnode_of(keys[row])].covers(keys[row])
+            }
+        )
+
     def scanned(self, version: int, before: Positions, after: Positions) -> Counter[int]:
         """Upstream rows per vnode that a range from `before` to `after` reads at `version`."""
         vnodes = ((key, self.vnode_of(key)) for key in self.upstream(version))
@@ -166,6 +185,7 @@ def check_every_version(
     definition: Prefixes,
     mv: Sequence[MvVersion],
     progress: Sequence[ProgressVersion],
+    covered: Covered = lambda rows, _: rows,
 ) -> Checked:
     """Raises `Inexact` unless every version of the MV is an allowed prefix, in order, on time.
 
@@ -173,16 +193,29 @@ def check_every_version(
     with. Between two commits of the progress the MV moves through the three prefixes of the
     barrier that the second one commits, never back; when it is committed the MV is at the last.
     A dirty state promises nothing until the barrier after it is committed.
+
+    :param covered: the rows of an MV up to these positions, where there may be sweeps
     """
     if not mv or not progress:
         raise Inexact(f"nothing to check: {len(mv)} MV versions, {len(progress)} progress states")
     for number, current in enumerate(progress):
         following = progress[number + 1] if number + 1 < len(progress) else None
-        _check_one_epoch(definition, mv, current, following)
+        _check_one_epoch(definition, mv, current, following, covered)
     checked = sum(version.at >= progress[0].at for version in mv)
     if checked != len(mv):
         raise Inexact(f"{len(mv) - checked} MV versions are older than the first progress state")
     return Checked(mv_versions=checked, barriers=len(progress) - 1)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A prefix that a barrier passes."""
+
+    name: str
+    version: int | None
+    positions: Positions
+    is_swept: bool
+    """Whether there may be other rows above the positions."""
 
 
 def _check_one_epoch(
@@ -190,46 +223,52 @@ def _check_one_epoch(
     mv: Sequence[MvVersion],
     current: ProgressVersion,
     following: ProgressVersion | None,
+    covered: Covered,
 ) -> None:
     state = current.progress
     until = following.at if following is not None else None
     here = [v for v in mv if v.at >= current.at and (until is None or v.at < until)]
     before = [v for v in mv if v.at < current.at]
-    stages = [("S_k, P_k", state.version, state.positions)]
+    stages = [Stage("S_k, P_k", state.version, state.positions, state.sweeping)]
     if following is not None:
-        upcoming = following.progress
-        stages += [
-            ("S_k+1, P_k", upcoming.version, state.positions),
-            ("S_k+1, P_k+1", upcoming.version, upcoming.positions),
-        ]
+        new = following.progress
+        if not new.swept_anew:
+            stages.append(Stage("S_k+1, P_k", new.version, state.positions, state.sweeping))
+        stages.append(Stage("S_k+1, P_k+1", new.version, new.positions, new.sweeping))
     if state.dirty or (following is not None and following.progress.dirty):
         return
-    wanted = [(name, definition.prefix(version, at)) for name, version, at in stages]
-    if before and before[-1].rows != wanted[0][1]:
+    wanted = [(stage, definition.prefix(stage.version, stage.positions)) for stage in stages]
+
+    def differs(at: int, rows: MvRows) -> str | None:
+        stage, promised = wanted[at]
+        shown = covered(rows, stage.positions) if stage.is_swept else rows
+        return None if shown == promised else describe_difference(shown, promised)
+
+    if before and (difference := differs(0, before[-1].rows)):
         raise Inexact(
             f"epoch {state.epoch} was committed while the MV (version {before[-1].version}) was "
-            f"not at its prefix: {describe_difference(before[-1].rows, wanted[0][1])}"
+            f"not at its prefix: {difference}"
         )
     stage = 0
     for version in here:
-        later = [n for n in range(stage, len(wanted)) if wanted[n][1] == version.rows]
+        differences = {n: differs(n, version.rows) for n in range(stage, len(wanted))}
+        later = [n for n, difference in differences.items() if difference is None]
         if not later:
             raise Inexact(
                 f"MV version {version.version} (after epoch {state.epoch}) is no allowed prefix "
-                f"from ({wanted[stage][0]}) on; against ("
+                f"from ({wanted[stage][0].name}) on; against ("
                 + "; against (".join(
-                    f"{name}): {describe_difference(version.rows, rows)}"
-                    for name, rows in wanted[stage:]
+                    f"{wanted[n][0].name}): {difference}" for n, difference in differences.items()
                 )
             )
         stage = later[0]
     if following is not None:
         last = (before + here)[-1:]
-        if not last or last[0].rows != wanted[-1][1]:
-            found = last[0].rows if last else Counter()
+        found = last[0].rows if last else Counter()
+        if difference := differs(-1, found):
             raise Inexact(
                 f"epoch {following.progress.epoch} was committed before the MV was at its prefix: "
-                f"{describe_difference(found, wanted[-1][1])}"
+                f"{difference}"
             )
 
 
@@ -237,16 +276,16 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
     """Raises `Inexact` unless epochs, positions and counts move as the definition says.
 
     Epochs are consecutive and never restart. A barrier either starts over (every vnode NotStarted,
-    no upstream version) or moves no position back and no upstream version back, and counts exactly
-    the upstream rows of the range it read.
+    no upstream version unless it begins a sweep) or moves no position back and no upstream version
+    back, and counts exactly the upstream rows of the range it read.
     """
     for old, new in itertools.pairwise(progress):
         where = f"from epoch {old.epoch} to {new.epoch}"
         if new.epoch != old.epoch + 1:
             raise Inexact(f"epochs are not consecutive {where}")
-        if new.version is None:
+        if new.version is None or new.swept_anew:
             if new.started or any(new.row_counts.values()):
-                raise Inexact(f"a state without an upstream version has started {where}")
+                raise Inexact(f"a state that begins anew has started {where}")
             continue
         if new.dirty or old.dirty:
             continue

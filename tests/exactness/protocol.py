@@ -45,6 +45,7 @@ PROTECTIONS = (
     "a run whose plan was given up is refused",
     "a re-anchor finds the keys that came and went",
     "an MV that was begun anew is reset, whatever it holds",
+    "a range of a sweep takes away what is not in it",
 )
 """What a world can be made without."""
 
@@ -100,6 +101,8 @@ class State:
     snapshot: int = 0
     root: int = 0
     begun_anew: bool = False
+    sweeping: bool = False
+    """Whether the MV has rows of before above the position."""
     plan: Plan | None = None
 
     def stands(self, plan: Plan) -> bool:
@@ -209,7 +212,13 @@ class World:
         allowed = [(state.version, state.position)]
         if plan is not None:
             allowed += [(plan.version, state.position), (plan.version, plan.high)]
-        return any(self.mv.rows == self.prefix(*at) for at in allowed)
+        return any(self.shown(at) == self.prefix(version, at) for version, at in allowed)
+
+    def shown(self, position: float) -> Counter[tuple[int, Any]]:
+        """The rows that the MV promises, at this position: in a sweep those up to it."""
+        if not self.state.sweeping:
+            return self.mv.rows
+        return Counter({row: n for row, n in self.mv.rows.items() if row[0] <= position})
 
     def changed_keys(self, since: int, to: int) -> set[int]:
         """The keys that the feed names: row lineage compares two snapshots, the others tell all."""
@@ -280,8 +289,11 @@ class Run:
             self.next, self.refused = None, type(why).__name__
 
 
-def dbt_run(world: World, *, full_refresh: bool = False, barriers: int = 1) -> Flow:
-    return _Flow(world).run(full_refresh, barriers)
+def dbt_run(
+    world: World, *, full_refresh: bool = False, barriers: int = 1, sweeps: bool = False
+) -> Flow:
+    """`sweeps`: whether its model has `on_gap` say so."""
+    return _Flow(world, sweeps).run(full_refresh, barriers)
 
 
 def abandon_plan(world: World) -> Flow:
@@ -294,6 +306,7 @@ class _Flow:
     """What a run sends, as run_barriers.sql has it."""
 
     world: World
+    sweeps: bool = False
     guarded: bool = False
     """Whether the plan may be given up if one of its statements fails."""
 
@@ -419,6 +432,8 @@ class _Flow:
             or not self.world.has("a re-anchor finds the keys that came and went")
         ):
             plan = replace(plan, touched=_find_touched(state, log))
+        if gap and plan.touched is None and (self.sweeps or state.sweeping):
+            plan = replace(plan, kind="sweep", high=NOT_STARTED)
         return plan
 
     def _plan(self, plan: Plan) -> Statement:
@@ -450,6 +465,8 @@ class _Flow:
             yield Statement("empty the MV in the barrier", lambda: self._reset(plan), plan)
         elif plan.kind == "abandon":
             yield from self._stop_what_is_on_its_way(plan)
+        elif plan.kind == "sweep":
+            pass  # its ranges follow
         elif plan.kind == "reanchor" and plan.touched is None:
             wanted = {key: row for key, row in self.world.prefix(plan.version, plan.high)}
             yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
@@ -480,13 +497,15 @@ class _Flow:
                 yield Statement("stage the changes", lambda: _nothing())
             changes = self._changes(state, log, plan, shown)
         in_range = {key: row for key, row in shown.items() if plan.low < key <= plan.high}
-        if changes and plan.at_once and in_range:
+        if changes and plan.at_once and in_range and not state.sweeping:
             both = "merge the changes and the range of the barrier"
             yield self._merge(both, plan, changes | in_range)
             return
         if changes:
             yield self._merge("merge the changes of the barrier", plan, changes)
-        if in_range:
+        if state.sweeping and plan.high != plan.low:
+            yield self._merge("merge the range of the barrier", plan, in_range, whole=True)
+        elif in_range:
             yield self._merge("merge the range of the barrier", plan, in_range, is_range=True)
         elif plan.touched:
             yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
@@ -516,7 +535,8 @@ class _Flow:
     ) -> Statement:
         """A MERGE of `source`; `whole`: what is in the MV where it may write, and not in it, goes.
 
-        A removal may write to the ranges that were given up, a re-anchor to the whole MV.
+        A removal may write to the ranges that were given up, a re-anchor to the whole MV, and a
+        range of a sweep to that range.
         """
 
         def execute() -> Moments:
@@ -533,7 +553,9 @@ class _Flow:
             written = dict(source)
             reads = Everything(plan) if whole else frozenset(source)
             if whole:
-                written = {key: None for key in before if key in reads} | written
+                gone = "a range of a sweep takes away what is not in it"
+                if plan.kind != "advance" or world.has(gone):
+                    written = {key: None for key in before if key in reads} | written
                 written = {key: row for key, row in written.items() if before.get(key) != row}
             if is_range and not world.is_iceberg:
                 written = {key: row for key, row in written.items() if key not in before}
@@ -633,6 +655,8 @@ class Everything:
     plan: Plan | None = None
 
     def __contains__(self, key: int) -> bool:
+        if self.plan is not None and self.plan.kind == "advance":
+            return self.plan.low < key <= self.plan.high
         if self.plan is None or not self.plan.touched:
             return True
         return any(self.plan.low < key <= high for high in self.plan.touched)
@@ -666,6 +690,8 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
         return None
     if given_up.since != state.version or given_up.since < log.feed_from:
         return None
+    if state.sweeping:
+        return ()
     ends = [high for plan in given_up.plans for high in plan.touched or ()]
     ends += [plan.high for plan in given_up.plans if plan.high != plan.low]
     return tuple(dict.fromkeys(ends))
@@ -677,11 +703,12 @@ def _committed(world: World, state: State, plan: Plan) -> State:
     if plan.kind == "reset":
         return new if world.has("epochs do not restart") else replace(new, epoch=0)
     if plan.kind != "abandon":
-        return replace(new, version=plan.version, position=plan.high)
+        sweeping = plan.kind == "sweep" or (state.sweeping and plan.high != FINISHED)
+        return replace(new, version=plan.version, position=plan.high, sweeping=sweeping)
     earlier = state.given_up if state.last.kind == "abandon" else GivenUp(state.version, ())
     if earlier is not None and plan.version is not None:
         earlier = GivenUp(earlier.since, (plan, *earlier.plans))
     else:
         earlier = None
     dirty = replace(new, dirty=True, given_up=earlier)
-    return replace(dirty, version=state.version, position=state.position)
+    return replace(dirty, version=state.version, position=state.position, sweeping=state.sweeping)

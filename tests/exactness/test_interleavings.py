@@ -84,10 +84,11 @@ class Twin:
 class Interleaving:
     """A history, played in both worlds."""
 
-    def __init__(self, project: Project, seed: int) -> None:
+    def __init__(self, project: Project, seed: int, on_gap: str = "reanchor") -> None:
         self.rng = random.Random(seed)
+        self.sweeps = on_gap == "sweep"
         self.scene = Scene(project, f"history_{seed}", rows=120)
-        self.scene.mv.write(backfill_rate_limit=4)
+        self.scene.mv.write(backfill_rate_limit=4, on_gap=on_gap)
         self.scene.run()
         self.world = World(
             project.file_format,
@@ -174,7 +175,7 @@ class Interleaving:
         self.compare()
 
     def start(self, *arguments: str) -> Twin:
-        flow = dbt_run(self.world, full_refresh=bool(arguments))
+        flow = dbt_run(self.world, full_refresh=bool(arguments), sweeps=self.sweeps)
         self.twins.append(Twin(self.scene.runner(*arguments), Run(flow)))
         return self.twins[-1]
 
@@ -226,18 +227,23 @@ def _position(at: Position) -> float:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-@pytest.mark.parametrize("merges", [nullcontext, two_merges], ids=["at once", "one by one"])
+@pytest.mark.parametrize(
+    ("merges", "on_gap"),
+    [(nullcontext, "reanchor"), (two_merges, "reanchor"), (nullcontext, "sweep")],
+    ids=["at once", "one by one", "in slices"],
+)
 @pytest.mark.profiles("session-delta", reason="all runs share one session")
 def test_tables_and_model_agree_after_every_statement(
-    project: Project, merges: Callable[[], AbstractContextManager[None]], seed: int
+    project: Project, merges: Callable[[], AbstractContextManager[None]], on_gap: str, seed: int
 ) -> None:
     with merges():
-        interleaving = Interleaving(project, seed)
+        interleaving = Interleaving(project, seed, on_gap)
         with stepping():
             interleaving.play(ACTIONS)
     interleaving.scene.mv.check()
     kinds = {kind for _, kind in interleaving.world.executed.values()}
     assert {"advance", "abandon"} < kinds
+    assert ("sweep" in kinds) == (on_gap == "sweep")
     if merges is two_merges:
         assert "merge the changes and the range of the barrier" not in interleaving.sent
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from support.checks import assert_writes_nothing, model, refused_operation, source
+from support.checks import (
+    assert_writes_nothing,
+    model,
+    refused_operation,
+    rows_written,
+    source,
+)
 from support.profiles import any_connection
 from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
@@ -138,20 +144,6 @@ def assert_is_promised(project: Project) -> None:
     """The MV of the fixture has the rows that its definition gives, and no other."""
     found = project.rows("select id, shard, name, to_json(scores) as scores, tags from {schema}.mv")
     assert found == project.rows(PROMISED)
-
-
-def rows_written(project: Project, table: str = "mv") -> dict[str, int]:
-    """How many rows the last MERGE inserted, updated and deleted."""
-    if project.file_format == "delta":
-        metrics = project.sql(f"describe history {{schema}}.{table} limit 1")[0]["operationMetrics"]
-        return {w: int(metrics[f"numTargetRows{w.title()}"]) for w in WRITES}
-    summary = project.sql(
-        f"select summary from {{schema}}.{table}.snapshots order by committed_at desc limit 1"
-    )[0]["summary"]
-    return {w: int(summary[f"spark.merge-into.num-target-rows-{w}"]) for w in WRITES}
-
-
-WRITES = ("inserted", "updated", "deleted")
 
 
 @pytest.mark.every_profile

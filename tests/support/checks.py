@@ -96,3 +96,17 @@ def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
     prefix = "dbt_backfill." if project.adapter == "spark" else ""
     tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
     return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}
+
+
+WRITES = ("inserted", "updated", "deleted")
+
+
+def rows_written(project: Project, table: str = "mv") -> dict[str, int]:
+    """How many rows the last MERGE inserted, updated and deleted."""
+    if project.file_format == "delta":
+        metrics = project.sql(f"describe history {{schema}}.{table} limit 1")[0]["operationMetrics"]
+        return {w: int(metrics[f"numTargetRows{w.title()}"]) for w in WRITES}
+    summary = project.sql(
+        f"select summary from {{schema}}.{table}.snapshots order by committed_at desc limit 1"
+    )[0]["summary"]
+    return {w: int(summary[f"spark.merge-into.num-target-rows-{w}"]) for w in WRITES}

@@ -17,8 +17,9 @@ import pytest
 
 from exactness.explore import (
     GIVEN_UP,
-    MIXED,
+    PLAIN,
     REFRESHED,
+    SWEPT,
     UNCHANGED,
     History,
     Odds,
@@ -36,7 +37,7 @@ class Without:
 
     protection: str
     file_format: str = "delta"
-    odds: Sequence[Odds] | None = MIXED
+    odds: Sequence[Odds] | None = PLAIN
     """None: by two runs that take turns wherever they can."""
 
     def histories(self) -> Iterator[History]:
@@ -62,6 +63,7 @@ NEEDED = (
     Without("a run whose plan was given up is refused"),
     Without("a re-anchor finds the keys that came and went", "iceberg", (GIVEN_UP,)),
     Without("an MV that was begun anew is reset, whatever it holds", "iceberg", (REFRESHED,)),
+    Without("a range of a sweep takes away what is not in it", odds=(SWEPT,)),
 )
 LACKING = (Without("an abandoned Iceberg plan stops what is on its way", "iceberg", None),)
 
@@ -87,7 +89,7 @@ def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
 ) -> None:
     histories = list(islice(random_histories(file_format), 200))
     kinds = {kind for history in histories for _, kind in history.world.executed.values()}
-    assert kinds == {"advance", "reset", "reanchor", "abandon"}
+    assert kinds == {"advance", "reset", "reanchor", "sweep", "abandon"}
     told = "\n".join(line for history in histories for line in history.told)
     for what in (
         "(Stopped)",

@@ -101,7 +101,7 @@
 
 {#-
     The ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none
-    where the whole MV has to be compared. Below the position they could write what the upstream changed since the last
+    where the whole MV has to be compared. In a sweep nothing is promised above the position. Below the position they could write what the upstream changed since the last
     executed barrier, which the feed still has to tell, up to a version that goes on from theirs; also of keys that came with
     theirs and have gone since.
 -#}
@@ -123,10 +123,11 @@
         {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
         {%- if plan.last_range -%}
             {%- do touched.append([]) -%}
-        {%- elif plan.get('range_high') != plan.get('range_low') and plan.range_high not in touched -%}
+        {%- elif plan.get('range_high') not in [none, plan.get('range_low')] + touched -%}
             {%- do touched.append(plan.range_high) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- if dbt_backfill.is_sweeping(state) -%} {{ return([]) }} {%- endif -%}
     {{ return([[]] if [] in touched else touched) }}
 {% endmacro %}
 

@@ -36,8 +36,9 @@
     {%- endif -%}
     {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
         else {'failed': changes.failed, 'counts': {}} -%}
-    {%- if not done.failed and plan.get('range_row_count') -%}
-        {%- set done = {'failed': dbt_backfill.run_range(backfill, state, plan, work), 'counts': done.counts} -%}
+    {%- if not done.failed and dbt_backfill.merges_range(plan) -%}
+        {%- set run = dbt_backfill.run_swept_range if plan.sweeps else dbt_backfill.run_range -%}
+        {%- set done = {'failed': run(backfill, state, plan, work), 'counts': done.counts} -%}
     {%- endif -%}
     {{ return(done) }}
 {% endmacro %}

@@ -33,6 +33,18 @@
 {% endmacro %}
 
 
+{#- What the commit of a kind sets with which every vnode begins anew. -#}
+{% macro get_not_started_columns(plan) %}
+    {%- set columns = {
+        'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version')),
+        'backfill_finished': 'false',
+        'row_count': '0',
+    } -%}
+    {%- for column in dbt_backfill.position_columns(plan.key) -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
 {#-
     The changes of a plan, staged by this run as it planned them, or now: {'failed': see run_merge, 'staged': none if there
     are none to merge}.
@@ -51,7 +63,8 @@
     {%- if not state.finished or plan.get('range_row_count') is not none -%}
         {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
         {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
-        {%- do parts.append('+{:,} backfilled'.format(plan.get('range_row_count') or 0)) -%}
+        {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
+        {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
     {%- endif -%}
     {%- do parts.extend(notes) -%}
     {%- if counts -%}

@@ -74,7 +74,7 @@
             {{ dbt_backfill.get_no_row_sql(columns, fence) }}
         ) as prefix
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
-        when matched and {{ dbt_backfill._rows_differ(columns, 'mv', 'prefix') }} then update set *
+        when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }} then update set *
         when not matched then insert *
         when not matched by source then delete
     {%- endset -%}
@@ -111,15 +111,4 @@
         {%- do windows.append(dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), window)) -%}
     {%- endfor -%}
     {{ return(windows | join(' or ')) }}
-{%- endmacro %}
-
-
-{#- Whether two rows of these columns differ. -#}
-{% macro _rows_differ(columns, left, right) -%}
-    {%- set rights = dbt_backfill.comparable_columns(columns, right ~ '.') -%}
-    {%- set different = [] -%}
-    {%- for name, column in dbt_backfill.comparable_columns(columns, left ~ '.').items() -%}
-        {%- do different.append('not (' ~ column ~ ' <=> ' ~ rights[name] ~ ')') -%}
-    {%- endfor -%}
-    {{ return('(' ~ different | join(' or ') ~ ')') }}
 {%- endmacro %}

@@ -25,13 +25,7 @@
 
 {#- A progress table that was made for another key or number of vnodes gets new rows, see get_reshape_statements. -#}
 {% macro reset_columns(state, plan) %}
-    {%- set columns = {
-        'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version')),
-        'backfill_finished': 'false',
-        'row_count': '0',
-    } -%}
-    {%- for column in dbt_backfill.position_columns(plan.key) -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
-    {{ return(columns) }}
+    {{ return(dbt_backfill.get_not_started_columns(plan)) }}
 {% endmacro %}
 
 

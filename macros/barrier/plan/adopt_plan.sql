@@ -38,7 +38,7 @@
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
-            'Let one deployment of the model run. Nothing was written by this run'
+            'Let one deployment of the model run. Nothing of this barrier was written by this run'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -1,6 +1,6 @@
 {#-
-    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `reanchor`
-    or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
+    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `reanchor`,
+    `sweep` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
@@ -98,7 +98,8 @@
 
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
-    is read again, so its keys are checked again, unless `on_gap` refuses that. An MV that has nothing yet is just emptied.
+    is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
+    yet is just emptied.
 
     Arguments:
       views (list): the temporary views to drop before a refusal.
@@ -109,13 +110,16 @@
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
     {%- set touched = none if whole else dbt_backfill.find_touched(backfill, state, observed) -%}
+    {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
                 ~ reason,
-            "Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh"
+            "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
         ) -%}
+    {%- elif touched is none and sweeps -%}
+        {{ return(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason)) }}
     {%- endif -%}
     {{ return(plan if whole else dict(plan, touched=touched)) }}
 {% endmacro %}

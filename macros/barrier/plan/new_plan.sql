@@ -11,6 +11,7 @@
         'backfill_id': state.committed.backfill_id,
         'kind': kind,
         'reason': reason,
+        'sweeps': dbt_backfill.is_sweeping(state),
         'sources': [{
             'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
         }],
@@ -30,7 +31,20 @@
 {% macro new_reset_plan(backfill, state, learned, reason) %}
     {{ return(dict(
         dbt_backfill.new_plan(backfill, state, learned, 'reset', reason),
+        sweeps=false,
         key=dbt_backfill.place_positions(backfill, state, learned.key),
+    )) }}
+{% endmacro %}
+
+
+{#-
+    A plan that begins a sweep. The old position is noted as the beginning of its range, where the state stays if it is given up;
+    it has no end.
+-#}
+{% macro new_sweep_plan(backfill, state, learned, observed, reason) %}
+    {{ return(dict(
+        dbt_backfill.new_plan_at(backfill, state, learned, 'sweep', observed, observed.version, reason),
+        range_high=none, next_bounds=[], bounds_complete=false,
     )) }}
 {% endmacro %}
 
@@ -62,7 +76,7 @@
 {#- The bounds that lie ahead of the position: those of the last plan, and its own if it was abandoned. -#}
 {% macro _bounds_ahead(state) %}
     {%- set last = state.committed -%}
-    {%- set own = [last.range_high] if state.dirty and last.get('range_high') != last.get('range_low') else [] -%}
+    {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
     {{ return(own + last.next_bounds) }}
 {% endmacro %}
 

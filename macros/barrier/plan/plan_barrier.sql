@@ -226,7 +226,7 @@
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
-        {%- if staged -%}
+        {%- if staged and not plan.sweeps -%}
             {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
                 ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
         {%- endif -%}

@@ -26,17 +26,23 @@
 {%- endmacro %}
 
 
+{#- The query as the source of a MERGE. -#}
+{% macro get_merged_query_sql(query, upstream, scan) -%}
+    {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(query, upstream, scan)) }}
+{%- endmacro %}
+
+
 {#-
-    The query as the source of a MERGE. Its columns are taken out of a struct, so that they are new ones: over a relation
+    A select for the source of a MERGE, whose columns are taken out of a struct, so that they are new ones: over a relation
     with char(n) columns Spark puts a projection that pads them, with other columns, when Delta has already resolved the
     clauses of its MERGE. The optimizer takes the struct away.
 -#}
-{% macro get_merged_query_sql(query, upstream, scan) -%}
+{% macro as_new_columns(rows) -%}
     select __bf_row.*
     from (
         select struct(*) as __bf_row
         from (
-            {{ dbt_backfill.get_query_sql(query, upstream, scan) }}
+            {{ rows }}
         )
     )
 {%- endmacro %}

@@ -33,6 +33,7 @@
 
 {#- A table keeps its versions for a time that its owner sets; none can be kept longer. -#}
 {% macro delta_hold(source, name) %}
+    {{ return(false) }}
 {% endmacro %}
 
 

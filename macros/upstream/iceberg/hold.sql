@@ -1,9 +1,9 @@
 {#- A tag keeps Iceberg from expiring a version. There is nothing to keep of a table without a snapshot. -#}
 {% macro iceberg_hold(source, name) %}
-    {%- if source.version != '0' -%}
-        {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ source.relation
-            ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version) -%}
-    {%- endif -%}
+    {%- if source.version == '0' -%} {{ return(false) }} {%- endif -%}
+    {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ source.relation
+        ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version) -%}
+    {{ return(true) }}
 {% endmacro %}
 
 

@@ -40,7 +40,7 @@ def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
 def test_the_barrier_that_begins_to_read_a_version_holds_it(
     macros: Macros, sent: list[str]
 ) -> None:
-    macros.call("hold_upstream", backfill(), BEFORE, plan())
+    assert macros.call("hold_upstream", backfill(), BEFORE, plan())
 
     assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
 
@@ -75,7 +75,7 @@ def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list
 def test_no_other_does(
     macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
+    assert not macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
 
     assert sent == []
 

@@ -33,6 +33,7 @@ def observe(
         properties: Any = None,
         type: str = "table",
         history: Any = None,
+        created: Any = None,
         **state: Any,
     ) -> Any:
         names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
@@ -45,9 +46,10 @@ def observe(
                 else None
             ),
         )
+        macros.stub("find_table", lambda relation: created)
         ours = OURS if properties is None else properties
         macros.stub("read_table_properties", lambda relation: ours)
-        macros.results = [[[stored(**state)]]] * (1 if "m" in exist else 2)
+        macros.results = [[[stored(**state)]]] * (1 if "m" in exist or created else 2)
         if history is not None:
             macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
@@ -139,6 +141,18 @@ def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observ
 
     state = observe("p", epoch=0, last_epoch=0, committed=CREATED)["state"]
     assert state["missing"] and state["committed"]["replaces"] == CREATED["backfill_id"]
+
+
+def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
+    macros: Macros, observe: Observe
+) -> None:
+    """By the run whose first barrier may be at work: its state is no remains."""
+    macros.stub("_gives_way", lambda *_: pytest.fail("gives way"))
+    there = SparkRelation.create(schema="lake", identifier="mv", type="table")
+    observed = observe("pb", created=there)
+
+    assert observed["mv"]["id"] == "b1"
+    assert not observed["state"].get("missing")
 
 
 @pytest.mark.parametrize("begun", ["committed", "planned"])

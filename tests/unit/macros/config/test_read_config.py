@@ -64,6 +64,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("on_query_change", "fail", "fail"),
         ("on_query_change", "rebuild", "rebuild"),
         ("on_gap", "reanchor", "reanchor"),
+        ("on_gap", "sweep", "sweep"),
         ("on_gap", "fail", "fail"),
         ("file_format", "delta", "delta"),
         ("file_format", "iceberg", "iceberg"),
@@ -114,7 +115,7 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
-        ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or fail.'),
+        ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or sweep or fail.'),
         ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),
     ],
 )

@@ -36,3 +36,15 @@ def test_nothing_is_promised_before_anything_was_read(promised: Callable[..., st
     assert promised(upstream_version=None).startswith(
         "with `up` as ( select * from lake.up where false ) select * from ("
     )
+
+
+def test_it_is_of_the_whole_mv_and_in_a_sweep_of_what_is_up_to_the_position(
+    render: Callable[..., str], relations: Any, make_state: Any, make_plan: Any
+) -> None:
+    def present(**plan: Any) -> str:
+        state = make_state(committed=make_plan(epoch=2, **plan))
+        return render("get_present_sql", relations, state)
+
+    assert present() == "lake.mv"
+    assert present(sweeps=True).startswith("(select * from lake.mv as source where (source.`k` <= ")
+    assert present(kind="sweep") == present(sweeps=True)

@@ -56,6 +56,8 @@ def listed(macros: Macros, described: list[str]) -> Listed:
         )
 
         def answer(step: str, sql: str, mv: Any = None) -> list[tuple[Any, ...]]:
+            if sql == "select current_catalog()":
+                return [("spark_catalog",)]
             if sql == "show schemas":
                 return [(name,) for name in schemas]
             schema = sql.removeprefix("show tables in ")
@@ -91,6 +93,20 @@ def test_each_mv_that_no_model_makes_is_a_line(listed: Listed) -> None:
         f"  lake.crashed: state; {COMMAND} '{{mv: lake.crashed}}'",
         f"  lake.gone: MV, state and history; {COMMAND} '{{mv: lake.gone}}'",
         f"  lake.past: history; {COMMAND} '{{mv: lake.past}}'",
+    ]
+
+
+def test_a_schema_may_be_named_with_its_catalog(listed: Listed) -> None:
+    """A source is the MV of another project."""
+    found = listed(
+        {"lake": {**tables("kept"), **tables("theirs"), **tables("gone")}},
+        node("kept"),
+        sources=("theirs",),
+        schema="`Spark_Catalog`.lake",
+    )
+
+    assert found[1:] == [
+        f"  lake.gone: MV, state and history; {COMMAND} '{{mv: lake.gone}}'",
     ]
 
 

@@ -54,6 +54,7 @@ def drop(macros: Macros) -> Drop:
             ours = [name for name in there if name not in strange]
             return {"ours": ours, "foreign": strange, "state": None}
 
+        macros.stub("read_current_catalog", lambda: "spark_catalog")
         macros.stub("get_existing_relations", exists)
         macros.stub("find_remains", find)
         macros.stub("find_tags", lambda state: tags)
@@ -117,6 +118,16 @@ def test_the_tag_is_dropped_as_long_as_the_state_tells_of_it(
     assert statements[1:2] == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
     assert macros.logged[1] == "mv: dropped the tag dbt_backfill_b1 of lake.up"
     assert len(statements) == 4
+
+
+@pytest.mark.parametrize(
+    "spelled", ["lake.mv", "spark_catalog.lake.mv", "`lake`.mv", " Lake .`mv`", "LAKE.mv"]
+)
+def test_however_a_schema_is_spelled_the_table_of_a_model_is_not_dropped_by_its_name(
+    drop: Drop, spelled: str
+) -> None:
+    assert "the model mv makes it" in refusal(drop, node("mv"), mv=spelled)
+    assert "which needs its state" in refusal(drop, node("mv"), model="mv", keep_mv=True)
 
 
 def test_files_that_stay_are_told(macros: Macros, drop: Drop) -> None:
@@ -263,6 +274,14 @@ def test_a_tag_of_the_last_barrier_or_of_the_next_one_is_found_once(
     assert find_tags(both, holds) == [*found, "dbt_backfill_b1 of other.up"]
 
 
+def test_one_that_a_run_died_before_letting_go_is_dropped_in_any_mode(
+    find_tags: Any, snapshot_plan: Any
+) -> None:
+    state = {"committed": snapshot_plan(mode="arrangement")}
+
+    assert find_tags(state, {"dbt_backfill_b1": 17}) == ["dbt_backfill_b1 of lake.up"]
+
+
 def test_there_is_none_to_drop_where_none_stands(find_tags: Any, snapshot_plan: Any) -> None:
     holds = {"dbt_backfill_b1": 17}
     state = {"committed": snapshot_plan()}
@@ -271,4 +290,3 @@ def test_there_is_none_to_drop_where_none_stands(find_tags: Any, snapshot_plan: 
     assert find_tags(state, {"dbt_backfill_b2": 17}) == []
     assert find_tags(state, holds, missing=True) == []
     assert find_tags(state, holds, kind="delta") == []
-    assert find_tags({"committed": snapshot_plan(mode="arrangement")}, holds) == []

@@ -106,6 +106,7 @@ def test_a_table_that_another_node_makes_is_not_whatever_its_properties_say(find
     assert found["foreign"] == {"progress": "is made by the model mv__progress"}
 
 
+RESET = {"dbt_backfill.reset": "p1 of another run"}
 REPLACED = {"entries": 1, "ancestors": 0, "begun": 1, "rows": 7}
 SNAPSHOT = {"current-snapshot-id": "12"}
 
@@ -123,11 +124,16 @@ def find_iceberg(find: Find, make_plan: Callable[..., Any]) -> Find:
     return find_iceberg
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"properties": RESET}, {"planned": {"kind": "reset"}}],
+    ids=["", "after a reset", "before a reset"],
+)
 def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(
-    find_iceberg: Find,
+    find_iceberg: Find, given: Any
 ) -> None:
     """As by a `table` model that was removed after it."""
-    found = find_iceberg(REPLACED)
+    found = find_iceberg(REPLACED, **given)
 
     assert found["ours"] == ["progress", "barriers"]
     assert found["foreign"] == {
@@ -142,8 +148,8 @@ def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(
         {"history": {**REPLACED, "ancestors": 1}},
         {"history": {**REPLACED, "rows": 0}},
         {"history": {**REPLACED, "entries": 0, "begun": 0}},
-        {"properties": {"dbt_backfill.reset": "p1 of another run"}},
-        {"planned": {"kind": "reset"}},
+        {"properties": RESET, "history": {**REPLACED, "rows": 0}},
+        {"planned": {"kind": "reset"}, "history": {**REPLACED, "rows": 0}},
         {"owners": {"lake.mv": owner("mv", "backfilled_mv")}},
     ],
     ids=["as it was left", "written on", "empty", "expired", "reset", "being reset", "a model's"],
@@ -182,7 +188,7 @@ def test_a_table_is_made_by_the_model_seed_or_snapshot_of_its_name(macros: Macro
     }
     macros.context["graph"] = SimpleNamespace(nodes=nodes)
 
-    owners = macros.call("get_owners")
+    owners = macros.call("get_owners", "spark_catalog")
 
     names = {table: node["name"] for table, node in owners.items()}
     assert names == {"lake.a_view": "a", "lake.b": "b", "lake.c": "c"}

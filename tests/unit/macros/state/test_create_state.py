@@ -126,11 +126,11 @@ def statements(create: Callable[..., str]) -> list[str]:
 
 
 def test_tables_are_created_in_the_order_progress_mv(statements: list[str]) -> None:
-    progress, _, mv, execute, end = statements
+    progress, _, mv, execute, end_if, end = statements
 
     assert progress.startswith("create table if not exists lake.mv__progress using delta ")
     assert "create table if not exists lake.mv " in mv
-    assert (execute, end) == ("execute immediate create_mv", "")
+    assert (execute, end_if, end) == ("if is_ours then execute immediate create_mv", "end if", "")
 
 
 def test_each_step_of_the_creation_can_be_repeated(statements: list[str]) -> None:
@@ -163,8 +163,10 @@ def test_the_id_and_the_plan_that_stand_already_are_taken_over(statements: list[
     _, standing, mv, *_ = statements
 
     assert standing == (
-        "set (created_id, standing) = ( "
-        "select get_json_object(last, '$.backfill_id'), if(epoch = 0, plan, null) "
+        "set (created_id, standing, is_ours) = ( "
+        "select get_json_object(last, '$.backfill_id'), if(epoch = 0, plan, null), "
+        "get_json_object(last, '$.query_hash') = 'h1' "
+        "and get_json_object(last, '$.query_columns') = 'k: bigint, shard: int' "
         "from lake.mv__progress where vnode = 0 )"
     )
     assert mv == (
@@ -172,12 +174,18 @@ def test_the_id_and_the_plan_that_stand_already_are_taken_over(statements: list[
     )
 
 
+def test_of_two_first_runs_the_one_that_comes_late_creates_no_mv_of_another_query(
+    create: Callable[..., str],
+) -> None:
+    assert create().endswith("if is_ours then execute immediate create_mv; end if;")
+
+
 def test_the_script_has_the_variables_of_the_statements(
     render: Callable[..., str], create: Callable[..., str]
 ) -> None:
-    declared = re.findall(r"declare (\w+) string;", render("declare_creation"))
+    declared = re.findall(r"declare (\w+) \w+;", render("declare_creation"))
 
-    assert declared == ["created_id", "standing", "create_mv"]
+    assert declared == ["created_id", "standing", "is_ours", "create_mv"]
     for variable in declared:
         assert re.search(rf"\b{variable}\b", create())
 
@@ -188,7 +196,7 @@ def test_what_another_model_has_begun_is_put_away_by_its_id(
 ) -> None:
     macros.config["file_format"] = file_format
     creation["replaces"] = "b0"
-    before, rest = create().split("end if;")
+    before, rest = create().split("end if;", 1)
 
     assert before.startswith(
         "if ( select count(*) from lake.mv__progress "
@@ -204,7 +212,7 @@ def test_a_delta_table_that_is_put_away_is_replaced_by_the_new_state(
 ) -> None:
     """In a location of the user's, dropping it would leave its files."""
     creation["replaces"] = "b0"
-    before, rest = create(first).split("end if;")
+    before, rest = create(first).split("end if;", 1)
     new = "lake.mv__progress " + rest.split(" lake.mv__progress ", 1)[1].split("; set (")[0]
 
     assert before.strip().endswith(f"> 0 then create or replace table {new};")

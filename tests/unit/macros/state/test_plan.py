@@ -29,6 +29,7 @@ TYPES = {
     "vnodes": "array<int>",
     "vnode_row_counts": "map<int, bigint>",
     "range_row_count": "bigint",
+    "sweeps": "boolean",
     "at_once": "boolean",
     "touched": "array<array<string>>",
     "next_bounds": "array<array<string>>",
@@ -72,6 +73,7 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         reason="why", vnodes=[0, 3], vnode_row_counts="checked.vnode_row_counts", last_range=True,
         used_settings=["spark.sql.ansi.enabled"], sources=[make_source(), changes],
         next_bounds=[["7", "8"], ["9", "'x'"]], touched=[["5", "6"], []], at_once="merged.few",
+        sweeps=True,
     )  # fmt: skip
 
     assert stored == {
@@ -92,6 +94,7 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         "vnodes": "array(0, 3)",
         "vnode_row_counts": "checked.vnode_row_counts",
         "range_row_count": 4,
+        "sweeps": "true",
         "at_once": "merged.few",
         "touched": "array(array('5', '6'), array())",
         "next_bounds": "array(array('7', '8'), array('9', '\\'x\\''))",
@@ -146,7 +149,8 @@ def test_what_a_plan_does_not_have_is_null(values: Callable[..., Any]) -> None:
     }  # fmt: skip
     assert stored["vnode_row_counts"] == "map()"
     assert stored["next_bounds"] == "array()"
-    assert stored["last_range"] == stored["bounds_complete"] == stored["at_once"] == "false"
+    assert stored["last_range"] == stored["bounds_complete"] == "false"
+    assert stored["sweeps"] == stored["at_once"] == "false"
 
 
 def test_a_rate_limit_of_zero_is_not_null(values: Callable[..., Any]) -> None:

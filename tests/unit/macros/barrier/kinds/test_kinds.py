@@ -20,7 +20,7 @@ def _defined(kind: str) -> dict[str, str]:
 
 
 def test_there_are_kinds_and_questions() -> None:
-    assert KINDS == ["abandon", "advance", "reanchor", "reset"]
+    assert KINDS == ["abandon", "advance", "reanchor", "reset", "sweep"]
     assert {"traits", "scan", "execute", "columns"} < set(QUESTIONS)
 
 

@@ -265,7 +265,8 @@ def test_a_gap_is_refused_where_the_model_says_so(
 ) -> None:
     with refused(
         "its next barrier would compare all 1,040 rows read so far with its query, because "
-        f"{reason}. Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh."
+        f"{reason}. Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild "
+        "the MV with --full-refresh."
     ):
         choose(set={"on_gap": "fail"}, observed=observed, row_count=1040, **state)
 
@@ -364,3 +365,23 @@ def test_the_query_is_tried_on_the_version_where_its_columns_may_be_others(
     choose(observed=observed, **state)
 
     assert asked == tried
+
+
+@pytest.mark.parametrize(("state", "observed", "reason"), GAPS.values(), ids=GAPS)
+def test_a_gap_begins_a_sweep_where_the_model_says_so(
+    choose: Any, state: Any, observed: Any, reason: str
+) -> None:
+    plan = choose(set={"on_gap": "sweep"}, observed=observed, **state)
+
+    assert (plan["kind"], plan["reason"], _version(plan)) == ("sweep", reason, "17")
+
+
+@pytest.mark.parametrize("on_gap", ["reanchor", "sweep"])
+def test_a_gap_in_a_sweep_begins_it_anew_whatever_the_model_says(
+    choose: Any, make_plan: Any, on_gap: str
+) -> None:
+    """There is nothing above the position that a whole comparison could go by."""
+    committed = make_plan(epoch=2, sweeps=True)
+    plan = choose(set={"on_gap": on_gap}, observed={"id": "u2"}, committed=committed)
+
+    assert plan["kind"] == "sweep"

@@ -33,6 +33,7 @@ def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
         "backfill_id": "b1",
         "kind": "reset",
         "reason": "full refresh",
+        "sweeps": False,
         "sources": [{"role": "upstream", "relation": "lake.up", "kind": "delta", "version": None}],
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",

@@ -180,7 +180,7 @@ def test_variables_are_declared_with_their_types_before_anything_else(
     )
     assert script(NEW).startswith(
         f"begin declare checked {checked}; declare created_id string; declare standing string; "
-        "declare create_mv string; set checked = ("
+        "declare is_ours boolean; declare create_mv string; set checked = ("
     )
 
 
@@ -612,7 +612,8 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
     with refused(
         "its next barrier would compare all 40 rows read so far with its query, because the "
         "changes since version 16 can no longer be read. "
-        "Set on_gap='reanchor' to let it, or rebuild the MV with --full-refresh."
+        "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV "
+        "with --full-refresh."
     ):
         plan_barrier({"lost": True, "checked": CHECKED})
     assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
