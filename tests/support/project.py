@@ -12,7 +12,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,15 +20,13 @@ from unittest.mock import patch
 import yaml
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from dbt.adapters.spark.session import Cursor
-from dbt.artifacts.resources.base import FileHash
 from dbt.cli.main import dbtRunner
-from dbt.contracts.graph.manifest import ManifestStateCheck
-from dbt.parser.manifest import ManifestLoader
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
 from support.formats import FORMATS, TableFormat
 from support.lake import Lake
+from support.parsed import PARSED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -369,19 +367,6 @@ def install_package(directory: Path) -> Path:
     return directory
 
 
-@contextlib.contextmanager
-def any_profile() -> Iterator[None]:
-    """Let dbt keep what it has parsed with another profile: ours differ in their schema only."""
-    build: Any = ManifestLoader.build_manifest_state_check
-
-    def of_any_profile(self: ManifestLoader) -> ManifestStateCheck:
-        state: ManifestStateCheck = build(self)
-        return replace(state, profile_hash=FileHash.from_contents("any"))
-
-    with patch.object(ManifestLoader, "build_manifest_state_check", of_any_profile):
-        yield
-
-
 MakeProject = Callable[[str], Project]
 """What the fixture `shared_project` is: a function of the project's name."""
 
@@ -392,7 +377,7 @@ def parse_macros(empty: Project) -> Path:
     They have to be parsed inside `any_profile`.
     """
     empty.dbt("parse")
-    return empty.root / "target" / "partial_parse.msgpack"
+    return empty.root / "target" / PARSED
 
 
 @contextlib.contextmanager
