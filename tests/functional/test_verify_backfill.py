@@ -1,4 +1,7 @@
-"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back."""
+"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back.
+
+`test_install_modes.py` has it in the adapter plugin.
+"""
 
 from __future__ import annotations
 
@@ -293,15 +296,6 @@ def test_an_mv_that_has_never_run_is_refused(project: Project) -> None:
     project.remove("unrun")
 
 
-def make_numbers(project: Project) -> str:
-    """An upstream of 10 rows, of which one is long; a query of them."""
-    project.create_table("numbers", "id int, name string")
-    long = "concat(repeat('a', 100), id, repeat('b', 99))"
-    name = f"if(id = 2, {long}, concat('n', id))"
-    project.sql(f"insert into {{schema}}.numbers select id, {name} from range(1, 11)")
-    return f"select id, upper(name) as name from {source('numbers')}"
-
-
 KEY_OF_OTHER_TYPES = ["day", "at", "code", "amount"]
 
 
@@ -309,7 +303,11 @@ KEY_OF_OTHER_TYPES = ["day", "at", "code", "amount"]
 def numbers(shared_project: MakeProject) -> Project:
     """An MV after its first run, of 4 rows of its upstream; others are run by their tests."""
     project = shared_project("verify_numbers")
-    query = make_numbers(project)
+    project.create_table("numbers", "id int, name string")
+    long = "concat(repeat('a', 100), id, repeat('b', 99))"
+    name = f"if(id = 2, {long}, concat('n', id))"
+    project.sql(f"insert into {{schema}}.numbers select id, {name} from range(1, 11)")
+    query = f"select id, upper(name) as name from {source('numbers')}"
     project.create_table("events", "day date, at timestamp, code binary, amount decimal(10,2)")
     project.sql(
         "insert into {schema}.events"
@@ -479,24 +477,6 @@ def test_keys_of_other_types_are_written_as_text(others: Project) -> None:
         "      expected 'x'",
         "      found    'y'",
     ]
-
-
-@pytest.mark.plugin
-def test_the_adapter_plugin_has_the_same_operation(new_project: Callable[[], Project]) -> None:
-    project = new_project()
-    project.write({"mv": model(make_numbers(project))}, sources=["numbers"])
-    project.run()
-    project.sql("update {schema}.mv set name = 'other' where id = 3")
-
-    assert refused(project, model="mv").startswith("backfilled_mv mv: 1 key of ")
-    assert project.last is not None
-    [error] = [m for m in project.last.messages if m.startswith("Encountered an error")]
-    heading, *rest = error.splitlines()
-    assert heading.endswith(": Compilation Error") and len(rest) == 1, error
-    project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
-    assert lines(project.last)[-1] == (
-        "mv: 1 row from the first of these keys to the last compared again, all equal"
-    )
 
 
 @pytest.mark.profiles("session-delta", reason="the types are Spark's, and a restore is Delta's")
