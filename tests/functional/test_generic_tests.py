@@ -69,7 +69,7 @@ def test_a_row_above_the_position_is_not_consistent(project: Project) -> None:
     project.sql(f"insert into {{schema}}.mv values ({row})")
 
     assert statuses(run_tests(project))["consistent"] == ("fail", 1)
-    project.restore("mv", version)
+    project.put_back("mv", version)
 
 
 @pytest.mark.every_profile
@@ -105,7 +105,7 @@ def restored(finished: Project) -> Iterator[Project]:
     """The finished MV, put back after the test."""
     version = finished.current_version("mv")
     yield finished
-    finished.restore("mv", version)
+    finished.put_back("mv", version)
 
 
 @pytest.mark.every_profile

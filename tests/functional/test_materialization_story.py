@@ -48,6 +48,7 @@ class Step:
     rows: list[tuple[Any, ...]]
     progress: list[dict[str, Any]]
     versions: dict[str, str | None]
+    """Of the three tables, where a test compares them."""
     upstream_version: str | None
 
     @property
@@ -73,7 +74,7 @@ class Step:
         return position
 
 
-def take_step(project: Project, *args: str) -> Step:
+def take_step(project: Project, *args: str, with_versions: bool = False) -> Step:
     result = project.run(*args)
     return Step(
         result=result,
@@ -82,7 +83,7 @@ def take_step(project: Project, *args: str) -> Step:
             row.asDict()
             for row in project.sql("select * from {schema}.mv__progress order by vnode")
         ],
-        versions=state_versions(project),
+        versions=state_versions(project) if with_versions else {},
         upstream_version=project.current_version("people"),
     )
 
@@ -107,15 +108,15 @@ def story(project: Project) -> dict[str, Step]:
     project.sql("insert into {schema}.people values (0, 'zoe', 'rome')")
     project.sql("delete from {schema}.people where id = 3")
     steps["second"] = take_step(project)
-    steps["last"] = take_step(project)
+    steps["last"] = take_step(project, with_versions=True)
     while not steps["last"].progress[0]["backfill_finished"]:
-        steps["last"] = take_step(project)
-    steps["caught up"] = take_step(project)
+        steps["last"] = take_step(project, with_versions=True)
+    steps["caught up"] = take_step(project, with_versions=True)
     project.sql("delete from {schema}.people where id = 5")
     project.sql("update {schema}.people set city = 'nowhere' where id = 4")
     project.sql("insert into {schema}.people values (7, 'gil', 'rome'), (8, 'hal', 'rome')")
-    steps["followed"] = take_step(project)
-    steps["caught up again"] = take_step(project)
+    steps["followed"] = take_step(project, with_versions=True)
+    steps["caught up again"] = take_step(project, with_versions=True)
     project.sql("insert into {schema}.people values (6, 'fay', 'rome')")
     steps["refreshed"] = take_step(project, "--full-refresh")
     return steps
@@ -198,7 +199,7 @@ def test_nothing_is_written_when_there_is_nothing_to_do(
 
     assert step.message == "CAUGHT UP"
     assert step.lines == []
-    assert step.versions == story[before].versions
+    assert step.versions == story[before].versions != {}
     assert 1 <= len(step.result.steps) <= 3, step.result.steps
 
 

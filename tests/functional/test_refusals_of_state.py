@@ -211,7 +211,7 @@ def test_state_of_another_mv_is_refused(project: Project) -> None:
     version = state_versions(project)["mv__progress"]
     project.sql("insert overwrite {schema}.mv__progress select * from {schema}.twin__progress")
     refused = refuse(project)
-    project.restore("mv__progress", version)
+    project.put_back("mv__progress", version)
 
     assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it anew")
 
@@ -221,7 +221,7 @@ def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> Non
     version = state_versions(project)["mv__progress"]
     project.sql("delete from {schema}.mv__progress where vnode = 2")
     refused = refuse(project)
-    project.restore("mv__progress", version)
+    project.put_back("mv__progress", version)
 
     assert_refused(refused, "mv", "mv__progress is damaged", "3 rows for 4 vnodes", "Restore")
 

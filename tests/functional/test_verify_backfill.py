@@ -54,7 +54,7 @@ def restored(project: Project) -> Iterator[Project]:
     """The MV, put back after the test."""
     version = project.current_version("mv")
     yield project
-    project.restore("mv", version)
+    project.put_back("mv", version)
 
 
 def verify(project: Project, mv: str = "mv", **arguments: Any) -> RunResult:
@@ -206,7 +206,7 @@ def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, s
 
     arguments = yaml.safe_dump({"model": "mv", "repair": True})
     result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
-    restored.restore("mv__progress", state)
+    restored.put_back("mv__progress", state)
 
     assert "backfilled_mv mv: another run went on while " in result.output
     assert restored.current_version("mv") == tampered
@@ -341,7 +341,7 @@ def test_a_long_value_is_shown_from_where_it_differs(others: Project) -> None:
     others.sql("update {schema}.mv set name = replace(name, '2', '77')")
 
     refused(others, model="mv")
-    others.restore("mv", version)
+    others.put_back("mv", version)
 
     assert lines(others.last)[1:] == [
         "  changed id=2",

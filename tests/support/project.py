@@ -307,14 +307,29 @@ class Project:
     def current_version(self, table: str, file_format: str | None = None) -> str | None:
         """The version of a table as text, None if it has none yet; see `create_table`."""
         kind = FORMATS[file_format or self.file_format]
+        if kind.name == "delta" and (newest := self._newest_commit(table)) is not None:
+            return newest
         rows = self.sql(kind.current_version(self.table(table, file_format)))
         return str(rows[0][0]) if rows else None
+
+    def _newest_commit(self, table: str) -> str | None:
+        """What `describe history` says first of a managed Delta table, by its log's files."""
+        log = self.lake.location(self.schema, table) / "_delta_log"
+        names = [path.name for path in log.glob("*.json")]
+        commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
+        return str(max(commits)) if commits else None
 
     def restore(self, table: str, version: str | None) -> None:
         """Make a table of the profile's format what it was at a version."""
         assert version is not None
         catalog = self.lake.catalogs[self.file_format]
         self.sql(self.format.restore(catalog, self.table(table), version))
+
+    def put_back(self, table: str, version: str | None) -> None:
+        """Give a table the rows of a version, by what takes the format least."""
+        assert version is not None
+        catalog = self.lake.catalogs[self.file_format]
+        self.sql(self.format.put_back(catalog, self.table(table), version))
 
     def compact(self, table: str) -> None:
         """Rewrite the files of a table of the profile's format; no row changes."""
