@@ -93,7 +93,8 @@ _schema_numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def make_project(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
     """A function that makes a project, with a directory and a schema of its own."""
-    from support.project import Project, any_profile, parse_macros
+    from support.parsed import any_profile
+    from support.project import Project, parse_macros
 
     @functools.cache
     def parsed(adapter: str) -> Path:

@@ -6,11 +6,11 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from exactness.follow import Follower, Upstream
-from exactness.oracle import Checked, Row, rows_by_key
+from exactness.oracle import Row, rows_by_key
 from exactness.queries import QUERIES
 from exactness.runners import (
     Action,
@@ -237,11 +237,18 @@ SCENARIOS = {
             4,
             _begun_and_changed,
             Scene.commit,
-            cells_per_mv=3,
+            cells_per_mv=4,
             merges=two_merges,
         ),
         Scenario("last range", 60, _begun_and_changed, None),
-        Scenario("full refresh", 20, _begun_and_changed, Scene.commit, ("--full-refresh",)),
+        Scenario(
+            "full refresh",
+            20,
+            _begun_and_changed,
+            Scene.commit,
+            ("--full-refresh",),
+            cells_per_mv=8,
+        ),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
         Scenario("sweep", 4, _begun_and_broken, _broken, on_gap="sweep"),
         Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
@@ -288,11 +295,14 @@ class Theatre:
         self.tally = tally
         self._scenes = 0
         self._scene: Scene | None = None
-        self._played = 0
-        self._checked = Checked(0, 0)
+        self._struck: list[Cell] = []
+        """What has struck the MV of the scene."""
 
     def cells(self) -> list[Cell]:
-        """The faults there can be, from the statements that a run without one sends."""
+        """The faults there can be, from the statements that a run without one sends.
+
+        Its MV goes on to the first fault, if it can.
+        """
         with self.scenario.merges():
             scene = self._begin()
             with stepping():
@@ -300,30 +310,41 @@ class Theatre:
                 result = recorded.finish()
             if not result.success:
                 raise RunFailed(f"{self.scenario.name}: {result.error}")
-            self._end_unless_renewed()
+            if self.scenario.renew is None:
+                self._scene = None
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
-        """What is found wrong is noted in the tally; a new MV then takes the other faults."""
+        """What is found wrong is noted in the tally; a new MV then takes the other faults.
+
+        All versions of an MV are checked at its end, so it may be any of its faults that is told.
+        """
         with self.scenario.merges():
             for cell in cells:
                 self.tally.cells += 1
-                try:
+                with self._noting_what_is_wrong():
                     self._play(cell)
-                except AssertionError as wrong:  # also `Inexact` and `RunFailed`
-                    self.tally.wrong.append(f"{cell}: {wrong}")
-                    self._scene = None
             if self._scene is not None:
-                self._end()
+                with self._noting_what_is_wrong():
+                    self._end()
+
+    @contextmanager
+    def _noting_what_is_wrong(self) -> Iterator[None]:
+        try:
+            yield
+        except AssertionError as wrong:  # also `Inexact` and `RunFailed`
+            struck = "; ".join(map(str, self._struck)) or self.scenario.name
+            self.tally.wrong.append(f"{struck}: {wrong}")
+            self._scene = None
 
     def _play(self, cell: Cell) -> None:
         scene = self._begin()
+        self._struck.append(cell)
         self.tally.stopped.update(strike(scene, cell, self.scenario.arguments))
         scene.commit()
         scene.run()
-        self._check(scene)
-        self._played += 1
-        self._end_unless_renewed()
+        if self.scenario.renew is None or len(self._struck) == self.scenario.cells_per_mv:
+            self._end()
 
     def _begin(self) -> Scene:
         if self._scene is not None:
@@ -331,16 +352,12 @@ class Theatre:
             self.scenario.renew(self._scene)
             return self._scene
         self._scenes += 1
-        self._played, self._checked = 0, Checked(0, 0)
+        self._struck = []
         name = self.scenario.name.replace(" ", "_").replace("-", "_")
         self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
         scene.mv.write(backfill_rate_limit=self.scenario.limit, on_gap=self.scenario.on_gap)
         self.scenario.begin(scene)
         return scene
-
-    def _end_unless_renewed(self) -> None:
-        if self.scenario.renew is None or self._played == self.scenario.cells_per_mv:
-            self._end()
 
     def _end(self) -> None:
         """The MV is completed without a limit, and must be the query of all that there is."""
@@ -348,14 +365,10 @@ class Theatre:
         scene, self._scene = self._scene, None
         scene.mv.write(barriers_per_run="all")
         scene.run()
-        self._check(scene)
-        scene.mv.check_complete()
-
-    def _check(self, scene: Scene) -> None:
         checked = scene.mv.check()
-        self.tally.mv_versions += checked.mv_versions - self._checked.mv_versions
-        self.tally.barriers += checked.barriers - self._checked.barriers
-        self._checked = checked
+        scene.mv.check_complete()
+        self.tally.mv_versions += checked.mv_versions
+        self.tally.barriers += checked.barriers
 
 
 def action_of(moment: str) -> Action:

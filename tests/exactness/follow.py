@@ -276,8 +276,10 @@ class Follower:
 
     def planned(self) -> dict[str, Any] | None:
         """The plan of the next epoch, None if there is none."""
-        plan = self.project.value(f"select max(plan) from {self.table}__progress")
-        return None if plan is None else dict(json.loads(plan))
+        newest = self._stored_progress.newest_version()
+        rows = self._stored_progress.rows({"plan": ""}, [newest])[newest]
+        plans = {plan for (plan,) in rows if plan is not None}
+        return dict(json.loads(max(plans))) if plans else None
 
     def _progress_of(self, rows: Counter[tuple[Any, ...]]) -> Progress:
         positions, row_counts = {}, {}

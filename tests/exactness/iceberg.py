@@ -17,13 +17,17 @@ class VersionedIceberg(VersionedTable):
 
     _snapshots: list[int] = field(default_factory=list)
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    _created: float | None = None
+    """When the table was made, once it was asked for."""
 
     def commit_times(self) -> dict[int, float]:
-        [(created,)] = self.project.sql(
-            f"select unix_millis(min(timestamp)) from {self.table}.metadata_log_entries"
-        )
+        if self._created is None:
+            [(created,)] = self.project.sql(
+                f"select unix_millis(min(timestamp)) from {self.table}.metadata_log_entries"
+            )
+            self._created = created / 1000
         committed = {self._numbers[entry]: entry[0] / 1000 for entry in self._history()}
-        return {0: min([created / 1000, *committed.values()]), **committed}
+        return {0: min([self._created, *committed.values()]), **committed}
 
     def newest_version(self) -> int:
         self._history()

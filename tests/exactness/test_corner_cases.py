@@ -1,8 +1,9 @@
 """Single situations that a backfill has been known to get wrong, each by name.
 
 Every test ends in the checks that hold every version of the MV against both oracles, and looks at
-the moment that its name speaks of by itself. Those that take `midway` go on with one and the same
-MV, each by a barrier or two; the others need one of their own.
+the moment that its name speaks of by itself. Those that take `together` look at one barrier, after
+commits on keys of each test's own. Those that take `midway` go on with its MV, each by a barrier or
+two; the others need one of their own.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from exactness.follow import Follower, Upstream, row
-from exactness.oracle import Key, Position, Query, Row, rows_by_key
+from exactness.oracle import Key, MvVersion, Position, Query, Row, rows_by_key
 from exactness.queries import everything, positive
 from exactness.upstream import Commit, Commits, Schema
 from support.project import MakeProject, Proceed, Project
@@ -68,7 +70,7 @@ def hold(mv: Follower) -> None:
 
 
 class Midway:
-    """An MV in the middle of its backfill, six rows a barrier.
+    """An MV in the middle of its backfill, six rows a barrier after its first twelve.
 
     Where it is depends on the tests before, so a test finds the ids that it speaks of.
     """
@@ -76,8 +78,9 @@ class Midway:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.upstream, self.mv = follow(project, numbered(*range(10, 1500, 10)))
-        self.limit(6)
+        self.limit(12)
         project.run()
+        self.limit(6)
         self.is_exact = True
 
     def limit(self, rows: int) -> None:
@@ -159,72 +162,114 @@ def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
         kept.append(midway)
 
 
-def test_rows_inserted_below_the_cursor_appear_at_the_next_barrier(midway: Midway) -> None:
-    new = [*midway.absent_below(3), *midway.absent_above(2)]
-    midway.commit(midway.commits.insert(numbered(*new)))
-    assert set(new) <= set(midway.barrier())
-    midway.settle()
+@dataclass(frozen=True)
+class Together:
+    """A barrier after commits of many kinds, each on keys of its own, and the MV after it."""
+
+    inserted: list[int]
+    """Below the cursor and above it."""
+    between: tuple[list[int], list[int]]
+    """Inserted before the barrier, and deleted again, and not."""
+    moves: dict[int, int]
+    """From below to far above, from below to below, and from above to below."""
+    deleted: tuple[int, int]
+    """Below the cursor and above it."""
+    swaps: tuple[dict[int, int], ...]
+    """Below, across the cursor, and above it."""
+    several: list[int]
+    """Three below: updated; deleted and inserted; deleted, and the new key of the first."""
+    labels: dict[int, str]
+    """Of the upstream's rows before."""
+    rows: dict[int, Values]
+    versions: list[MvVersion]
 
 
-def test_an_update_moves_rows_across_the_cursor(midway: Midway) -> None:
-    below, above, (one, two) = midway.below, midway.above, midway.absent_below(2)
-    far = above[-1] + 5
-    moves: dict[Key, Key] = {(below[0],): (far,), (above[7],): (one,), (below[1],): (two,)}
-    midway.commit(midway.commits.rekey(midway.upstream.rows, moves))
-    shown = midway.barrier()
-    assert {one, two} <= set(shown)
-    assert not {far, below[0], below[1]} & set(shown)
-    midway.settle()
+@pytest.fixture(scope="module")
+def together(shared_project: MakeProject, kept: list[Midway]) -> Together:
+    midway = kept.pop() if kept else Midway(shared_project(f"midway_{next(_numbers)}"))
+    mv, upstream, commits = midway.mv, midway.upstream, midway.commits
+    below, above, newest = midway.below, midway.above, mv.stored.newest_version()
+    free_below, free_above = midway.absent_below(7), midway.absent_above(4)
+    labels = {number: upstream.rows[(number,)]["label"] for number in midway.rows}
 
+    inserted = [*free_below[:3], *free_above[:2]]
+    midway.commit(commits.insert(numbered(*inserted)))
 
-def test_a_key_that_is_deleted_before_it_is_reached_never_appears(midway: Midway) -> None:
-    gone, shown, before = midway.above[1], midway.below[1], midway.mv.stored.newest_version()
-    midway.commit(midway.commits.delete(midway.upstream.rows, [(gone,), (shown,)]))
-    assert shown not in midway.barrier()
-    midway.settle()
-    versions = [version for version in midway.mv.mv_versions() if version.version > before]
-    assert versions
-    assert not any(number == gone for version in versions for number, *_ in version.rows)
+    moves = {below[0]: above[-1] + 5, below[1]: free_below[3], above[8]: free_below[4]}
+    midway.commit(commits.rekey(upstream.rows, {(old,): (new,) for old, new in moves.items()}))
 
+    deleted = (below[2], above[1])
+    midway.commit(commits.delete(upstream.rows, [(number,) for number in deleted]))
 
-@pytest.mark.every_profile
-def test_keys_swapped_by_one_update(midway: Midway) -> None:
-    a, b, c = midway.below[:3]
-    d, e, f, g, h = midway.above[:5]
-    before = {number: midway.upstream.rows[(number,)]["label"] for number in midway.rows}
-    swapped = dict(before)
-    below, across, rotated = {a: b, b: a}, {c: d, d: c}, {f: g, g: h, h: f}
-    for swap in (below, across, rotated):
+    (a, b, c), (d, e) = below[3:6], (above[0], above[2])
+    f, g, h = above[3:6]
+    swaps = {a: b, b: a}, {c: d, d: c}, {e: f, f: g, g: h, h: e}
+    for swap in swaps:
         keys: dict[Key, Key] = {(one,): (other,) for one, other in swap.items()}
-        midway.commit(midway.commits.rekey(midway.upstream.rows, keys))
-    shown = midway.barrier()
-    assert {a, b, c, d, e} <= set(shown)
-    labels = {number: label for number, _, label in midway.mv.mv_rows().elements()}
-    for swap in (below, across, rotated):
-        swapped |= {other: before[one] for one, other in swap.items()}
-    assert {number: labels[number] for number in shown} == {n: swapped[n] for n in shown}
-    midway.settle()
+        midway.commit(commits.rekey(upstream.rows, keys))
 
-
-@pytest.mark.every_profile
-def test_several_changes_of_one_key_in_one_barrier(midway: Midway) -> None:
-    one, two, three = midway.below[:3]
-    commits, upstream = midway.commits, midway.upstream
+    one, two, three = several = below[6:9]
     for amount in (7, 8, 9):
         midway.commit(commits.update(upstream.rows, [(one,)], {"amount": amount}))
-    label = upstream.rows[(one,)]["label"]
     midway.commit(commits.delete(upstream.rows, [(two,), (three,)]))
     midway.commit(commits.insert(rows((two, 22, "came back"))))
     midway.commit(commits.update(upstream.rows, [(two,)], {"amount": 23}))
     midway.commit(commits.rekey(upstream.rows, {(one,): (three,)}))
     midway.commit(commits.insert(rows((one, 11, "another"))))
+
+    came, went = [free_below[5], free_above[2]], [free_below[6], free_above[3]]
+    midway.commit(commits.insert(numbered(*came, *went)))
+    midway.commit(commits.delete(upstream.rows, [(number,) for number in went]))
+
     midway.barrier()
-    assert [r for r in sorted(midway.mv.mv_rows().elements()) if r[0] <= three] == [
+    found = {row[0]: row for row in mv.mv_rows().elements()}
+    versions = [version for version in mv.mv_versions() if version.version > newest]
+    midway.settle()
+    kept.append(midway)
+    return Together(inserted, (went, came), moves, deleted, swaps, several, labels, found, versions)
+
+
+def test_rows_inserted_below_the_cursor_appear_at_the_next_barrier(together: Together) -> None:
+    assert set(together.inserted) <= set(together.rows)
+
+
+def test_an_update_moves_rows_across_the_cursor(together: Together) -> None:
+    (gone, far), (moved, one), (_, two) = together.moves.items()
+    assert {one, two} <= set(together.rows)
+    assert not {far, gone, moved} & set(together.rows)
+
+
+def test_a_key_that_is_deleted_before_it_is_reached_never_appears(together: Together) -> None:
+    shown, gone = together.deleted
+    assert shown not in together.rows
+    assert together.versions
+    assert not any(number == gone for version in together.versions for number, *_ in version.rows)
+
+
+@pytest.mark.every_profile
+def test_keys_swapped_by_one_update(together: Together) -> None:
+    below, across, above = together.swaps
+    assert {*below, *across, next(iter(above))} <= set(together.rows)
+    for swap in together.swaps:
+        for one, other in swap.items():
+            if other in together.rows:
+                assert together.rows[other][2] == together.labels[one]
+
+
+@pytest.mark.every_profile
+def test_several_changes_of_one_key_in_one_barrier(together: Together) -> None:
+    one, two, three = together.several
+    assert [together.rows[number] for number in together.several] == [
         (one, 11, "another"),
         (two, 23, "came back"),
-        (three, 9, label),
+        (three, 9, together.labels[one]),
     ]
-    midway.settle()
+
+
+def test_inserted_and_deleted_between_two_barriers(together: Together) -> None:
+    went, came = together.between
+    assert set(came) <= set(together.rows)
+    assert not set(went) & set(together.rows)
 
 
 @pytest.mark.every_profile
@@ -238,17 +283,6 @@ def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
     assert set(new) <= shown
     assert not gone & shown
     assert {amount for _, amount, _ in midway.mv.mv_rows()} == {9}
-    midway.settle()
-
-
-def test_inserted_and_deleted_between_two_barriers(midway: Midway) -> None:
-    below, above = midway.absent_below(2), midway.absent_above(2)
-    midway.commit(midway.commits.insert(numbered(*below, *above)))
-    gone = [(below[0],), (above[1],)]
-    midway.commit(midway.commits.delete(midway.upstream.rows, gone))
-    shown = set(midway.barrier())
-    assert {below[1], above[0]} <= shown
-    assert not {below[0], above[1]} & shown
     midway.settle()
 
 
@@ -314,8 +348,22 @@ def test_a_full_refresh_in_the_middle_of_a_backfill(midway: Midway) -> None:
     assert any(s.version is None and s.epoch == before.epoch + 1 for s in states)
     assert ids(mv) == midway.below
     assert midway.cursor < cursor
-    midway.barrier()
     midway.settle()
+
+
+@pytest.mark.every_profile
+def test_an_upstream_that_is_emptied_midway(midway: Midway) -> None:
+    """The last of `midway`: its MV is finished then."""
+    mv, commits, upstream = midway.mv, midway.commits, midway.upstream
+    low, high = midway.below[1], midway.above[3]
+    midway.commit(commits.delete_all(upstream.rows))
+    midway.project.run()
+    assert mv.mv_rows() == Counter()
+    midway.commit(commits.insert(numbered(low, high)))
+    mv.write(backfill_rate_limit=None)
+    midway.project.run()
+    assert ids(mv) == [low, high]
+    hold(mv)
 
 
 # -- at its beginning and its end -----------------------------------------------------------------
@@ -332,20 +380,6 @@ def test_an_empty_upstream_is_finished_at_once_and_followed_from_then_on(project
     project.run()
     assert ids(mv) == [1, 2, 3, 4, 5]
     assert set(mv.progress().row_counts.values()) == {0}
-    hold(mv)
-
-
-@pytest.mark.every_profile
-def test_an_upstream_that_is_emptied_midway(project: Project) -> None:
-    upstream, mv = follow(project, numbered(1, 2, 3, 4, 5, 6, 7))
-    project.run()
-    upstream.commit(upstream.commits.delete_all(upstream.rows))
-    project.run()
-    assert mv.mv_rows() == Counter()
-    upstream.commit(upstream.commits.insert(numbered(2, 6)))
-    mv.write(backfill_rate_limit=None)
-    project.run()
-    assert ids(mv) == [2, 6]
     hold(mv)
 
 
@@ -368,10 +402,6 @@ def test_changes_that_arrive_in_the_barrier_that_finishes_are_shown_and_then_not
     before = mv.mv_versions(), mv.progress_versions()
     assert project.run().message("mv") == "CAUGHT UP"
     assert (mv.mv_versions(), mv.progress_versions()) == before
-
-    upstream.commit(commits.insert(numbered(100)))
-    project.run()
-    assert ids(mv)[-1] == 100
     hold(mv)
 
 

@@ -152,43 +152,54 @@ def project(shared_project: MakeProject) -> Iterator[Project]:
     project.configure({"spark.sql.session.timeZone": "UTC"})
 
 
-def test_hostile_rows_are_updated_deleted_and_inserted_again(project: Project) -> None:
-    version = project.current_version(TABLE)
+@pytest.fixture(scope="module")
+def version(project: Project) -> str | None:
+    """Of the upstream, when the MVs had their first barrier."""
+    return project.current_version(TABLE)
+
+
+@pytest.fixture(scope="module")
+def followed(project: Project, version: str | None) -> RunResult:
+    """The barrier after rows were updated, deleted, inserted again, and given other keys."""
     project.sql(
-        f"update {{schema}}.{TABLE} set `hostile` = concat(`the key`, '\\'`$') where `007` < 0"
+        f"update {{schema}}.{TABLE} set `hostile` = concat(`the key`, '\\'`$'), `select` = null"
+        " where `007` < 0"
     )
     project.sql(f"delete from {{schema}}.{TABLE} where `the key` in ('', 'null') or `null` = 0")
     insert(project, *range(3, 20, 4))
     project.sql(
         f"update {{schema}}.{TABLE} set `the key` = concat(`the key`, '\\\\') where `null` > 0"
     )
-
-    followed = run(project, ZONES[0])
-
     assert version != project.current_version(TABLE)
+    return run(project, ZONES[0])
+
+
+def test_hostile_rows_are_updated_deleted_and_inserted_again(
+    project: Project, followed: RunResult
+) -> None:
     assert "re-anchored" not in followed.output
     assert_consistent(project)
 
 
-def test_hostile_rows_are_compared_after_the_upstream_went_back(project: Project) -> None:
-    version = project.current_version(TABLE)
-    project.sql(f"update {{schema}}.{TABLE} set `hostile` = `the key`, `select` = null")
-    run(project, ZONES[1])
+@pytest.mark.usefixtures("followed")
+def test_hostile_rows_are_compared_after_the_upstream_went_back(
+    project: Project, version: str | None
+) -> None:
     project.restore(TABLE, version)
 
-    restored = run(project, ZONES[0])
+    restored = run(project, ZONES[1])
 
     assert restored.output.count(" · re-anchored: the upstream was ") == len(MVS)
     assert_consistent(project)
 
 
 def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> None:
-    write(project, backfill_rate_limit=7, barriers_per_run="all")
-    run(project, ZONES[1])
+    write(project, barriers_per_run="all")
+    run(project, ZONES[0])
     assert_equal_to_query(project)
 
     write(project)
-    again = run(project, ZONES[0], "--full-refresh")
+    again = run(project, ZONES[1], "--full-refresh")
 
     assert again.output.count(" · emptied: full refresh · ") == len(MVS)
     assert_equal_to_query(project)

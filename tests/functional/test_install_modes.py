@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.checks import refused_operation
 from support.lake import SessionLake
 from support.project import REPOSITORY, Project, install_package
 from support.readme import LAKE, session_output
@@ -86,6 +87,22 @@ def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: i
     assert rest["kind"] == "advance"
     assert (nothing["barriers"], nothing["backfill_finished"], nothing["progress"]) == (0, True, 1)
     assert (nothing["code"], nothing.get("kind")) == ("NO-OP", None)
+
+
+def test_the_adapter_plugin_verifies_and_repairs(plugin) -> None:  # type: ignore[no-untyped-def]
+    project, _ = plugin
+    project.sql("update {schema}.mv set name = 'other' where id = 3")
+
+    refused = refused_operation(project, "verify_backfill", model="mv")
+    assert refused.startswith("backfilled_mv mv: 1 key of ")
+    [error] = [m for m in project.last.messages if m.startswith("Encountered an error")]
+    heading, *rest = error.splitlines()
+    assert heading.endswith(": Compilation Error") and len(rest) == 1, error
+    repaired = project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
+    assert (
+        "mv: 1 row from the first of these keys to the last compared again, all equal"
+        in repaired.messages
+    )
 
 
 def test_plugin_and_package_together_are_refused_by_dbt(tmp_path: Path) -> None:

@@ -77,10 +77,8 @@ def _row(number: int, word: str) -> tuple[Any, ...]:
 
 ROWS = [_row(number, word) for number, word in enumerate(WORDS)]
 
-# Keys in which the hostile column comes first, last and alone. No two rows have the same word: what
-# comes after it decides nothing.
+# Keys in which the hostile column comes last and alone: test_hostile_values.py has it first.
 ORDERS = {
-    "word_first": ["word", "number", "code", "moment"],
     "word_last": [
         *("flag", "moment", "local", "price", "number", "large", "day", "code"),
         *("small", "tiny", "word"),

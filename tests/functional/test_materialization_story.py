@@ -47,10 +47,9 @@ class Step:
     result: RunResult
     rows: list[tuple[Any, ...]]
     progress: list[dict[str, Any]]
-    barriers: list[dict[str, Any]]
     versions: dict[str, str | None]
+    """Of the three tables, where a test compares them."""
     upstream_version: str | None
-    upstream_rows: int
 
     @property
     def message(self) -> str:
@@ -75,7 +74,7 @@ class Step:
         return position
 
 
-def take_step(project: Project, *args: str) -> Step:
+def take_step(project: Project, *args: str, with_versions: bool = False) -> Step:
     result = project.run(*args)
     return Step(
         result=result,
@@ -84,13 +83,8 @@ def take_step(project: Project, *args: str) -> Step:
             row.asDict()
             for row in project.sql("select * from {schema}.mv__progress order by vnode")
         ],
-        barriers=[
-            row.asDict()
-            for row in project.sql("select * from {schema}.mv__barriers order by epoch")
-        ],
-        versions=state_versions(project),
+        versions=state_versions(project) if with_versions else {},
         upstream_version=project.current_version("people"),
-        upstream_rows=project.value("select count(*) from {schema}.people"),
     )
 
 
@@ -114,18 +108,25 @@ def story(project: Project) -> dict[str, Step]:
     project.sql("insert into {schema}.people values (0, 'zoe', 'rome')")
     project.sql("delete from {schema}.people where id = 3")
     steps["second"] = take_step(project)
-    steps["last"] = take_step(project)
+    steps["last"] = take_step(project, with_versions=True)
     while not steps["last"].progress[0]["backfill_finished"]:
-        steps["last"] = take_step(project)
-    steps["caught up"] = take_step(project)
+        steps["last"] = take_step(project, with_versions=True)
+    steps["caught up"] = take_step(project, with_versions=True)
     project.sql("delete from {schema}.people where id = 5")
     project.sql("update {schema}.people set city = 'nowhere' where id = 4")
     project.sql("insert into {schema}.people values (7, 'gil', 'rome'), (8, 'hal', 'rome')")
-    steps["followed"] = take_step(project)
-    steps["caught up again"] = take_step(project)
+    steps["followed"] = take_step(project, with_versions=True)
+    steps["caught up again"] = take_step(project, with_versions=True)
     project.sql("insert into {schema}.people values (6, 'fay', 'rome')")
     steps["refreshed"] = take_step(project, "--full-refresh")
     return steps
+
+
+@pytest.fixture(scope="module")
+def barriers(project: Project, story: dict[str, Step]) -> list[dict[str, Any]]:
+    """What the history tells in the end."""
+    found = project.sql("select * from {schema}.mv__barriers order by epoch")
+    return [row.asDict() for row in found]
 
 
 def test_the_first_barrier_reads_the_first_range(story: dict[str, Step]) -> None:
@@ -198,7 +199,7 @@ def test_nothing_is_written_when_there_is_nothing_to_do(
 
     assert step.message == "CAUGHT UP"
     assert step.lines == []
-    assert step.versions == story[before].versions
+    assert step.versions == story[before].versions != {}
     assert 1 <= len(step.result.steps) <= 3, step.result.steps
 
 
@@ -209,7 +210,7 @@ def test_a_barrier_takes_few_statements(story: dict[str, Step]) -> None:
 
 
 def test_a_full_refresh_empties_the_mv_and_begins_again_with_the_next_epoch(
-    story: dict[str, Step],
+    story: dict[str, Step], barriers: list[dict[str, Any]]
 ) -> None:
     step, before = story["refreshed"], story["caught up again"]
     last = before.progress[0]["epoch"]
@@ -220,7 +221,7 @@ def test_a_full_refresh_empties_the_mv_and_begins_again_with_the_next_epoch(
     assert step.message.startswith(f"BARRIERS {last + 1} to {last + 2} (")
     assert step.rows == [(0, "ZOE"), (1, "AMY")]
     assert step.position == 1
-    assert [row["epoch"] for row in step.barriers] == list(range(last + 3))
+    assert [row["epoch"] for row in barriers] == list(range(last + 3))
     assert sum(row["row_count"] for row in step.progress) == 2
 
 
@@ -299,8 +300,9 @@ def test_the_barriers_table_has_the_columns_that_are_promised(project: Project, 
     assert {name: columns.get(name) for name in promised} == promised
 
 
-def test_the_barriers_table_tells_what_each_barrier_did(story: dict[str, Step]) -> None:
-    barriers = story["refreshed"].barriers
+def test_the_barriers_table_tells_what_each_barrier_did(
+    story: dict[str, Step], barriers: list[dict[str, Any]]
+) -> None:
     first, second = barriers[1], barriers[2]
 
     assert barriers[0]["kind"] == "create"
@@ -328,13 +330,14 @@ def test_the_barriers_table_tells_what_each_barrier_did(story: dict[str, Step]) 
         assert row["committed_at"] >= row["planned_at"]
 
 
-def test_one_id_stands_in_all_three_tables(project: Project, story: dict[str, Step]) -> None:
-    step = story["refreshed"]
+def test_one_id_stands_in_all_three_tables(
+    project: Project, barriers: list[dict[str, Any]]
+) -> None:
     of_mv = project.table_properties("mv")["dbt_backfill.id"]
 
     assert of_mv
     assert project.table_properties("mv__progress")["dbt_backfill.id"] == of_mv
-    assert {row["backfill_id"] for row in step.barriers} == {of_mv}
+    assert {row["backfill_id"] for row in barriers} == {of_mv}
 
 
 def test_the_mv_is_a_table_that_others_can_follow(project: Project, story: Any) -> None:

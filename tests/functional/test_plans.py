@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.checks import model, source
-from support.project import Proceed, Project
+from support.project import MakeProject, Proceed
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -15,9 +15,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def stage_plan(project: Project) -> str:
+@pytest.fixture(scope="module")
+def stage_plan(shared_project: MakeProject) -> str:
     """How the MERGE reads the stage of two changed keys, in one of four files of keys up to 400."""
+    project = shared_project("plans")
     project.create_table("up", "id int, name string")
     for low in range(1, 400, 100):
         project.sql(

@@ -7,15 +7,14 @@ import pytest
 from support.checks import model
 from support.project import Project
 
-pytestmark = pytest.mark.plugin
-
 OWN = "backfilled_mv mv: another run has committed epoch 3. Run dbt again."
 RAISE = "(select if(count(*) < 9, raise_error('{text}'), true) from {{schema}}.people)"
 PARSE = "java_method('java.lang.Integer', 'parseInt', 'x')"
 
 
-@pytest.fixture
-def people(project: Project) -> Project:
+@pytest.fixture(scope="module")
+def people(make_project) -> Project:  # type: ignore[no-untyped-def]
+    project: Project = make_project("plugin_errors", "spark_backfill")
     project.create_table("people", "id int")
     project.sql("insert into {schema}.people values (1), (2)")
     return project

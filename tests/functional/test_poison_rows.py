@@ -98,6 +98,11 @@ def story(project: Project) -> Story:
         project.operation("abandon_plan", model="mv_by_hand"),
         project.operation("abandon_plan", model="mv_by_hand"),
     )
+    # All but one have read everything then.
+    unlimited = {
+        f"mv_{name}": model(query(name, source(name))) for name in every if name != "ahead"
+    }
+    project.write(unlimited)
     mended, followed = project.run("--threads", "2"), project.run("--threads", "2")
     return Story(broken, abandoned, mended, followed)
 

@@ -42,8 +42,15 @@ def project(shared_project: MakeProject) -> Project:
         project.create_table(table, "id int, name string")
         project.sql(f"insert into {{schema}}.{table} values (1, 'a'), (2, 'b')")
     project.write(MODELS, sources=["people", "letters", "numbers"])
-    project.run()
-    project.sql("insert into {schema}.people values (4, 40, 'd')")  # there is something to do
+    project.run("--select", "fed", "retyped")
+    return project
+
+
+@pytest.fixture(scope="module")
+def twins(project: Project) -> Project:
+    """With `mv` and `twin`, which have something to do."""
+    project.run("--select", "mv", "twin")
+    project.sql("insert into {schema}.people values (4, 40, 'd')")
     return project
 
 
@@ -94,14 +101,14 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def changed(project: Project) -> dict[str, RunResult]:
+def changed(twins: Project) -> dict[str, RunResult]:
     """What a run says of each of the models in the place of `mv`."""
     runs = {}
-    with unwritten(project, "mv"):
+    with unwritten(twins, "mv"):
         for what, (sql, _) in CHANGED_MODELS.items():
-            project.write({"mv": sql})
-            runs[what] = project.dbt("run", "--select", "mv", expect=False)
-    project.write({"mv": MODELS["mv"]})
+            twins.write({"mv": sql})
+            runs[what] = twins.dbt("run", "--select", "mv", expect=False)
+    twins.write({"mv": MODELS["mv"]})
     return runs
 
 
@@ -117,6 +124,7 @@ def test_a_model_that_means_something_else_is_refused(
 
 
 @not_on_hadoop
+@pytest.mark.usefixtures("twins")
 def test_missing_state_is_refused(project: Project) -> None:
     """Also without the history, as the unit tests have it."""
     with put_aside(project, "mv__progress"):
@@ -127,6 +135,7 @@ def test_missing_state_is_refused(project: Project) -> None:
 
 
 @not_on_hadoop
+@pytest.mark.usefixtures("twins")
 def test_state_without_its_mv_is_refused(project: Project) -> None:
     with put_aside(project, "mv"):
         refused = refuse(project)
@@ -134,6 +143,7 @@ def test_state_without_its_mv_is_refused(project: Project) -> None:
     assert_refused(refused, "mv", "refused_state.mv does not exist, but its state does", "Restore")
 
 
+@pytest.mark.usefixtures("twins")
 def test_state_of_another_format_is_refused(project: Project) -> None:
     alter = "alter table {schema}.mv set tblproperties ('dbt_backfill.format' = "
     project.sql(f"{alter}'1')")
@@ -161,6 +171,7 @@ def test_a_history_that_was_lost_or_is_of_a_dropped_mv_is_nothing_to_go_by(
     assert project.rows("select * from {schema}.retyped") == fresh
 
 
+@pytest.mark.usefixtures("twins")
 def test_a_rebuild_that_cannot_be_executed_is_refused(project: Project) -> None:
     """A reset that is planned would be tried again by every run."""
     with unwritten(project, "mv"):
@@ -196,20 +207,22 @@ def test_a_column_that_a_star_inside_of_an_expression_would_take_in_is_refused(
     assert project.rows("select * from {schema}.hashed") == project.rows(fresh)
 
 
+@pytest.mark.usefixtures("twins")
 def test_state_of_another_mv_is_refused(project: Project) -> None:
     version = state_versions(project)["mv__progress"]
     project.sql("insert overwrite {schema}.mv__progress select * from {schema}.twin__progress")
     refused = refuse(project)
-    project.restore("mv__progress", version)
+    project.put_back("mv__progress", version)
 
     assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it anew")
 
 
+@pytest.mark.usefixtures("twins")
 def test_a_progress_table_that_lacks_a_vnode_is_refused(project: Project) -> None:
     version = state_versions(project)["mv__progress"]
     project.sql("delete from {schema}.mv__progress where vnode = 2")
     refused = refuse(project)
-    project.restore("mv__progress", version)
+    project.put_back("mv__progress", version)
 
     assert_refused(refused, "mv", "mv__progress is damaged", "3 rows for 4 vnodes", "Restore")
 
@@ -233,6 +246,7 @@ def test_tables_and_views_that_are_not_ours_are_refused(project: Project) -> Non
         assert project.rows(f"select * from {{schema}}.{name}") == [(1,)]
 
 
+@pytest.mark.usefixtures("twins")
 def test_the_mv_is_as_it_was_after_all_refusals(project: Project) -> None:
     """Also for a query with other comments and of another layout, which is no other query."""
     spaced = MODELS["mv"].replace("select id,", "select -- the key\n    id,  /* and */")
@@ -389,6 +403,7 @@ def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
     assert_refused(refuse(project, "retyped"), "retyped", *told[project.file_format])
 
 
+@pytest.mark.usefixtures("twins")
 def test_a_changed_query_is_rebuilt_where_the_model_says_so(project: Project) -> None:
     project.write({"twin": model(QUERY + " where id > 1", on_query_change="rebuild")})
 
@@ -398,6 +413,7 @@ def test_a_changed_query_is_rebuilt_where_the_model_says_so(project: Project) ->
     assert project.rows("select id from {schema}.twin") == [(2,), (3,), (4,)]
 
 
+@pytest.mark.usefixtures("twins")
 def test_a_full_refresh_accepts_another_key_and_vnode_count(project: Project) -> None:
     project.write({"mv": model(QUERY, unique_key=["code", "id"], vnode_count=8)})
 

@@ -608,6 +608,7 @@ def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
 
 @pytest.mark.every_profile
 def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project: Project) -> None:
+    delta = project.file_format == "delta"
     project.create_table("shrunk", COLUMNS)
     fill(project, "shrunk")
     shrinking = model(QUERY + source("shrunk"), backfill_rate_limit=4)
@@ -615,13 +616,18 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
     project.run("--select", "shrinking")
     change_before(project, "shrunk")
     steps = []
+    compacted: dict[str, str | None] = {}
 
     def compact_first(sql: str, proceed: Proceed) -> None:
         step = re.search(r"\.shrinking: (plan|merge|commit)", sql)
         if step:
             steps.append(step[1])
             for table in ("shrunk", "shrinking", "shrinking__progress", "shrinking__barriers"):
+                # Delta finds nothing to do where nothing was written since.
+                if delta and project.current_version(table) == compacted.get(table):
+                    continue
                 project.compact(table)
+                compacted[table] = project.current_version(table)
         proceed()
 
     with two_merges():

@@ -1,4 +1,7 @@
-"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back."""
+"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back.
+
+`test_install_modes.py` has it in the adapter plugin.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import yaml
 
 from support.checks import (
     assert_writes_nothing,
+    data_tests,
     model,
     refused_operation,
     rows_written,
@@ -57,7 +61,7 @@ def restored(project: Project) -> Iterator[Project]:
     """The MV, put back after the test."""
     version = project.current_version("mv")
     yield project
-    project.restore("mv", version)
+    project.put_back("mv", version)
 
 
 def verify(project: Project, mv: str = "mv", **arguments: Any) -> RunResult:
@@ -195,7 +199,7 @@ def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, s
 
     arguments = yaml.safe_dump({"model": "mv", "repair": True})
     result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
-    restored.restore("mv__progress", state)
+    restored.put_back("mv__progress", state)
 
     assert "backfilled_mv mv: another run went on while " in result.output
     assert restored.current_version("mv") == tampered
@@ -285,23 +289,18 @@ def test_an_mv_that_has_never_run_is_refused(project: Project) -> None:
     project.remove("unrun")
 
 
-def make_numbers(project: Project) -> str:
-    """An upstream of 10 rows, of which one is long; a query of them."""
-    project.create_table("numbers", "id int, name string")
-    long = "concat(repeat('a', 100), id, repeat('b', 99))"
-    name = f"if(id = 2, {long}, concat('n', id))"
-    project.sql(f"insert into {{schema}}.numbers select id, {name} from range(1, 11)")
-    return f"select id, upper(name) as name from {source('numbers')}"
-
-
 KEY_OF_OTHER_TYPES = ["day", "at", "code", "amount"]
 
 
 @pytest.fixture(scope="module")
 def numbers(shared_project: MakeProject) -> Project:
-    """MVs of one upstream after their first run: of 4 of its rows, of two vnodes, and of none."""
+    """An MV after its first run, of 4 rows of its upstream; others are run by their tests."""
     project = shared_project("verify_numbers")
-    query = make_numbers(project)
+    project.create_table("numbers", "id int, name string")
+    long = "concat(repeat('a', 100), id, repeat('b', 99))"
+    name = f"if(id = 2, {long}, concat('n', id))"
+    project.sql(f"insert into {{schema}}.numbers select id, {name} from range(1, 11)")
+    query = f"select id, upper(name) as name from {source('numbers')}"
     project.create_table("events", "day date, at timestamp, code binary, amount decimal(10,2)")
     project.sql(
         "insert into {schema}.events"
@@ -317,19 +316,27 @@ def numbers(shared_project: MakeProject) -> Project:
             "typed": model(events, unique_key=KEY_OF_OTHER_TYPES),
         },
         sources=["numbers", "events"],
+        properties=data_tests(project, "mv"),
     )
-    project.run()
+    project.run("--select", "mv")
     return project
 
 
-def test_a_long_value_is_shown_from_where_it_differs(numbers: Project) -> None:
-    version = numbers.current_version("mv")
-    numbers.sql("update {schema}.mv set name = replace(name, '2', '77')")
+@pytest.fixture(scope="module")
+def others(numbers: Project) -> Project:
+    """Of two vnodes, of no row, and of another upstream."""
+    numbers.run("--select", "some", "unread", "typed")
+    return numbers
 
-    refused(numbers, model="mv")
-    numbers.restore("mv", version)
 
-    assert lines(numbers.last)[1:] == [
+def test_a_long_value_is_shown_from_where_it_differs(others: Project) -> None:
+    version = others.current_version("mv")
+    others.sql("update {schema}.mv set name = replace(name, '2', '77')")
+
+    refused(others, model="mv")
+    others.put_back("mv", version)
+
+    assert lines(others.last)[1:] == [
         "  changed id=2",
         "    name",
         "      expected …" + "A" * 20 + "2" + "B" * 40 + "…",
@@ -360,41 +367,61 @@ def test_a_partly_backfilled_mv_is_compared_up_to_its_position_and_may_be_repair
     assert numbers.rows("select id from {schema}.mv") == [(1,), (2,), (3,), (4,)]
 
 
+@pytest.fixture(scope="module")
+def begun(numbers: Project) -> Project:
+    """The second barrier of `mv` has begun and is not committed."""
+    numbers.sql("update {schema}.numbers set name = 'later' where id = 2")
+    numbers.fail("--select", "mv", intercept=crash_before(".mv: commit"))
+    return numbers
+
+
 @pytest.mark.every_profile
 @any_connection
-def test_a_barrier_that_is_not_committed_is_not_compared(numbers: Project) -> None:
-    numbers.sql("update {schema}.numbers set name = 'later' where id = 2")
-
-    numbers.fail("--select", "mv", intercept=crash_before(".mv: commit"))
-    message = assert_writes_nothing(numbers, lambda: refused(numbers, model="mv", repair=True))
+def test_a_barrier_that_is_not_committed_is_not_compared(begun: Project) -> None:
+    message = assert_writes_nothing(begun, lambda: refused(begun, model="mv", repair=True))
 
     assert message == (
         "backfilled_mv mv: its barrier 2 has begun and is not committed. Run the model first"
         " (dbt run --select mv), and then verify it."
     )
-    numbers.run("--select", "mv")
-    assert lines(verify(numbers)) == ["mv: 8 rows compared, all equal"]
 
 
-def test_vnodes_with_positions_of_their_own_are_compared_up_to_each(numbers: Project) -> None:
-    count = numbers.value("select count(*) from {schema}.some")
+def test_the_generic_test_does_not_compare_it_either(begun: Project) -> None:
+    result = begun.fail("test", "--select", "test_name:backfill_consistent")
+
+    [consistent] = result.nodes
+    assert consistent.status == "error"
+    assert "backfilled_mv mv: its barrier" in consistent.message
+    assert "is not committed" in consistent.message
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_a_barrier_is_compared_once_it_is_committed(begun: Project) -> None:
+    begun.run("--select", "mv")
+    assert lines(verify(begun)) == ["mv: 8 rows compared, all equal"]
+    begun.test("--select", "test_name:backfill_consistent")
+
+
+def test_vnodes_with_positions_of_their_own_are_compared_up_to_each(others: Project) -> None:
+    count = others.value("select count(*) from {schema}.some")
     assert 0 < count < 10
-    assert lines(verify(numbers, "some"), "some") == [f"some: {count} rows compared, all equal"]
+    assert lines(verify(others, "some"), "some") == [f"some: {count} rows compared, all equal"]
 
-    numbers.sql("insert into {schema}.some select id, 'x' from {schema}.numbers")
-    repaired = verify(numbers, "some", repair=True)
+    others.sql("insert into {schema}.some select id, 'x' from {schema}.numbers")
+    repaired = verify(others, "some", repair=True)
 
     assert lines(repaired, "some")[-1].endswith(" compared again, all equal")
-    assert numbers.value("select count(*) from {schema}.some") == count
+    assert others.value("select count(*) from {schema}.some") == count
 
 
-def test_an_mv_that_has_read_nothing_is_empty(numbers: Project) -> None:
-    assert lines(verify(numbers, "unread"), "unread") == ["unread: 0 rows compared, all equal"]
+def test_an_mv_that_has_read_nothing_is_empty(others: Project) -> None:
+    assert lines(verify(others, "unread"), "unread") == ["unread: 0 rows compared, all equal"]
 
-    numbers.sql("insert into {schema}.unread values (7, 'N7')")
-    verify(numbers, "unread", repair=True)
+    others.sql("insert into {schema}.unread values (7, 'N7')")
+    verify(others, "unread", repair=True)
 
-    assert numbers.rows("select id from {schema}.unread") == []
+    assert others.rows("select id from {schema}.unread") == []
 
 
 @pytest.mark.every_profile
@@ -429,38 +456,20 @@ def test_an_upstream_or_state_that_is_gone_is_refused(numbers: Project) -> None:
     assert "mv: its state is missing: " in refused(numbers, model="mv")
 
 
-def test_keys_of_other_types_are_written_as_text(numbers: Project) -> None:
+def test_keys_of_other_types_are_written_as_text(others: Project) -> None:
     key_from = ["2024-01-03", "2024-01-01 10:00:00", "6332", "0.50"]
-    found = lines(verify(numbers, "typed", key_from=key_from), "typed")
+    found = lines(verify(others, "typed", key_from=key_from), "typed")
     assert found[0].startswith("typed: 8 rows from ")
 
-    numbers.sql("update {schema}.typed set name = 'y' where amount = 0.5")
-    refused(numbers, model="typed", key_from=key_from, key_to="2024-01-03")
+    others.sql("update {schema}.typed set name = 'y' where amount = 0.5")
+    refused(others, model="typed", key_from=key_from, key_to="2024-01-03")
 
-    assert lines(numbers.last, "typed")[1:] == [
+    assert lines(others.last, "typed")[1:] == [
         "  changed day=2024-01-03, at=2024-01-01 10:00:00, code=X'6332', amount=0.50",
         "    name",
         "      expected 'x'",
         "      found    'y'",
     ]
-
-
-@pytest.mark.plugin
-def test_the_adapter_plugin_has_the_same_operation(new_project: Callable[[], Project]) -> None:
-    project = new_project()
-    project.write({"mv": model(make_numbers(project))}, sources=["numbers"])
-    project.run()
-    project.sql("update {schema}.mv set name = 'other' where id = 3")
-
-    assert refused(project, model="mv").startswith("backfilled_mv mv: 1 key of ")
-    assert project.last is not None
-    [error] = [m for m in project.last.messages if m.startswith("Encountered an error")]
-    heading, *rest = error.splitlines()
-    assert heading.endswith(": Compilation Error") and len(rest) == 1, error
-    project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
-    assert lines(project.last)[-1] == (
-        "mv: 1 row from the first of these keys to the last compared again, all equal"
-    )
 
 
 @pytest.mark.profiles("session-delta", reason="the types are Spark's, and a restore is Delta's")

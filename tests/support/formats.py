@@ -64,6 +64,10 @@ class TableFormat(ABC):
     def restore(self, catalog: str, table: str, version: str) -> str:
         """A statement that makes a table what it was at a version."""
 
+    def put_back(self, catalog: str, table: str, version: str) -> str:
+        """One that gives it the rows that it had at a version, and does not matter as a restore."""
+        return self.restore(catalog, table, version)
+
 
 class Delta(TableFormat):
     name = "delta"
@@ -90,6 +94,10 @@ class Delta(TableFormat):
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"restore table {table} to version as of {version}"
+
+    def put_back(self, catalog: str, table: str, version: str) -> str:
+        # A RESTORE compares the files of two versions, in several jobs.
+        return f"insert overwrite {table} select * from {table} version as of {version}"
 
 
 class Iceberg(TableFormat):

@@ -30,7 +30,9 @@ SMALL = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.driver.memory": "3g",
-    "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC",
+    # Hadoop has `chmod` executed for each file, which Java would start by way of a helper.
+    "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC"
+    " -Djdk.lang.Process.launchMechanism=VFORK",
 }
 
 # For a JVM that ends within a quarter of an hour: the second compiler needs as long to pay.

@@ -12,7 +12,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,15 +20,13 @@ from unittest.mock import patch
 import yaml
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from dbt.adapters.spark.session import Cursor
-from dbt.artifacts.resources.base import FileHash
 from dbt.cli.main import dbtRunner
-from dbt.contracts.graph.manifest import ManifestStateCheck
-from dbt.parser.manifest import ManifestLoader
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
 from support.formats import FORMATS, TableFormat
 from support.lake import Lake
+from support.parsed import PARSED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -309,14 +307,29 @@ class Project:
     def current_version(self, table: str, file_format: str | None = None) -> str | None:
         """The version of a table as text, None if it has none yet; see `create_table`."""
         kind = FORMATS[file_format or self.file_format]
+        if kind.name == "delta" and (newest := self._newest_commit(table)) is not None:
+            return newest
         rows = self.sql(kind.current_version(self.table(table, file_format)))
         return str(rows[0][0]) if rows else None
+
+    def _newest_commit(self, table: str) -> str | None:
+        """What `describe history` says first of a managed Delta table, by its log's files."""
+        log = self.lake.location(self.schema, table) / "_delta_log"
+        names = [path.name for path in log.glob("*.json")]
+        commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
+        return str(max(commits)) if commits else None
 
     def restore(self, table: str, version: str | None) -> None:
         """Make a table of the profile's format what it was at a version."""
         assert version is not None
         catalog = self.lake.catalogs[self.file_format]
         self.sql(self.format.restore(catalog, self.table(table), version))
+
+    def put_back(self, table: str, version: str | None) -> None:
+        """Give a table the rows of a version, by what takes the format least."""
+        assert version is not None
+        catalog = self.lake.catalogs[self.file_format]
+        self.sql(self.format.put_back(catalog, self.table(table), version))
 
     def compact(self, table: str) -> None:
         """Rewrite the files of a table of the profile's format; no row changes."""
@@ -369,19 +382,6 @@ def install_package(directory: Path) -> Path:
     return directory
 
 
-@contextlib.contextmanager
-def any_profile() -> Iterator[None]:
-    """Let dbt keep what it has parsed with another profile: ours differ in their schema only."""
-    build: Any = ManifestLoader.build_manifest_state_check
-
-    def of_any_profile(self: ManifestLoader) -> ManifestStateCheck:
-        state: ManifestStateCheck = build(self)
-        return replace(state, profile_hash=FileHash.from_contents("any"))
-
-    with patch.object(ManifestLoader, "build_manifest_state_check", of_any_profile):
-        yield
-
-
 MakeProject = Callable[[str], Project]
 """What the fixture `shared_project` is: a function of the project's name."""
 
@@ -392,7 +392,7 @@ def parse_macros(empty: Project) -> Path:
     They have to be parsed inside `any_profile`.
     """
     empty.dbt("parse")
-    return empty.root / "target" / "partial_parse.msgpack"
+    return empty.root / "target" / PARSED
 
 
 @contextlib.contextmanager
