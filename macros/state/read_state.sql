@@ -2,13 +2,13 @@
     What is committed and what is planned, in one statement: {
       'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': of the progress table,
       'rows', 'last_epoch': how many rows it has, and the highest epoch on one,
-      'uniform': whether all vnodes have one position,
+      'uniform': whether all vnodes have one position, or all have finished,
       'committed': the plan of that epoch, with what became of it,
       'planned': the plan of the next epoch, none if there is none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,
-      'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
+      'txn_app_id', 'auto_merge': settings of the session's, as Spark puts them into a statement's text; empty if not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
@@ -42,7 +42,8 @@
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.settings_expression() }} as settings,
-        '${spark.databricks.delta.write.txnAppId}' as txn_app_id
+        '${spark.databricks.delta.write.txnAppId}' as txn_app_id,
+        '${spark.databricks.delta.schema.autoMerge.enabled}' as auto_merge
         {%- if log %},
         {{ log }} as log
         {%- endif %}
@@ -73,7 +74,7 @@
         bool_and(backfill_finished) as finished,
         bool_or(backfill_finished) as any_finished,
         count(*) as rows,
-        min(__bf_position) <=> max(__bf_position) as uniform,
+        bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
         max(plan) as plan,
         max(plan_kind) as plan_kind,
         max(last) as last
