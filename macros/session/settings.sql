@@ -101,26 +101,24 @@
     Refuse a session that what read_state read of its settings leaves in doubt; where all is well that spares a statement.
 
     Arguments:
-      state (dict): as read_state returned it: 'caches', of the catalogs, 'txn_app_id' and 'auto_merge'.
+      state (dict): as read_state returned it: 'caches', of the catalogs, and 'txn_app_id'.
       settings (dict): as read_settings returned them, none if this run has not read them.
 -#}
 {% macro check_settings_in_doubt(backfill, state, settings=none) %}
     {%- set may_cache = dbt_backfill.get_uncached_relations(backfill) != []
         and (state.get('caches') is none or state.caches | reject('equalto', 'false') | list != []) -%}
-    {%- set is_delta = backfill.options.file_format == 'delta' -%}
-    {%- set may_skip = is_delta and state.get('txn_app_id', '') != '' -%}
-    {%- set may_add = is_delta and state.get('auto_merge', '') | lower == 'true' -%}
-    {%- if not may_cache and not may_skip and not may_add -%} {{ return(none) }} {%- endif -%}
+    {%- set may_skip = state.get('txn_app_id', '') != '' and backfill.options.file_format == 'delta' -%}
+    {%- if not may_cache and not may_skip -%} {{ return(none) }} {%- endif -%}
     {%- set settings = dbt_backfill.read_settings() if settings is none else settings -%}
     {%- if may_cache -%} {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%} {%- endif -%}
     {%- if may_skip -%} {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%} {%- endif -%}
-    {%- if may_add -%} {%- do dbt_backfill.check_settings(backfill, settings) -%} {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a session in which that cannot work, or in which a MERGE into a Delta table adds the source's other columns to it:
-    among those that the changes come with are some of ours. Asked before the MV is made, and where the state tells of it.
+    Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's
+    other columns to it: among those that the changes come with are some of ours. Asked at the first run only, to spare
+    the others a statement.
 -#}
 {% macro check_settings(backfill, settings) %}
     {%- do dbt_backfill.check_string_literals(settings, backfill.get('name')) -%}

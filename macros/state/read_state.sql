@@ -8,7 +8,7 @@
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,
-      'txn_app_id', 'auto_merge': settings of the session's, as Spark puts them into a statement's text; empty if not set,
+      'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
@@ -42,8 +42,7 @@
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.settings_expression() }} as settings,
-        '${spark.databricks.delta.write.txnAppId}' as txn_app_id,
-        '${spark.databricks.delta.schema.autoMerge.enabled}' as auto_merge
+        '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log
         {%- endif %}

@@ -192,18 +192,6 @@ def test_a_session_in_which_delta_skips_repetitions_is_refused(
     assert len(macros.statements) == 1
 
 
-def test_a_session_that_evolves_schemas_by_now_is_refused(
-    macros: Macros, backfill: Any, refused: Any
-) -> None:
-    """It was off when the MV was made."""
-    name = "spark.databricks.delta.schema.autoMerge.enabled"
-    macros.call("check_settings_in_doubt", backfill, {"auto_merge": "false"})
-    assert macros.statements == []
-    with refused(f"the session has {name} on, under which a MERGE would add columns to lake.mv"):
-        macros.results = [[[name, "true"]]]
-        macros.call("check_settings_in_doubt", backfill, {"auto_merge": "true"})
-
-
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
     macros.results = [[["spark.master", "local"], ["a", "1"]]]
 

@@ -36,7 +36,7 @@ def test_whether_catalogs_cache_is_read_with_it(
     [statement] = macros.statements
     sql = " ".join(statement.sql.split())
     assert " begin declare caches array<string> = array(); " in sql
-    assert "as auto_merge, caches )) from (" in sql
+    assert "as txn_app_id, caches )) from (" in sql
     assert sql.endswith("; end")
 
 
@@ -48,7 +48,7 @@ def test_how_far_the_history_goes_is_read_with_it(
     assert macros.call("read_state", relations, history_of="it's")["written"] == 1
     [statement] = macros.statements
     assert (
-        "as auto_merge, ( select max(if(backfill_id = 'it\\'s', epoch, null)) "
+        "as txn_app_id, ( select max(if(backfill_id = 'it\\'s', epoch, null)) "
         "from lake.mv__barriers ) as written )) from ("
     ) in " ".join(statement.sql.split())
 
@@ -104,8 +104,8 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     selected = f" , (log of {log}) as log ))" if log else " ))"
     session = "'spark.sql.session.timeZone', cast(current_timezone() as string), "
     assert session in sql
-    last = "'${spark.databricks.delta.schema.autoMerge.enabled}' as auto_merge"
-    assert f"{last}{selected} from" in sql.replace("auto_merge,", "auto_merge ,")
+    last = " as settings, '${spark.databricks.delta.write.txnAppId}' as txn_app_id"
+    assert f"{last}{selected} from" in sql.replace("txn_app_id,", "txn_app_id ,")
 
 
 def test_a_progress_table_whose_rows_differ_in_their_epoch_is_told(
