@@ -93,6 +93,33 @@ def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> No
         get(nodes, sql="select * from lake.up join lake.audit")
 
 
+PROD = {"database": None, "schema": "prod", "alias": "up", "name": "up"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("select * from prod.up", "prod.up"),
+        ("select * from lake.up", "lake.up"),
+        ("select 'prod.up' from lake.up", "lake.up"),
+    ],
+)
+def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
+    get: Any, sql: str, reads: str
+) -> None:
+    """`--defer` takes the table of another environment where this one has none, or is not asked."""
+    upstream = get({"model.p.up": {**MODEL, "defer_relation": PROD}}, sql=sql)
+
+    assert upstream["relation"].render() == reads
+
+
+def test_a_change_table_that_is_deferred_is_the_one_that_a_comment_names(macros: Macros) -> None:
+    node = {**MODEL, "defer_relation": PROD}
+    for name in ("prod.up", "lake.up"):
+        sql = f"select 1 -- depends_on: {name}"
+        assert macros.call("get_read_relation", node, sql).render() == name
+
+
 def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
     with refused(
         "its upstream up is an ephemeral model, which has no versions. Materialize up as a Delta "

@@ -21,7 +21,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             }
         },
         {},
-        "its query changed",
+        "its upstream changed from lake.up to lake.up2",
     ),
     "unique_key": (
         {},
