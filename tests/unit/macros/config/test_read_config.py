@@ -140,8 +140,10 @@ def test_a_missing_unique_key_is_refused_with_an_example(
 
 @pytest.mark.parametrize(
     "name",
-    ["backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"]
-    + ["check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"],
+    [
+        *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
+        *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
+    ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
     read: Any, refused: Any, name: str
