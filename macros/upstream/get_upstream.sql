@@ -25,7 +25,7 @@
 {#- The node of the graph that the query reads. -#}
 {% macro _find_upstream_node(sql, change_feed) %}
     {%- set nodes = [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
             and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}

@@ -42,7 +42,8 @@ SOURCE = {"name": "up", "schema": "raw", "identifier": "up_v2"}
 
 
 def test_the_upstream_is_the_one_model_that_is_read(get: Any) -> None:
-    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, "macro.p.x": {}})
+    others = {"macro.p.x": {}, "function.p.f": {}}
+    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, **others})
 
     assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up_renamed", "delta")
 
