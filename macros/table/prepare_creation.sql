@@ -7,8 +7,25 @@
     {%- do dbt_backfill.check_constraints(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
     ) -%}
+    {%- do dbt_backfill._check_clauses() -%}
     {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#- Refuse how no Delta table can be laid out: Delta says so only when the state stands already. -#}
+{% macro _check_clauses() %}
+    {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('clustered_by') -%} {{ return(none) }} {%- endif -%}
+    {%- if config.get('buckets') -%}
+        {%- do dbt_backfill.refuse(
+            'buckets is ' ~ config.get('buckets') ~ ', and a Delta table has none',
+            'Remove buckets: clustered_by alone is liquid clustering'
+        ) -%}
+    {%- elif config.get('partition_by') -%}
+        {%- do dbt_backfill.refuse(
+            'partition_by and clustered_by are both set, and a Delta table is partitioned or clustered', 'Remove one of them'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

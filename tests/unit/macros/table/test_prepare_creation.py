@@ -30,6 +30,25 @@ def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
     assert macros.statements == []
 
 
+@pytest.mark.parametrize(
+    ("config", "fact"),
+    [
+        ({"clustered_by": "k", "buckets": 4}, "buckets is 4, and a Delta table has none. Remove "),
+        ({"clustered_by": "k", "partition_by": "v"}, "partition_by and clustered_by are both set, "),
+    ],
+)
+def test_a_layout_that_delta_does_not_have_is_refused_before_anything_is_created(
+    create: Any, refused: Any, macros: Macros, config: dict[str, Any], fact: str
+) -> None:
+    macros.config.update(config)
+    with refused(fact):
+        create("k", "v")
+    assert macros.statements == []
+
+    macros.config["file_format"] = "iceberg"
+    create("k", "v")
+
+
 def test_columns_of_clauses_may_be_in_other_case_and_transformed(
     create: Any, macros: Macros
 ) -> None:
