@@ -34,5 +34,6 @@
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
-    {{ return({'relations': [this]}) }}
+    {#- A test of the same invocation looks both up in dbt's cache. -#}
+    {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}

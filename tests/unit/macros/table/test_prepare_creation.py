@@ -34,7 +34,10 @@ def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
     ("config", "fact"),
     [
         ({"clustered_by": "k", "buckets": 4}, "buckets is 4, and a Delta table has none. Remove "),
-        ({"clustered_by": "k", "partition_by": "v"}, "partition_by and clustered_by are both set, "),
+        (
+            {"clustered_by": "k", "partition_by": "v"},
+            "partition_by and clustered_by are both set, ",
+        ),
     ],
 )
 def test_a_layout_that_delta_does_not_have_is_refused_before_anything_is_created(
