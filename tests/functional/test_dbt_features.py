@@ -265,6 +265,24 @@ def test_the_three_tables_lie_side_by_side_in_a_location_of_the_users(
     ]
 
 
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg rebuilds it elsewhere")
+def test_a_table_in_a_location_is_rebuilt_where_it_stands(
+    project: Project, first: RunResult, location: Path
+) -> None:
+    assert first["located"].status == "success", first.message("located")
+    project.write({"located": model(QUERY, location_root=str(location / "other"))})
+    refused = project.fail("--select", "located", "--full-refresh")
+    assert_refused(refused, "located", "it stands at file:", "would place it at", "drop it first")
+    project.write({"located": model(QUERY, location_root=f"{location}/")})
+
+    rebuilt = project.run("--select", "located", "--full-refresh")
+
+    assert rebuilt.message("located") == "BARRIERS 2 to 3 (100.0 %)"
+    assert project.rows("select * from {schema}.located") == project.rows(
+        "select id, name, city from {schema}.people"
+    )
+
+
 @pytest.mark.every_profile
 def test_docs_are_persisted_once_and_again_when_they_change(
     project: Project, first: RunResult
