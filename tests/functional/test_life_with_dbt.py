@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 from support.checks import (
     assert_refused,
     data_tests,
+    existing_tables,
     model,
     source,
     tables_of,
@@ -84,6 +86,11 @@ def project(shared_project: MakeProject) -> Project:
             "selectors.yml": SELECTORS,
         },
     )
+
+
+def set_in_project(project: Project, name: str, value: Any) -> None:
+    path = project.root / "dbt_project.yml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), name: value}))
 
 
 def rows(project: Project, mv: str, env: str = "prod") -> list[tuple[Any, ...]]:
@@ -280,3 +287,37 @@ def test_an_upstream_that_is_there_by_now_is_another_one(deferred: Project) -> N
     favored = defer(deferred, "run", "--select", "middle", "--favor-state")
     assert favored.message("middle") == "CAUGHT UP"
     assert rows(deferred, "middle", "dev") == before
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles(
+    "session-delta", "session-iceberg", reason="a Hive metastore has no names to be quoted"
+)
+def test_names_are_quoted_as_the_project_says(new_project: Callable[[], Project]) -> None:
+    """The metastore of Delta tables takes letters only, but some words of SQL among them."""
+    project = new_project()
+    odd = "odd-name" if project.file_format == "iceberg" else "select"
+    project.create_table("orders", "id int, city string, n int")
+    project.sql("insert into {schema}.orders values (1, 'rome', 1), (2, 'oslo', 2)")
+    set_in_project(project, "quoting", {"identifier": True, "schema": True})
+    lower = model(FIRST, alias=odd, persist_docs={"relation": True, "columns": True})
+    project.write(
+        {"lower": lower, "upper": model("select id, n from {{ ref('lower') }}")},
+        sources=["orders"],
+        properties={
+            "models": [{"name": "lower", "columns": [{"name": "id", "description": "a number"}]}]
+        },
+    )
+    project.run()
+    project.sql("update {schema}.orders set n = 20 where id = 2")
+
+    followed = project.run()
+
+    assert {node.message for node in followed.nodes} == {"BARRIER 2 (100.0 %)"}
+    assert project.rows("select * from {schema}.upper") == [(1, 1), (2, 20)]
+    for mv in ("lower", "upper"):
+        verified = project.operation("verify_backfill", model=mv)
+        assert f"{mv}: 2 rows compared, all equal" in verified.output
+    project.operation("drop_backfill", model="lower")
+    assert existing_tables(project, *tables_of(odd)) == []
+    assert existing_tables(project, *tables_of("upper")) == [*tables_of("upper")]
