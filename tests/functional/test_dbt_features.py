@@ -445,6 +445,23 @@ def test_retry_goes_on_after_a_failure(project: Project, failed: RunResult) -> N
     assert project.rows("select * from {schema}.kept_contract") == expected
 
 
+@not_on_hadoop
+def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: RunResult) -> None:
+    """`failed` has changed the upstream since its last barrier."""
+    assert failed.nodes
+    for old, new in zip(tables_of("dressed_up"), tables_of("renamed"), strict=True):
+        project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
+    project.write({"dressed": MODELS["dressed"].replace("dressed_up", "renamed")})
+
+    message = project.run("--select", "dressed").message("dressed")
+
+    assert message.startswith("BARRIER ")
+    assert not message.startswith("BARRIER 1 ")
+    expected = project.rows("select id, name, city from {schema}.people")
+    assert project.rows("select * from {schema}.renamed") == expected
+    assert "no orphans in features" in project.operation("backfill_orphans").output
+
+
 def test_mvs_of_one_upstream_run_in_parallel(
     project: Project, first: RunResult, failed: RunResult
 ) -> None:

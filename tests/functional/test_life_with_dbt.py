@@ -289,6 +289,15 @@ def test_an_upstream_that_is_there_by_now_is_another_one(deferred: Project) -> N
     assert rows(deferred, "middle", "dev") == before
 
 
+def test_what_stands_in_a_schema_of_before_is_listed_where_it_is_named(deferred: Project) -> None:
+    deferred.vars = {}
+    listed = deferred.operation("backfill_orphans", schema="life_dev").output
+    deferred.vars = {"env": "dev"}
+
+    assert "2 orphans in life_dev, which no model of this project and target makes" in listed
+    assert "drop_backfill --args '{mv: life_dev.middle}'" in listed
+
+
 @pytest.mark.every_profile
 @pytest.mark.profiles(
     "session-delta", "session-iceberg", reason="a Hive metastore has no names to be quoted"
