@@ -70,7 +70,8 @@
 
 {% macro _names(sql, relation) %}
     {%- set comments = dbt_backfill.tokens(sql) | selectattr('kind', 'equalto', 'comment') | map(attribute='text') | join -%}
-    {{ return(dbt_backfill._reads(sql, relation) or relation.render() in comments) }}
+    {%- set name = '(?<![\\w`.])' ~ modules.re.escape(relation.render()) ~ '(?![\\w`])' -%}
+    {{ return(dbt_backfill._reads(sql, relation) or modules.re.search(name, comments) is not none) }}
 {% endmacro %}
 
 
@@ -84,5 +85,7 @@
     {%- set relation = api.Relation.create(
         schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
     ) -%}
-    {{ return(relation.quote(identifier=true) if (node.get('quoting') or {}).get('identifier') else relation) }}
+    {%- set quoting = node.get('quoting') or {} -%}
+    {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
+    {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
 {% endmacro %}

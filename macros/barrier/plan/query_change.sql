@@ -35,7 +35,7 @@
     {%- set upstream = dbt_backfill.get_source(last).relation -%}
     {%- if last.query_hash != backfill.query_hash -%}
         {{ return('its query changed') }}
-    {%- elif upstream != backfill.upstream.relation.render() -%}
+    {%- elif upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '

@@ -56,6 +56,9 @@ def test_the_name_of_a_source_may_have_to_be_quoted(get: Any) -> None:
     source = {**SOURCE, "identifier": "up-v2", "quoting": {"identifier": True, "schema": None}}
 
     assert get({"source.p.raw.up": source})["relation"].render() == "raw.`up-v2`"
+    source["quoting"] = {"identifier": False, "schema": True}
+    source["identifier"] = "up_v2"
+    assert get({"source.p.raw.up": source})["relation"].render() == "`raw`.up_v2"
 
 
 def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
@@ -117,7 +120,7 @@ def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
 def test_a_change_table_that_is_deferred_is_the_one_that_a_comment_names(macros: Macros) -> None:
     node = {**MODEL, "defer_relation": PROD}
     for name in ("prod.up", "lake.up"):
-        sql = f"select 1 -- depends_on: {name}"
+        sql = f"select 1 -- depends_on: {name}, and of lake.up_to_date"
         assert macros.call("get_read_relation", node, sql).render() == name
 
 

@@ -107,6 +107,12 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     assert find(changed, {"on_query_change": "rebuild"}) == "its query changed"
 
 
+def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
+    quoted = up.quote(schema=True, identifier=True)
+
+    assert find({"upstream": {"relation": quoted, "kind": "delta"}}) is None
+
+
 def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
     options = {"backfill_rate_limit": 99, "backfill_mode": "snapshot", "check_key": False}
 
