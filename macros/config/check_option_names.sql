@@ -12,7 +12,7 @@
         'backfill_vnodes', 'check_key', 'on_query_change', 'on_gap', 'file_format', 'change_feed',
     ] -%}
     {%- for name in model.config.keys() | list + (config.get('meta') or {}).keys() | list -%}
-        {%- if modules.re.match('(backfil|barrier|vnode)', name) and name not in own -%}
+        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|change_feed)', name) and name not in own -%}
             {%- do dbt_backfill._refuse_option_name(name, own) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -61,6 +61,9 @@
         ],
         'Remove it: changes are always merged by unique_key, all columns of them': [
             'incremental_strategy', 'incremental_predicates', 'predicates', 'merge_exclude_columns', 'merge_update_columns',
+            'merge_with_schema_evolution', 'matched_condition', 'not_matched_condition', 'not_matched_by_source_action',
+            'not_matched_by_source_condition', 'skip_matched_step', 'skip_not_matched_step', 'delete_condition',
+            'update_condition', 'insert_condition',
         ],
         'Remove it: what one barrier reads is said by backfill_rate_limit': [
             'batch_size', 'begin', 'lookback', 'concurrent_batches',
@@ -70,7 +73,11 @@
         'Set tblproperties': ['options', 'table_properties'],
         "Set file_format to 'iceberg' or 'delta'; the catalog is the session's": ['table_format', 'catalog_name'],
         'Set a pre_hook, which runs in the same session': ['sql_header'],
+        'Set a post_hook that alters the table': ['databricks_tags', 'row_filter'],
     } -%}
+    {%- if this.database is none -%}
+        {%- do instead.update({'Remove it: dbt-spark knows no database, and the catalog is that of the session': ['database']}) -%}
+    {%- endif -%}
     {%- set options = {} -%}
     {%- for text, names in instead.items() -%}
         {%- for name in names -%} {%- do options.update({name: text}) -%} {%- endfor -%}

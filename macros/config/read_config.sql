@@ -21,7 +21,17 @@
         'change_feed': dbt_backfill.read_change_feed(),
     } -%}
     {%- do dbt_backfill._check_options_agree(options) -%}
+    {%- do dbt_backfill._warn_of_endless_refresh() -%}
     {{ return(options) }}
+{% endmacro %}
+
+
+{#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
+{% macro _warn_of_endless_refresh() %}
+    {%- if config.get('full_refresh') is true -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run '
+            ~ 'empties it and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
+    {%- endif -%}
 {% endmacro %}
 
 

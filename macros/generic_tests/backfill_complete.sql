@@ -1,5 +1,6 @@
 {#-
-    Passes once every vnode of the MV has been backfilled to its end, and no rebuild of it has begun.
+    Passes once every vnode of the MV has been backfilled to its end, and no rebuild of it has begun. Under `--empty`, where
+    every table that is read has no rows, it passes as any test.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -7,17 +8,22 @@
 -#}
 {% test backfill_complete(model) %}
     {%- if execute -%}
-        {%- set relations = dbt_backfill.get_relations(model) -%}
-        {%- do dbt_backfill.check_has_state(relations) %}
+        {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
         select *
         from {{ relations.progress.render() }}
-        where dirty or not backfill_finished or plan_kind in ('reset', 'abandon')
+        where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon')) {{- ' and false' if flags.EMPTY }}
     {%- endif -%}
 {% endtest %}
 
 
-{#- Refuse to test a relation that has no state. -#}
-{% macro check_has_state(relations) %}
+{#- The tables of the MV that is tested, see get_relations. Refuses a relation that has no state, and a part of one. -#}
+{% macro get_tested_relations(model, test) %}
+    {%- if model is string -%}
+        {%- do dbt_backfill.refuse(
+            'it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test
+        ) -%}
+    {%- endif -%}
+    {%- set relations = dbt_backfill.get_relations(model) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
     {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
@@ -26,4 +32,5 @@
             mv=relations.mv.identifier
         ) -%}
     {%- endif -%}
+    {{ return(relations) }}
 {% endmacro %}

@@ -11,8 +11,7 @@
 -#}
 {% test backfill_consistent(model) %}
     {%- if execute -%}
-        {%- set relations = dbt_backfill.get_relations(model) -%}
-        {%- do dbt_backfill.check_has_state(relations) -%}
+        {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
         {%- set state = dbt_backfill.read_state(relations) -%}
         {%- do dbt_backfill.check_barrier_is_committed(state, relations.mv.identifier, 'Run the model again, and then this test') -%}
         {{ dbt_backfill.get_difference_sql(relations, state) }}

@@ -13,7 +13,7 @@
     {%- set existing_relation = load_relation(this) -%}
     {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql, flags.EMPTY, sampled)) -%}
 
-    {{ run_hooks(pre_hooks) }}
+    {{ dbt_backfill.run_all_hooks(pre_hooks, outside_first=true) }}
 
     {%- set observed = dbt_backfill.observe_state(backfill) -%}
     {%- set found = observed.mv -%}
@@ -32,7 +32,8 @@
     {%- do dbt_backfill.apply_docs(backfill, found) -%}
     {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill, found) -%} {%- endif -%}
 
-    {{ run_hooks(post_hooks) }}
+    {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
-    {{ return({'relations': [this]}) }}
+    {#- A test of the same invocation looks both up in dbt's cache. -#}
+    {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}

@@ -21,16 +21,12 @@
     {%- endset -%}
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
+        {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
         {%- do dbt_backfill.refuse(
             'another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}
-{% endmacro %}
-
-
-{% macro run_uncache(verified, found) %}
-    {%- do dbt_backfill.run_table('uncache the keys that differ', 'uncache table if exists ' ~ found.stage, verified.mv) -%}
 {% endmacro %}
 
 

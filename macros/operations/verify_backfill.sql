@@ -24,7 +24,7 @@
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
     {%- set found = dbt_backfill.run_comparison(verified, selection) -%}
     {%- if not found.differing -%}
-        {%- do dbt_backfill.run_uncache(verified, found) -%}
+        {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
         {%- do log(dbt_backfill.get_compared_text(verified, found, given) ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -32,7 +32,7 @@
     {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
     {%- do dbt_backfill.report_differences(verified, found, kinds, dbt_backfill.get_compared_text(verified, found, given), sample) -%}
     {%- if not repair -%}
-        {%- do dbt_backfill.run_uncache(verified, found) -%}
+        {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(found.differing, 'key') ~ ' of ' ~ verified.mv.render()
                 ~ (' differs' if found.differing == 1 else ' differ') ~ ' from what its definition gives ('
@@ -42,8 +42,8 @@
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_repair(verified, narrowed, found) -%}
-    {%- do dbt_backfill.run_uncache(verified, found) -%}
+    {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
     {%- set again = dbt_backfill.run_comparison(verified, narrowed) -%}
-    {%- do dbt_backfill.run_uncache(verified, again) -%}
+    {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
     {%- do dbt_backfill.report_repair(verified, found, kinds, again) -%}
 {% endmacro %}

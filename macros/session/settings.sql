@@ -1,7 +1,10 @@
-{#- The settings of the session, as a dict of texts; those that were never set are missing. -#}
+{#-
+    The settings of the session, as a dict of texts; those that were never set are missing. SET itself takes a comment behind
+    it, such as dbt's query comment, for a part of it.
+-#}
 {% macro read_settings() %}
     {%- set settings = {} -%}
-    {%- for row in dbt_backfill.run_table('read the settings', 'set') -%}
+    {%- for row in dbt_backfill.run_table('read the settings', "execute immediate 'set'") -%}
         {%- do settings.update({row[0]: row[1]}) -%}
     {%- endfor -%}
     {{ return(settings) }}

@@ -18,17 +18,20 @@
             ~ dbt_backfill.string_literal(model.description)) -%}
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
-        {%- do dbt_backfill._comment_on_columns(backfill.mv) -%}
+        {%- do dbt_backfill._comment_on_columns(backfill.mv, found) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ backfill.mv.render()
         ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
 {% endmacro %}
 
 
-{#- dbt-spark's own persist_docs loses backslashes and `${…}` of a description. -#}
-{% macro _comment_on_columns(mv) %}
-    {%- set present = adapter.get_columns_in_relation(mv) | map(attribute='name') | map('lower') | list -%}
-    {%- for name, column in model.columns.items() if column.description and name | lower in present -%}
+{#-
+    dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without one has no comment yet
+    where the MV was just made, and may have one of before elsewhere.
+-#}
+{% macro _comment_on_columns(mv, found) %}
+    {%- set present = adapter.get_columns_in_relation(mv) | map(attribute='name') | list -%}
+    {%- for name, column in validate_doc_columns(mv, model.columns, present).items() if column.description or (found or {}).get('docs') -%}
         {%- do dbt_backfill.run_table('comment on ' ~ name, 'alter table ' ~ mv.render() ~ ' alter column '
             ~ dbt_backfill.identifier(name) ~ ' comment ' ~ dbt_backfill.string_literal(column.description)) -%}
     {%- endfor -%}

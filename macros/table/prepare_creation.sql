@@ -7,8 +7,45 @@
     {%- do dbt_backfill.check_constraints(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
     ) -%}
+    {%- do dbt_backfill._check_clauses() -%}
+    {%- do dbt_backfill._check_location(backfill.mv) -%}
     {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#- Refuse how no Delta table can be laid out: Delta says so only when the state stands already. -#}
+{% macro _check_clauses() %}
+    {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('clustered_by') -%} {{ return(none) }} {%- endif -%}
+    {%- if config.get('buckets') -%}
+        {%- do dbt_backfill.refuse(
+            'buckets is ' ~ config.get('buckets') ~ ', and a Delta table has none',
+            'Remove buckets: clustered_by alone is liquid clustering'
+        ) -%}
+    {%- elif config.get('partition_by') -%}
+        {%- do dbt_backfill.refuse(
+            'partition_by and clustered_by are both set, and a Delta table is partitioned or clustered', 'Remove one of them'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse to rebuild a Delta table elsewhere: it is replaced where it stands, and Delta fails once the rebuild is planned. -#}
+{% macro _check_location(mv) %}
+    {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
+    {%- set found = modules.re.search('Location: ([^\\n]*)', (dbt_backfill.load_table(mv) or {}).information or '') -%}
+    {%- set wanted = config.get('location_root') ~ '/' ~ mv.identifier -%}
+    {%- set paths = [] -%}
+    {%- for place in [wanted, found.group(1) if found else wanted] -%}
+        {#- Without its scheme and host, as Delta compares them. -#}
+        {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', place)).rstrip('/')) -%}
+    {%- endfor -%}
+    {%- if paths[0].startswith('/') and paths[0] != paths[1] -%}
+        {%- do dbt_backfill.refuse(
+            'it stands at ' ~ found.group(1) ~ ', and its location_root would place it at ' ~ wanted,
+            'Undo the change, or drop it first with the run-operation drop_backfill'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -12,7 +12,7 @@
 
 {#- A table as Spark knows it now, none if it does not exist. -#}
 {% macro find_table(relation) %}
-    {%- set sql = 'show table extended in ' ~ relation.schema ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
+    {%- set sql = 'show table extended in ' ~ relation.include(identifier=false).render() ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
     {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) if row[1] | lower == relation.identifier | lower -%}
         {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
     {%- endfor -%}
@@ -25,7 +25,12 @@
     {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
     {%- if not parts -%} {{ return(none) }} {%- endif -%}
     {%- set schema, quoted, plain = parts.groups() -%}
-    {%- set relation = api.Relation.create(schema=schema, identifier=quoted or plain) -%}
+    {#- Where dbt looks a table up, a schema has no quotes. -#}
+    {%- set quoted_schema = modules.re.fullmatch('`([^`]+)`', schema) -%}
+    {%- set relation = api.Relation.create(
+        schema=quoted_schema.group(1) if quoted_schema else schema, identifier=quoted or plain
+    ) -%}
+    {%- if quoted_schema -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
     {{ return(relation.quote(identifier=true) if quoted else relation) }}
 {% endmacro %}
 

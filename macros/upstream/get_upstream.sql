@@ -1,7 +1,7 @@
 {#- The one table that a model reads: {'relation', 'kind'}. Refuses what cannot be followed. -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
-    {%- set name = dbt_backfill.get_node_relation(node) -%}
+    {%- set name = dbt_backfill.get_read_relation(node, sql) -%}
     {%- set relation = dbt_backfill.load_table(name) -%}
     {%- if relation is none -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
@@ -25,15 +25,14 @@
 {#- The node of the graph that the query reads. -#}
 {% macro _find_upstream_node(sql, change_feed) %}
     {%- set nodes = [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.'))
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
             and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}
     {%- if nodes | length > 1 -%}
         {#- dbt counts what the hooks refer to, too. -#}
         {%- set read = [] -%}
-        {%- for node in nodes if dbt_backfill.tokens(sql, dbt_backfill.get_node_relation(node))
-                | selectattr('kind', 'equalto', 'upstream') | list -%}
+        {%- for node in nodes if dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
             {%- do read.append(node) -%}
         {%- endfor -%}
         {%- set nodes = read or nodes -%}
@@ -55,10 +54,38 @@
 {% endmacro %}
 
 
+{#-
+    The relation by which the query reads a node, or names it in a comment, as that of a change feed. Under `--defer` that
+    may be the table of another environment: which of the two ref() took stands in the query.
+-#}
+{% macro get_read_relation(node, sql) %}
+    {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}
+    {%- if deferred and not dbt_backfill._names(sql, relation) -%}
+        {%- set elsewhere = dbt_backfill.get_node_relation(deferred) -%}
+        {%- if dbt_backfill._names(sql, elsewhere) -%} {{ return(elsewhere) }} {%- endif -%}
+    {%- endif -%}
+    {{ return(relation) }}
+{% endmacro %}
+
+
+{% macro _names(sql, relation) %}
+    {%- set comments = dbt_backfill.tokens(sql) | selectattr('kind', 'equalto', 'comment') | map(attribute='text') | join -%}
+    {%- set name = '(?<![\\w`.])' ~ modules.re.escape(relation.render()) ~ '(?![\\w`])' -%}
+    {{ return(dbt_backfill._reads(sql, relation) or modules.re.search(name, comments) is not none) }}
+{% endmacro %}
+
+
+{% macro _reads(sql, relation) %}
+    {{ return(dbt_backfill.tokens(sql, relation) | selectattr('kind', 'equalto', 'upstream') | list != []) }}
+{% endmacro %}
+
+
 {#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
 {% macro get_node_relation(node) %}
     {%- set relation = api.Relation.create(
         schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
     ) -%}
-    {{ return(relation.quote(identifier=true) if (node.get('quoting') or {}).get('identifier') else relation) }}
+    {%- set quoting = node.get('quoting') or {} -%}
+    {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
+    {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
 {% endmacro %}

@@ -15,6 +15,7 @@ from support.checks import (
     assert_made_nothing,
     assert_refused,
     assert_writes_nothing,
+    existing_tables,
     model,
     source,
     tables_of,
@@ -28,11 +29,21 @@ DESCRIPTION = 'People who aren\'t "gone": 100 % of ${them}, C:\\new'
 AUDIT = "insert into {{ this.schema }}.audit select '%s', %s"
 COUNT = "(select count(*) from {{ this }})"
 
+
+def outside(sql: str) -> dict[str, Any]:
+    """A hook outside of a transaction, as `before_begin` and `after_commit` make it."""
+    return {"sql": sql, "transaction": False}
+
+
 MODELS = {
     "hooked": model(
         QUERY,
-        pre_hook=AUDIT % ("before", "-1"),
-        post_hook=[AUDIT % ("after", COUNT), "select count(*) from {{ ref('protected') }}"],
+        pre_hook=[AUDIT % ("before", "-1"), outside(AUDIT % ("begin", "-2"))],
+        post_hook=[
+            outside(AUDIT % ("committed", COUNT)),
+            AUDIT % ("after", COUNT),
+            "select count(*) from {{ ref('protected') }}",
+        ],
         tags=["nightly"],
     ),
     "dressed": model(
@@ -51,6 +62,22 @@ MODELS = {
     "versioned_v2": model(QUERY),
     "limited": model(QUERY, backfill_rate_limit=2, barriers_per_run="all"),
     "granted": model(QUERY, grants={"select": ["bob"]}),
+    "headed": "{% call set_sql_header(config) %} set a = 1 {% endcall %}" + model(QUERY),
+    "elsewhere": model(QUERY, database="other"),
+    "taken": model(QUERY),
+    "taken__progress": "{{ config(materialized='table') }} select 1 as id",
+}
+
+LAYOUTS = {
+    "clustered": model(QUERY, clustered_by=["city", "id"]),
+    "bucketed": model(QUERY, clustered_by="id", buckets=4),
+    "laid_out_twice": model(QUERY, clustered_by="id", partition_by="city"),
+}
+
+REFUSED = {
+    "headed": ("sql_header has no effect on it", "Set a pre_hook"),
+    "elsewhere": ("database has no effect on it",),
+    "taken": (".taken__progress is where its state stands", "the model taken__progress makes"),
 }
 
 PEOPLE_COLUMNS = [
@@ -123,7 +150,7 @@ def project(shared_project: MakeProject, location: Path) -> Project:
     )
     project.create_table("audit", "event string, rows int")
     if project.file_format == "delta":
-        project.write({"clustered": model(QUERY, clustered_by=["city", "id"])})
+        project.write(LAYOUTS)
     if project.lake.profile.name in not_on_hadoop.args:
         project.write({"located": model(QUERY, location_root=str(location))})
     return project.write(MODELS, sources=["people"], properties=PROPERTIES)
@@ -158,7 +185,29 @@ def column_comments(project: Project, table: str) -> dict[str, str | None]:
 
 def test_hooks_run_before_and_after_the_barrier(project: Project, first: RunResult) -> None:
     assert first["hooked"].status == "success", first.message("hooked")
-    assert project.rows("select * from {schema}.audit") == [("after", 3), ("before", -1)]
+    assert project.rows("select * from {schema}.audit") == [
+        ("after", 3),
+        ("before", -1),
+        ("begin", -2),
+        ("committed", 3),
+    ]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_do_nothing_or_harm_is_refused(
+    project: Project, first: RunResult, name: str
+) -> None:
+    assert_refused(first, name, *REFUSED[name])
+    made = ["taken__progress"] if name == "taken" else []
+    assert existing_tables(project, *tables_of(name)) == made
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Delta has no such layout")
+def test_a_layout_that_there_is_not_is_refused(project: Project, first: RunResult) -> None:
+    assert_refused(first, "bucketed", "buckets is 4, and a Delta table has none")
+    assert_refused(first, "laid_out_twice", "partition_by and clustered_by are both set")
+    for name in ("bucketed", "laid_out_twice"):
+        assert_made_nothing(project, name)
 
 
 @pytest.mark.parametrize("selector", ["tag:nightly", "config.materialized:backfilled_mv"])
@@ -214,6 +263,24 @@ def test_the_three_tables_lie_side_by_side_in_a_location_of_the_users(
         "located__barriers",
         "located__progress",
     ]
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg rebuilds it elsewhere")
+def test_a_table_in_a_location_is_rebuilt_where_it_stands(
+    project: Project, first: RunResult, location: Path
+) -> None:
+    assert first["located"].status == "success", first.message("located")
+    project.write({"located": model(QUERY, location_root=str(location / "other"))})
+    refused = project.fail("--select", "located", "--full-refresh")
+    assert_refused(refused, "located", "it stands at file:", "would place it at", "drop it first")
+    project.write({"located": model(QUERY, location_root=f"{location}/")})
+
+    rebuilt = project.run("--select", "located", "--full-refresh")
+
+    assert rebuilt.message("located") == "BARRIERS 2 to 3 (100.0 %)"
+    assert project.rows("select * from {schema}.located") == project.rows(
+        "select id, name, city from {schema}.people"
+    )
 
 
 @pytest.mark.every_profile
@@ -376,6 +443,23 @@ def test_retry_goes_on_after_a_failure(project: Project, failed: RunResult) -> N
     assert retried.message("kept_contract") == "BARRIER 2 (100.0 %)"
     expected = project.rows("select id, name, city from {schema}.people")
     assert project.rows("select * from {schema}.kept_contract") == expected
+
+
+@not_on_hadoop
+def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: RunResult) -> None:
+    """`failed` has changed the upstream since its last barrier."""
+    assert failed.nodes
+    for old, new in zip(tables_of("dressed_up"), tables_of("renamed"), strict=True):
+        project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
+    project.write({"dressed": MODELS["dressed"].replace("dressed_up", "renamed")})
+
+    message = project.run("--select", "dressed").message("dressed")
+
+    assert message.startswith("BARRIER ")
+    assert not message.startswith("BARRIER 1 ")
+    expected = project.rows("select id, name, city from {schema}.people")
+    assert project.rows("select * from {schema}.renamed") == expected
+    assert "no orphans in features" in project.operation("backfill_orphans").output
 
 
 def test_mvs_of_one_upstream_run_in_parallel(

@@ -32,8 +32,11 @@
 {#- What else the model means than at a plan, `last`; none if it means the same. -#}
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
-    {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
+    {%- set upstream = dbt_backfill.get_source(last).relation -%}
+    {%- if last.query_hash != backfill.query_hash -%}
         {{ return('its query changed') }}
+    {%- elif upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
+        {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}

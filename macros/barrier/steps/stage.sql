@@ -282,11 +282,11 @@
 {%- endmacro %}
 
 
-{#- The same before a run is refused that has staged something. -#}
-{% macro drop_stages(stages) %}
+{#- The same before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
+{% macro drop_stages(stages, mv=none) %}
     {%- if stages -%}
         {%- do dbt_backfill.run_table(
-            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end'
+            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end', mv
         ) -%}
     {%- endif -%}
 {% endmacro %}

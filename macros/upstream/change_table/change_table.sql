@@ -6,8 +6,8 @@
     The position in it is read before the upstream's version is chosen. The upstream may so be ahead of the events,
     which then come once more, but never behind: it has to hold every change whose event can be read.
 -#}
-{% macro get_change_table(feed, upstream) %}
-    {%- set relation = dbt_backfill.get_node_relation(feed.node) -%}
+{% macro get_change_table(feed, upstream, sql) %}
+    {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if format not in dbt_backfill.upstream_kinds() -%}

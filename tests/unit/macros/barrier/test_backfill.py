@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from support.macros import Macros
+
+
+@pytest.fixture(autouse=True)
+def nodes(macros: Macros) -> dict[str, Any]:
+    """Those of the project, by which other tables are made."""
+    nodes: dict[str, Any] = {}
+    macros.context["graph"] = SimpleNamespace(nodes=nodes)
+    return nodes
 
 
 def test_a_backfill_reads_the_query_with_the_upstream_substituted(
@@ -28,8 +39,41 @@ def test_a_backfill_may_follow_a_change_table_beside_its_upstream(
     change_feed = {"node": "changes"}
     macros.stub("read_config", lambda: {**options, "change_feed": change_feed})
     macros.stub("get_upstream", lambda sql, feed: {"relation": up, "kind": "delta", "but": feed})
-    macros.stub("get_change_table", lambda feed, upstream: (feed, upstream))
+    macros.stub("get_change_table", lambda feed, upstream, sql: (feed, upstream, sql))
     backfill = macros.call("get_backfill", macros.relation, "select a from lake.up")
 
     assert backfill["upstream"]["but"] == change_feed
-    assert backfill["feed"] == (change_feed, up)
+    assert backfill["feed"] == (change_feed, up, "select a from lake.up")
+
+
+TABLE = {"materialized": "table"}
+OTHER = {"resource_type": "model", "name": "other", "schema": "lake", "config": TABLE}
+
+
+@pytest.mark.parametrize("alias", ["mv__progress", "MV__Barriers"])
+def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
+    macros: Macros, relations: Any, nodes: dict[str, Any], refused: Any, alias: str
+) -> None:
+    nodes["model.p.other"] = {**OTHER, "alias": alias}
+
+    with refused(
+        f"lake.{alias} is where its state stands, and the model other makes a table there. "
+    ):
+        macros.call("check_state_names", relations)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"alias": "other__progress"},
+        {"alias": "mv__progress", "schema": "elsewhere"},
+        {"alias": "mv__progress", "config": {"materialized": "ephemeral"}},
+        {"alias": "mv__progress", "resource_type": "test"},
+        {"name": "mv"},
+    ],
+)
+def test_other_names_are_let_pass(
+    macros: Macros, relations: Any, nodes: dict[str, Any], node: dict[str, Any]
+) -> None:
+    nodes["model.p.other"] = {**OTHER, **node}
+    macros.call("check_state_names", relations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,7 +139,11 @@ def test_a_missing_unique_key_is_refused_with_an_example(
 
 
 @pytest.mark.parametrize(
-    "name", ["backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"]
+    "name",
+    [
+        *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
+        *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
+    ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
     read: Any, refused: Any, name: str
@@ -215,6 +220,9 @@ WITHOUT_EFFECT = [
     ("lookback", 3, "Remove it: what one barrier reads is said by backfill_rate_limit"),
     ("cluster_by", ["a"], "Set clustered_by, which is liquid clustering on Delta"),
     ("sql_header", "set x=1", "Set a pre_hook, which runs in the same session"),
+    ("database", "other", "Remove it: dbt-spark knows no database"),
+    ("delete_condition", "a = 1", "Remove it: changes are always merged by unique_key"),
+    ("row_filter", "a = 1", "Set a post_hook that alters the table"),
     ("table_format", "iceberg", "Set file_format to 'iceberg' or 'delta'"),
 ]
 
@@ -247,6 +255,22 @@ def test_a_default_of_dbt_is_nobodys_setting(read: Any, macros: Macros) -> None:
 def test_a_model_can_take_a_setting_of_its_folder_back(read_outside: Any, macros: Macros) -> None:
     assert read_outside(incremental_strategy=None, on_schema_change="ignore")
     assert macros.logged == []
+
+
+def test_a_database_has_an_effect_where_the_adapter_knows_one(
+    read_in_model: Any, macros: Macros
+) -> None:
+    macros.context["this"] = SimpleNamespace(database="other")
+
+    assert read_in_model(database="other")
+
+
+def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
+    assert read(full_refresh=False)
+    assert macros.logged == []
+    assert read(full_refresh=True)
+    (warning,) = macros.logged
+    assert warning.startswith("backfilled_mv mv: full_refresh is true for it, so that every run ")
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:

@@ -30,8 +30,8 @@ def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_empti
     render: Callable[..., str], macros: Macros
 ) -> None:
     assert render("test_backfill_complete", macros.relation) == (
-        "select * from lake.mv__progress where dirty or not backfill_finished "
-        "or plan_kind in ('reset', 'abandon')"
+        "select * from lake.mv__progress where (dirty or not backfill_finished "
+        "or plan_kind in ('reset', 'abandon'))"
     )
 
 
@@ -55,6 +55,28 @@ def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
     rows = sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall()
 
     assert rows == ([progress] if incomplete else [])
+
+
+def test_under_empty_an_mv_passes_for_complete_as_any_test_does(
+    render: Callable[..., str], macros: Macros, sqlite: Any
+) -> None:
+    macros.context["flags"].EMPTY = True
+    sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
+    sqlite.execute("insert into lake.mv__progress values (1, 0, 'reset')")
+
+    assert sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall() == []
+
+
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
+    part = "(select * from lake.mv where a = 1) dbt_subquery"
+    with pytest.raises(CompilationError) as raised:
+        macros.call(f"test_{test}", part)
+
+    assert raised.value.msg == (
+        f"backfilled_mv {test}: it is of the MV as a whole, and a where is set for it: {part}. "
+        "Take the where off this test."
+    )
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])

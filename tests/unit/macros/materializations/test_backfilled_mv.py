@@ -12,6 +12,10 @@ from support.macros import Macros
 
 Run = Callable[..., Any]
 
+# The hooks; those outside of a transaction, which Spark has none of, are the outer ones.
+BEFORE = ["before", "pre"]
+AFTER = ["post", "after"]
+
 
 @pytest.fixture
 def run(macros: Macros) -> Run:
@@ -37,10 +41,10 @@ def run(macros: Macros) -> Run:
     macros.stub("apply_constraints", lambda backfill, found: told.update(constrained=found))
     macros.context.update(
         sql="select a from (select * from lake.up where false limit 0) _dbt_limit_subq_up",
-        pre_hooks=["pre"],
-        post_hooks=["post"],
+        pre_hooks=[{"sql": "pre"}, {"sql": "before", "transaction": False}],
+        post_hooks=[{"sql": "after", "transaction": False}, {"sql": "post", "transaction": True}],
         load_relation=lambda relation: relation,
-        run_hooks=lambda hooks: steps.append(hooks[0]) or "",
+        run_hooks=lambda hooks: steps.extend(h["sql"] for h in hooks if h["transaction"]) or "",
         store_raw_result=lambda name, **result: told.update(result),
         apply_grants=step("grants"),
         should_revoke=lambda existing, full_refresh: True,
@@ -58,7 +62,7 @@ def run(macros: Macros) -> Run:
 
         def get_backfill(mv: Any, sql: str) -> dict[str, Any]:
             told["sql"] = sql
-            return {"mv": mv}
+            return {"mv": mv, "progress": "the state"}
 
         macros.stub("get_backfill", get_backfill)
         mv = None if missing else "the mv"
@@ -67,7 +71,7 @@ def run(macros: Macros) -> Run:
         macros.context["invocation_args_dict"] = {"sample": object()} if sample else {}
         macros.context["should_full_refresh"] = lambda: full_refresh
         returned = macros.call("materialization_backfilled_mv_spark")
-        assert returned == {"relations": [macros.relation]}
+        assert returned == {"relations": [macros.relation, "the state"]}
         return steps, told
 
     return run
@@ -76,7 +80,7 @@ def run(macros: Macros) -> Run:
 def test_barriers_are_run_between_the_hooks(run: Run) -> None:
     steps, told = run()
 
-    assert steps == ["pre", "observe", ("run", None), "grants", "docs", "post"]
+    assert steps == [*BEFORE, "observe", ("run", None), "grants", "docs", *AFTER]
     assert told["result"] == {"replaced": False}
     assert told["found"] == told["constrained"] == "the mv"
 
@@ -100,14 +104,14 @@ def test_a_full_refresh_is_a_rebuild(run: Run) -> None:
 def test_a_sampled_run_moves_nothing(run: Run, flag: str, message: str) -> None:
     steps, told = run(**{flag: True})
 
-    assert steps == ["pre", "observe", "grants", "docs", "post"]
+    assert steps == [*BEFORE, "observe", "grants", "docs", *AFTER]
     assert (told["message"], told["code"], told["rows_affected"]) == (message, "NO-OP", "0")
 
 
 def test_a_sampled_run_creates_the_tables_that_do_not_exist_for_the_real_query(run: Run) -> None:
     steps, told = run(empty=True, missing=True)
 
-    assert steps[1:3] == ["observe", "create"]
+    assert steps[2:4] == ["observe", "create"]
     assert told["sql"] == "select a from lake.up"
 
 
@@ -117,4 +121,4 @@ def test_a_run_takes_the_query_as_it_is(run: Run) -> None:
 
 
 def test_even_a_full_refresh_moves_nothing_in_a_sampled_run(run: Run) -> None:
-    assert run(empty=True, full_refresh=True)[0] == ["pre", "observe", "grants", "docs", "post"]
+    assert run(empty=True, full_refresh=True)[0] == [*BEFORE, "observe", "grants", "docs", *AFTER]

@@ -17,6 +17,9 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
         SimpleNamespace(name="k"),
         SimpleNamespace(name="undescribed"),
     ]
+    macros.context["validate_doc_columns"] = lambda relation, columns, present: {
+        name: column for name, column in columns.items() if name.lower() in present
+    }
 
     def apply(
         description: str = "it's flights",
@@ -69,6 +72,20 @@ def test_docs_of_columns_are_written_again_once_they_changed(macros: Macros, app
 
     assert apply(key="another", docs=noted) not in (None, noted)
     assert apply("departures", docs=noted) is None
+
+
+def test_a_comment_goes_with_its_description(macros: Macros, apply: Any) -> None:
+    """Whether there was one before is not known; to an MV that was just made none is written."""
+    macros.config["persist_docs"] = {"columns": True}
+    noted = apply()
+    assert not any("undescribed" in statement.sql for statement in macros.statements)
+
+    assert apply(key="", docs=noted) not in (None, noted)
+    written = [statement.sql for statement in macros.statements[:-1]]
+    assert [sql.split(" alter column ")[1].strip() for sql in written] == [
+        "`K` comment ''",
+        "`undescribed` comment ''",
+    ]
 
 
 def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, apply: Any) -> None:

@@ -30,6 +30,60 @@ def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
     assert macros.statements == []
 
 
+@pytest.mark.parametrize(
+    ("config", "fact"),
+    [
+        ({"clustered_by": "k", "buckets": 4}, "buckets is 4, and a Delta table has none. Remove "),
+        (
+            {"clustered_by": "k", "partition_by": "v"},
+            "partition_by and clustered_by are both set, ",
+        ),
+    ],
+)
+def test_a_layout_that_delta_does_not_have_is_refused_before_anything_is_created(
+    create: Any, refused: Any, macros: Macros, config: dict[str, Any], fact: str
+) -> None:
+    macros.config.update(config)
+    with refused(fact):
+        create("k", "v")
+    assert macros.statements == []
+
+    macros.config["file_format"] = "iceberg"
+    create("k", "v")
+
+
+@pytest.mark.parametrize(
+    ("root", "stands_at"),
+    [
+        ("/lake", "file:/lake/mv"),
+        ("/lake/", "/lake/mv"),
+        ("s3://b/lake", "s3a://b/lake/mv"),
+        ("hdfs://host:1/lake", "hdfs://host:1/lake/mv/"),
+        ("relative", "file:/warehouse/relative/mv"),
+        ("/lake", None),
+    ],
+)
+def test_a_table_may_be_rebuilt_where_it_stands(
+    create: Any, macros: Macros, root: str, stands_at: str | None
+) -> None:
+    macros.config["location_root"] = root
+    information = f"Type: EXTERNAL\nLocation: {stands_at}\nx" if stands_at else None
+    macros.stub("load_table", lambda mv: mv.incorporate(information=information))
+    create("k", "v")
+
+
+def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
+    create: Any, refused: Any, macros: Macros
+) -> None:
+    macros.config["location_root"] = "/elsewhere"
+    macros.stub("load_table", lambda mv: mv.incorporate(information="Location: file:/lake/mv\n"))
+    with refused("it stands at file:/lake/mv, and its location_root would place it at /elsewhere/"):
+        create("k", "v")
+
+    macros.stub("load_table", lambda mv: None)
+    create("k", "v")
+
+
 def test_columns_of_clauses_may_be_in_other_case_and_transformed(
     create: Any, macros: Macros
 ) -> None:

@@ -116,3 +116,27 @@ def test_the_properties_of_a_table_are_a_dict(macros: Macros, up: Any) -> None:
         "format-version": "3",
     }
     assert macros.statements[0].sql.strip().endswith("show tblproperties lake.up")
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "identifier"),
+    [
+        ("lake.up", "lake", "up"),
+        ("lake.`odd-name`", "lake", "odd-name"),
+        ("`lake`.`up`", "lake", "up"),
+        ("`a lake`.up", "a lake", "up"),
+        ("prod.lake.up", "prod.lake", "up"),
+        ("prod.`a lake`.up", "prod.`a lake`", "up"),
+    ],
+)
+def test_a_relation_is_read_back_from_its_text(
+    macros: Macros, text: str, schema: str, identifier: str
+) -> None:
+    """Without its quotes: dbt's cache knows it so."""
+    relation = macros.call("parse_relation", text)
+
+    assert (relation.schema, relation.identifier, relation.render()) == (schema, identifier, text)
+
+
+def test_a_text_without_a_schema_is_no_relation(macros: Macros) -> None:
+    assert macros.call("parse_relation", "up") is None

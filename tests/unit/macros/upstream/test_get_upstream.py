@@ -42,7 +42,8 @@ SOURCE = {"name": "up", "schema": "raw", "identifier": "up_v2"}
 
 
 def test_the_upstream_is_the_one_model_that_is_read(get: Any) -> None:
-    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, "macro.p.x": {}})
+    others = {"macro.p.x": {}, "function.p.f": {}}
+    upstream = get({"model.p.up": {**MODEL, "alias": "up_renamed"}, **others})
 
     assert (upstream["relation"].render(), upstream["kind"]) == ("lake.up_renamed", "delta")
 
@@ -55,6 +56,9 @@ def test_the_name_of_a_source_may_have_to_be_quoted(get: Any) -> None:
     source = {**SOURCE, "identifier": "up-v2", "quoting": {"identifier": True, "schema": None}}
 
     assert get({"source.p.raw.up": source})["relation"].render() == "raw.`up-v2`"
+    source["quoting"] = {"identifier": False, "schema": True}
+    source["identifier"] = "up_v2"
+    assert get({"source.p.raw.up": source})["relation"].render() == "`raw`.up_v2"
 
 
 def test_the_upstream_may_be_a_seed_or_snapshot_without_alias(get: Any) -> None:
@@ -91,6 +95,33 @@ def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> No
     assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
     with refused("its query reads audit, up. "):
         get(nodes, sql="select * from lake.up join lake.audit")
+
+
+PROD = {"database": None, "schema": "prod", "alias": "up", "name": "up"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("select * from prod.up", "prod.up"),
+        ("select * from lake.up", "lake.up"),
+        ("select 'prod.up' from lake.up", "lake.up"),
+    ],
+)
+def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
+    get: Any, sql: str, reads: str
+) -> None:
+    """`--defer` takes the table of another environment where this one has none, or is not asked."""
+    upstream = get({"model.p.up": {**MODEL, "defer_relation": PROD}}, sql=sql)
+
+    assert upstream["relation"].render() == reads
+
+
+def test_a_change_table_that_is_deferred_is_the_one_that_a_comment_names(macros: Macros) -> None:
+    node = {**MODEL, "defer_relation": PROD}
+    for name in ("prod.up", "lake.up"):
+        sql = f"select 1 -- depends_on: {name}, and of lake.up_to_date"
+        assert macros.call("get_read_relation", node, sql).render() == name
 
 
 def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:

@@ -21,7 +21,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             }
         },
         {},
-        "its query changed",
+        "its upstream changed from lake.up to lake.up2",
     ),
     "unique_key": (
         {},
@@ -105,6 +105,12 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     with refused("it cannot be followed. Change it."):
         find(changed)
     assert find(changed, {"on_query_change": "rebuild"}) == "its query changed"
+
+
+def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
+    quoted = up.quote(schema=True, identifier=True)
+
+    assert find({"upstream": {"relation": quoted, "kind": "delta"}}) is None
 
 
 def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:

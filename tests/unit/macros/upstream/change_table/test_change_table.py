@@ -45,7 +45,7 @@ def get(macros: Macros, up: Any) -> Callable[..., Any]:
             schema="raw", identifier="orders_changes", **known
         )  # fmt: skip
         macros.stub("load_table", lambda relation: found)
-        return macros.call("get_change_table", OPTION, up)
+        return macros.call("get_change_table", OPTION, up, "select 1")
 
     return get
 
