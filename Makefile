@@ -29,7 +29,7 @@ LAKE ?= example_project/.lake
 FORMAT ?= delta
 METASTORE ?=
 
-.PHONY: help demo thrift test test-fast lint format clean
+.PHONY: help demo thrift docs test test-fast lint format clean
 
 help:
 	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
@@ -42,7 +42,12 @@ help:
 	@echo '                those that depend on the connection or the table format'
 	@echo 'make test-faults'
 	@echo '                every fault at every statement, on both formats, lost connections and 20 real kills of each kind: hours'
+	@echo 'make test-dbt-suites'
+	@echo '                dbt'\''s own suites for adapters: half an hour (PART=seed: some of them)'
+	@echo 'make test-spark-connect'
+	@echo '                the quickstart through Spark Connect'
 	@echo 'make test-fast  lint and the tests that need no Spark'
+	@echo 'make docs       the pages of docs/ as a site, in site/'
 	@echo 'make lint       ruff, ruff format, mypy'
 	@echo 'make format     let ruff repair what it can'
 	@echo 'make clean      remove .venv and what dbt and Spark left behind'
@@ -66,6 +71,17 @@ thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \
 		--port '$(PORT)' --lake '$(LAKE)' --format '$(FORMAT)' --metastore '$(METASTORE)'
 
+# An extra of pyproject.toml, which only one target needs.
+$(VENV)/.installed-%: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+# Each link and anchor that leads nowhere is an error.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'The site is in site/: open site/index.html, or serve it (its search needs that):'
+	@echo '  $(BIN)/python -m http.server --directory site --bind 127.0.0.1 8000'
+
 # Two at a time: Spark plans these small statements on one core. Each prints when it has ended.
 TESTS := test-functional test-exactness $(OTHER_PROFILES:%=test-%)
 test: test-fast java
@@ -85,6 +101,17 @@ $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_$*)} \
 		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $*
 
+# dbt's own suites, as docs/dbt-suites.md says that they end: half an hour, too long for CI. PART takes what `pytest -k` does.
+.PHONY: test-dbt-suites
+PART ?=
+test-dbt-suites: $(VENV)/.installed-suites java
+	$(BIN)/python -m pytest tests/dbt_suites --adapter spark_backfill -k '$(PART)'
+
+# The quickstart through Spark Connect, whose client needs packages that nothing else does.
+.PHONY: test-spark-connect
+test-spark-connect: $(VENV)/.installed-connect java
+	DBT_BACKFILL_CONNECT=1 $(BIN)/python -m pytest tests/functional/test_spark_connect.py
+
 # Too long for CI.
 .PHONY: test-faults
 KILL_SUITES := $(addprefix tests/exactness/test_,real_kills.py lost_connections.py)
@@ -99,7 +126,7 @@ test-faults: $(INSTALLED) java
 	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-delta
 	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-iceberg
 
-test-fast: lint
+test-fast: lint docs
 	$(BIN)/python -m pytest tests/unit
 
 lint: $(INSTALLED)
@@ -112,5 +139,5 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache dist site
 	rm -rf target logs dbt_packages spark-warehouse metastore_db derby.log

@@ -78,3 +78,14 @@ def test_the_contents_list_every_page_and_section_in_order() -> None:
         if page != CONTENTS:
             sections = [f"{page.name}#{anchor(heading)}" for heading in headings(page)[1:]]
             assert [link for link in listed if link.startswith(f"{page.name}#")] == sections
+
+
+def test_the_site_has_every_page() -> None:
+    text = (REPOSITORY / "mkdocs.yml").read_text()
+    nav = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", text, re.MULTILINE)
+    assert len(nav) == len(set(nav))
+
+    # The hooks make these of files that are not in docs/, or have another name there.
+    made = {"index.md", "contents.md", "example_project.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert set(nav) == written | made

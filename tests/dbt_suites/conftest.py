@@ -1,0 +1,61 @@
+"""What dbt's own suites need: their fixtures, and a profile on this machine's lake."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dbt.cli.main import dbtRunner
+from dbt.tests.fixtures.project import *  # noqa: F403
+from dbt.tests.util import write_file
+
+from support.parsed import PARSED, any_profile
+
+# Tables are Delta tables where a suite does not say otherwise: on any other kind of table dbt-spark
+# has neither snapshots nor MERGE.
+PROJECT: dict[str, Any] = {
+    "name": "test",
+    "profile": "test",
+    "flags": {"send_anonymous_usage_stats": False},
+    "models": {"+file_format": "delta"},
+    "seeds": {"+file_format": "delta"},
+    "snapshots": {"+file_format": "delta"},
+}
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target(request, lake) -> dict[str, Any]:  # type: ignore[no-untyped-def]
+    adapter = request.config.getoption("--adapter")
+    return {"type": adapter, "threads": 1, **lake.output({})}
+
+
+@pytest.fixture(scope="session")
+def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:  # type: ignore[no-untyped-def]
+    """The macros, parsed once for all projects."""
+    root = tmp_path_factory.mktemp("parsed")
+    adapter = request.config.getoption("--adapter")
+    target = {"type": adapter, "schema": "parsed", **lake.output({})}
+    profiles = {"test": {"target": "default", "outputs": {"default": target}}}
+    write_file(yaml.safe_dump(PROJECT), str(root), "dbt_project.yml")
+    write_file(yaml.safe_dump(profiles), str(root), "profiles.yml")
+    with any_profile():
+        place = ["--project-dir", str(root), "--profiles-dir", str(root)]
+        assert dbtRunner().invoke(["parse", *place]).success
+        yield root / "target" / PARSED
+
+
+@pytest.fixture(scope="class")
+def dbt_project_yml(project_root, project_config_update, parsed: Path) -> dict[str, Any]:  # type: ignore[no-untyped-def]
+    """As dbt makes it, on top of ours."""
+    update = project_config_update
+    config = {**PROJECT, **(yaml.safe_load(update) if isinstance(update, str) else update or {})}
+    for kind in ("models", "seeds", "snapshots"):
+        config[kind] = {**PROJECT[kind], **(config[kind] or {})}
+    write_file(yaml.safe_dump(config), project_root, "dbt_project.yml")
+    if config == PROJECT:
+        shutil.copy(parsed, project_root.mkdir("target"))
+    return config

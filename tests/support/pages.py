@@ -1,0 +1,78 @@
+"""The pages of docs/ that are followed word for word: their files, commands and statements.
+
+What a block of a page is says its language, and its first line if that names a file:
+
+* a comment with a path (`-- models/orders.sql`): a file of the project
+* `sh`: dbt commands, one a line
+* `sql`: a statement that something else sends to Spark
+* `text`: what the command before it prints, or a part of each line; durations are not compared
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.project import REPOSITORY, Project, RunResult
+
+DOCS = REPOSITORY / "docs"
+# A reader's own; a test has them made by `Project`.
+OF_THE_READER = ("dbt_project.yml", "packages.yml", "profiles.yml")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: its language, its lines, and the file that it is, if it is one."""
+
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        first = self.text.partition("\n")[0]
+        named = re.fullmatch(r"(?:--|#) ([\w/.]+\.(?:sql|yml|md))", first)
+        return named[1] if named else None
+
+    @property
+    def commands(self) -> list[list[str]]:
+        lines = self.text.replace("\\\n", " ").splitlines()
+        return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page, in order."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [Block(language, text) for language, text in found]
+
+
+def follow(project: Project, page: str) -> Iterator[RunResult]:
+    """Do what a page says; each dbt command's result, once what the page shows of it was found."""
+    results: list[RunResult] = []
+    for block in blocks(DOCS / page):
+        if block.file is not None:
+            if block.file not in OF_THE_READER:
+                project.write({}, files={block.file: block.text})
+        elif block.language == "sh":
+            results = []
+            for command in block.commands:
+                assert command[0] == "dbt", command
+                result = project.dbt(*command[1:], expect=False)
+                results.append(result)
+                yield result
+        elif block.language == "sql":
+            project.sql(block.text)
+        elif block.language == "text":
+            printed = _without_durations("\n".join(seen for r in results for seen in _seen(r)))
+            for line in block.text.splitlines():
+                assert _without_durations(line) in printed, f"{page}: {line!r} is not in\n{printed}"
+
+
+def _seen(result: RunResult) -> list[str]:
+    return [*result.messages, *(node.message for node in result.nodes)]
+
+
+def _without_durations(text: str) -> str:
+    return re.sub(r"\d[\d.]* (?:s|min|h)\b", "0 s", text)
