@@ -32,7 +32,8 @@
 {#- What else the model means than at a plan, `last`; none if it means the same. -#}
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
-    {%- if last.query_hash != backfill.query_hash or dbt_backfill.get_source(last).relation != backfill.upstream.relation.render() -%}
+    {%- if dbt_backfill.get_source(last).relation != backfill.upstream.relation.render()
+            or not dbt_backfill.is_same_query(backfill, last) -%}
         {{ return('its query changed') }}
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '

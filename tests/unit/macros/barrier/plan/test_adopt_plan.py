@@ -132,7 +132,7 @@ def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"query_hash": "h0"},
+        {"query_hash": "h0", "query": "select 0 as k"},
         {"key": [{"name": "k", "upstream": "id", "type": "bigint", "position": "id"}]},
         {"vnode_count": 9},
         {"settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}},
@@ -151,7 +151,7 @@ def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        ({"query_hash": "h0"}, "its query changed"),
+        ({"query_hash": "h0", "query": "select 0 as k"}, "its query changed"),
         ({"vnode_count": 9}, "vnode_count changed from 9 to 4"),
         (
             {"settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}},

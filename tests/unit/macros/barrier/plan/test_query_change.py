@@ -10,9 +10,11 @@ from dbt.adapters.spark.relation import SparkRelation
 
 from support.macros import Macros
 
+OTHER_QUERY = {"query_hash": "h2", "query": "select id as k, 2 as shard from `up`"}
+
 # What may change, and what is said of it.
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "query": ({"query_hash": "h2"}, {}, "its query changed"),
+    "query": (OTHER_QUERY, {}, "its query changed"),
     "upstream": (
         {
             "upstream": {
@@ -100,7 +102,7 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     for name in ("observe_upstream", "explain_backfill"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
-    changed = {"query_hash": "h2", "explained": False}
+    changed = {**OTHER_QUERY, "explained": False}
 
     with refused("it cannot be followed. Change it."):
         find(changed)
@@ -170,16 +172,16 @@ def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
     """The run that planned it died; its query is the one that counts from then on."""
-    reset = make_plan(kind="reset", query_hash="h2")
+    reset = make_plan(kind="reset", **OTHER_QUERY)
 
-    assert find({"query_hash": "h2"}, planned=reset) is None
+    assert find(OTHER_QUERY, planned=reset) is None
 
 
 def test_a_plan_of_another_kind_is_not_what_the_model_is_compared_with(
     find: Any, refused: Any, make_plan: Callable[..., Any]
 ) -> None:
     with refused("its query changed since its last barrier"):
-        find({"query_hash": "h2"}, planned=make_plan(query_hash="h2"))
+        find(OTHER_QUERY, planned=make_plan(**OTHER_QUERY))
 
 
 def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macros: Macros) -> None:
@@ -188,4 +190,4 @@ def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macro
 
 
 def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:
-    assert find({"query_hash": "h2"}, missing=True) is None
+    assert find(OTHER_QUERY, missing=True) is None
