@@ -1,5 +1,6 @@
 {#-
-    Passes once every vnode of the MV has been backfilled to its end, and no rebuild of it has begun.
+    Passes once every vnode of the MV has been backfilled to its end, all columns have been filled, and no rebuild of it has
+    begun. A line in dbt's output says which columns are not filled yet, and the column `unfilled` of the rows that fail.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -9,11 +10,24 @@
     {%- if execute -%}
         {%- set relations = dbt_backfill.get_relations(model) -%}
         {%- do dbt_backfill.check_has_state(relations) %}
-        select *
+        {%- set unfilled = dbt_backfill.get_unfilled_text(dbt_backfill.read_state(relations)) %}
+        {%- if unfilled %} {%- do log(relations.mv.identifier ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
+        select *, {{ dbt_backfill.string_literal(unfilled) }} as unfilled
         from {{ relations.progress.render() }}
-        where dirty or not backfill_finished or plan_kind in ('reset', 'abandon')
+        where dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }}
     {%- endif -%}
 {% endtest %}
+
+
+{#- Which columns of a state are not filled yet, such as `x is filled up to (5, 'a') only`; none if all are. -#}
+{% macro get_unfilled_text(state) %}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- if not filling -%} {{ return(none) }} {%- endif -%}
+    {%- set names = filling.columns | map(attribute='name') | list -%}
+    {%- set verb = ' is' if names | length == 1 else ' are' -%}
+    {{ return(names | join(', ') ~ verb ~ (' not filled' if filling.position is none
+        else ' filled up to (' ~ filling.position | join(', ') ~ ') only')) }}
+{% endmacro %}
 
 
 {#- Refuse to test a relation that has no state. -#}

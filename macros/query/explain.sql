@@ -150,6 +150,20 @@
 {% endmacro %}
 
 
+{#- Spark's list of columns as a list of {'name', 'type'}. -#}
+{% macro parse_columns(text) %}
+    {%- set at = namespace(rest=text) -%}
+    {%- set columns = [] -%}
+    {%- for _ in range(text.count(': ')) if ': ' in at.rest -%}
+        {%- set name, rest = at.rest.split(': ', 1) -%}
+        {%- set type = dbt_backfill._leading_type(rest) -%}
+        {%- do columns.append({'name': name, 'type': type}) -%}
+        {%- set at.rest = rest[(type | length) + 2:] -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
 {#- The lines of one section of EXPLAIN EXTENDED's output. -#}
 {% macro _plan_section(plan, name) %}
     {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}

@@ -38,6 +38,20 @@
 {% endmacro %}
 
 
+{#- The texts and numbers in a query, as they are written, in lower case but for what is in quotes. -#}
+{% macro get_constants(query) %}
+    {%- set constants = [] -%}
+    {%- for token in dbt_backfill.tokens(query) -%}
+        {%- if token.kind == 'string' -%}
+            {%- do constants.append(token.text) -%}
+        {%- elif token.kind == 'code' -%}
+            {%- do constants.extend(modules.re.findall('(?<![\\w.])[.]?\\d[\\w.]*', token.text | lower)) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(constants) }}
+{% endmacro %}
+
+
 {#- In order and without comments; those outside of quotes in lower case. -#}
 {% macro _split_words(query) %}
     {%- set words = [] -%}

@@ -27,7 +27,7 @@ def choose(
         "explain_backfill",
         lambda backfill, nothing: macros.context["explained"].append(1) or learned,
     )
-    macros.stub("find_query_change", lambda backfill, state, learned: None)
+    macros.stub("find_change", lambda *_: {"rebuild": None, "fills": None})
     macros.stub(
         "get_plan_with_range",
         lambda backfill, state, plan, windows: {
@@ -226,7 +226,7 @@ def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> Non
 
 def test_a_changed_query_is_a_reset(choose: Any, macros: Macros) -> None:
     """Found only now, by explaining it: the type of a key changed, say."""
-    macros.stub("find_query_change", lambda *_: "the type of id changed")
+    macros.stub("find_change", lambda *_: {"rebuild": "the type of id changed", "fills": None})
 
     assert choose()["kind"] == "reset"
 
