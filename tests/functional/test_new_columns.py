@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
-from support.project import Project, RunResult, crash_before
+from support.checks import data_tests, model, source
+from support.project import Project, crash_before
 
 pytestmark = [pytest.mark.every_profile]
 

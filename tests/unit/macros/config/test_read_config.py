@@ -122,7 +122,8 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         (
             "on_schema_change",
             "sync_all_columns",
-            'on_schema_change is "sync_all_columns". Set it to ignore or fail or append_new_columns.',
+            'on_schema_change is "sync_all_columns". Set it to ignore or fail or '
+            "append_new_columns.",
         ),
         ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or sweep or fail.'),
         ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),
