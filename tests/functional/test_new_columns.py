@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from support.checks import data_tests, model, source
-from support.project import Project, crash_before
+from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
+from support.project import MakeProject, Project, RunResult, crash_before
 
 pytestmark = [pytest.mark.every_profile]
 
@@ -133,3 +133,129 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     project.sql("insert into {schema}.people values (50, 'x', 'n50')")
     assert "BARRIER" in project.run().message("mv")
     assert mv_rows(project) == upstream_rows(project)
+
+
+def test_in_the_middle_of_a_backfill_columns_are_filled_before_it_goes_on(
+    project: Project,
+) -> None:
+    """And their definition may be corrected on the way."""
+    make_people(project)
+    write(project, OLD, backfill_rate_limit=20)
+    project.run()
+    wrong = NEW.replace("upper(name)", "concat(name, '?')")
+    write(project, wrong, backfill_rate_limit=12)
+    assert "· fills loud, since · 12 of 20 rows ·" in project.run().output
+
+    write(project, NEW, backfill_rate_limit=12)
+    again = project.run()
+    assert "· fills loud, since · 12 of 20 rows ·" in again.output
+    assert up_to(mv_rows(project), (6, "y")) == up_to(upstream_rows(project), (6, "y"))
+    assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project, 10))
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+
+    project.sql("update {schema}.people set name = 'later' where id in (9, 15)")
+    filled = project.run()
+    assert "· filled loud, since · +8 read for it · 2 changed" in filled.output
+    assert mv_rows(project) == upstream_rows(project, 10)
+    write(project, NEW, barriers_per_run="all")
+    assert project.run().message("mv").endswith("CAUGHT UP")
+    assert mv_rows(project) == upstream_rows(project)
+
+
+@pytest.mark.parametrize("on_gap", ["reanchor", "sweep"])
+def test_what_compares_all_rows_ends_a_fill(finished: Project, on_gap: str) -> None:
+    project = finished
+    write(project, NEW, backfill_rate_limit=12)
+    project.run()
+    project.sql("drop table {schema}.people")
+    make_people(project)
+    project.sql("update {schema}.people set name = 'other' where id in (1, 20)")
+    write(project, NEW, on_gap=on_gap, barriers_per_run="all")
+
+    kind = "sweeps from the start" if on_gap == "sweep" else "re-anchored"
+    assert kind in project.run().output
+    assert mv_rows(project) == upstream_rows(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+
+# -- queries that do more than that ---------------------------------------------------------------
+
+ROWS = "from __up__ where n > 0"
+OTHERS = {
+    "filter": ("select id, n, n + 1 as m from __up__ where n > 1", "other rows, or other values"),
+    "value": (f"select id, n * 2 as n, n + 1 as m {ROWS}", "other rows, or other values"),
+    "constant": (f"select id, n, hash(n, 1L) as h, n as m {ROWS}", "other rows, or other values"),
+    "type": (f"select id, cast(n as bigint) as n, n as m {ROWS}", "another name or type"),
+    "gone": (f"select id, n + 1 as m {ROWS}", "it no longer returns n"),
+    "renamed": (f"select id, n as number {ROWS}", "it no longer returns n"),
+    "rebuilt": (f"select id, n, n + 1 as m, n + 2 as n3 {ROWS}", ""),
+}
+SAME = f"select id, n {ROWS}"
+
+
+@pytest.fixture(scope="module")
+def others(shared_project: MakeProject) -> Project:
+    """An MV for each of them, all of the same upstream, and what they were edited to."""
+    project = shared_project("other_queries")
+    project.create_table("up", "id int, n int")
+    project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
+    hashed = SAME.replace("n from", "n, hash(n, 1) as h from")
+    old = {name: hashed if name == "constant" else SAME for name in OTHERS}
+    _write_others(project, {**old, "cosmetic": SAME, "stray": SAME, "vnodes": SAME}, old=True)
+    project.run()
+    project.sql("alter table {schema}.stray add columns (m int)")
+    return project
+
+
+def _write_others(project: Project, queries: dict[str, str], *, old: bool = False) -> None:
+    texts = {}
+    for name, query in queries.items():
+        config: dict[str, object] = {"on_schema_change": "append_new_columns"}
+        if name == "vnodes" and old:
+            config["backfill_vnodes"] = [1]
+        if name == "rebuilt":
+            config = {"on_schema_change": "fail", "on_query_change": "rebuild"}
+        texts[name] = model(query.replace("__up__", source("up")), **config)
+    project.write(texts, sources=["up"])
+
+
+def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> None:
+    project = others
+    _write_others(project, {name: query for name, (query, _) in OTHERS.items()})
+    more = SAME.replace("n from", "n, n + 1 as m from")
+    _write_others(project, {"stray": more, "vnodes": more})
+    result = assert_writes_nothing(
+        project, lambda: project.fail("run", "--exclude", "cosmetic"), "filter"
+    )
+
+    for name, (_, why) in OTHERS.items():
+        if name != "rebuilt":
+            facts = "its query changed since its last barrier, and not by new columns alone: "
+            assert_refused(result, name, facts, why)
+    assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
+    assert_refused(result, "stray", "has one already that is not of its query")
+    assert_refused(result, "vnodes", "its vnodes have different positions")
+
+
+def test_layout_case_and_the_order_of_ctes_are_no_barrier_and_no_rebuild(others: Project) -> None:
+    project = others
+    ctes = ("kept as (select id, n from __up__ where n > 0)", "one as (select id, n from kept)")
+    written = f"with {ctes[0]}, {ctes[1]} select id, n from one"
+    assert_refused(_edited(project, written, expect=False), "cosmetic", "its query changed since")
+    project.run("--select", "cosmetic", "--full-refresh")
+    nested = f"WITH {ctes[0]},\n -- once more\n{ctes[1]}\nSELECT id,n FROM one"
+    assert _edited(project, nested).message("cosmetic") == "CAUGHT UP"
+    # In the other order `kept` is no table, and Spark says so.
+    assert not _edited(
+        project, f"with {ctes[1]}, {ctes[0]} select id, n from one", expect=False
+    ).success
+
+    project.sql("insert into {schema}.up values (4, 4)")
+    assert "1 changed" in _edited(project, nested).output
+    recorded = project.value("select last from {schema}.cosmetic__progress where vnode = 0")
+    assert "-- once more" in json.loads(recorded)["query"]
+
+
+def _edited(project: Project, query: str, *arguments: str, expect: bool = True) -> RunResult:
+    _write_others(project, {"cosmetic": query})
+    return project.dbt("run", "--select", "cosmetic", *arguments, expect=expect)

@@ -109,6 +109,64 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     assert find(changed, {"on_query_change": "rebuild"}) == "its query changed"
 
 
+@pytest.fixture
+def found(macros: Macros) -> list[Any]:
+    """What find_new_columns says, one after the other."""
+    answers: list[Any] = []
+    macros.stub("find_new_columns", lambda *_: answers.pop(0))
+    return answers
+
+
+APPENDS = {"on_schema_change": "append_new_columns"}
+
+
+def test_new_columns_alone_need_no_rebuild(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, found: list[Any]
+) -> None:
+    columns = [{"name": "x", "type": "int"}]
+    found.append({"columns": columns, "why": None})
+    backfill["options"].update(APPENDS, on_query_change="rebuild")
+    model = {**backfill, **OTHER_QUERY}
+
+    change = macros.call("find_change", model, make_state(), learned)
+    assert change == {"rebuild": None, "fills": columns}
+
+
+def test_where_other_things_changed_too_it_is_said_which(
+    find: Any, refused: Any, found: list[Any]
+) -> None:
+    found += [{"columns": None, "why": "it no longer returns x"}] * 2
+
+    with refused(
+        "its query changed since its last barrier, and not by new columns alone: it no longer "
+        "returns x. Undo the change, or rebuild the MV: once with --full-refresh, or"
+    ):
+        find(OTHER_QUERY, APPENDS)
+    assert find(OTHER_QUERY, {**APPENDS, "on_query_change": "rebuild"}) == "its query changed"
+
+
+def test_new_columns_are_not_looked_for_where_nothing_or_everything_changes(
+    find: Any, make_plan: Any, found: list[Any], refused: Any
+) -> None:
+    """A planned reset has another query by then."""
+    assert find(None, APPENDS) is None
+    with refused("its query changed since its last barrier. Undo"):
+        find(OTHER_QUERY, APPENDS, planned=make_plan(kind="reset"))
+
+
+def test_other_columns_are_refused_where_the_user_said_so(find: Any, refused: Any) -> None:
+    """Though the MV may be rebuilt for any other change."""
+    options = {"on_schema_change": "fail", "on_query_change": "rebuild"}
+
+    with refused(
+        "the columns of its query changed from (k: bigint, shard: int) to (k: bigint) since its "
+        "last barrier. Undo the change, rebuild the MV once with --full-refresh, or remove "
+        "on_schema_change='fail'."
+    ):
+        find({**OTHER_QUERY, "columns": "k: bigint"}, options)
+    assert find({**OTHER_QUERY, "columns": "k: bigint, shard: int"}, options) == "its query changed"
+
+
 def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
     options = {"backfill_rate_limit": 99, "backfill_mode": "snapshot", "check_key": False}
 
