@@ -248,10 +248,11 @@ class Follower:
         types = self.upstream.schema.columns
         return {name: types[keys[name]] if name in keys else "" for name in query.columns}
 
-    def mv_rows(self) -> Counter[tuple[Any, ...]]:
-        """What the MV holds now, as Spark reads it."""
+    def mv_rows(self, query: Query | None = None) -> Counter[tuple[Any, ...]]:
+        """What the MV holds now, as Spark reads it: the columns of a query of it."""
         newest = self.stored.newest_version()
-        return self.stored.rows_in_spark(self.column_types(self.written), [newest])[newest]
+        types = self.column_types(query or self.written)
+        return self.stored.rows_in_spark(types, [newest])[newest]
 
     def mv_versions(self) -> list[MvVersion]:
         committed = self.stored.commit_times()
