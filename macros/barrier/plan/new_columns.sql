@@ -9,7 +9,8 @@
 
     That the others mean the same, and the rows are the same, is what Spark's optimized plans of both queries say, without the
     new columns. A plan prints a constant without its quotes and type; so each constant of the old query has to be in the new
-    one. (Were one printed alike after all, the ranges of the fill would find what differs.)
+    one, unless it may be one of a column that is being filled. (Were two printed alike after all, the ranges of the fill would
+    find what differs.)
 
     Arguments:
       learned (dict): see new_learned.
@@ -32,14 +33,14 @@
     {%- elif not added -%}
         {%- set why = 'it returns no new column' -%}
     {%- else -%}
-        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept) -%}
+        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, check_constants=not filling) -%}
     {%- endif -%}
     {{ return({'columns': none if why else added, 'why': why}) }}
 {% endmacro %}
 
 
 {#- How the model's query gives these columns otherwise than that of a plan; none if it does not. -#}
-{% macro _find_other_meaning(backfill, plan, kept) %}
+{% macro _find_other_meaning(backfill, plan, kept, check_constants) %}
     {%- set names, texts = kept | map(attribute='name') | list, [] -%}
     {%- for column in kept -%} {%- do texts.append(column.name ~ ': ' ~ column.type) -%} {%- endfor -%}
     {%- set other = 'it returns other rows, or other values in the columns that it had' -%}
@@ -50,7 +51,7 @@
         {{ return(other) }}
     {%- endif -%}
     {%- set constants = dbt_backfill.get_constants(backfill.query) -%}
-    {%- set before = dbt_backfill.get_constants(plan.query) -%}
+    {%- set before = dbt_backfill.get_constants(plan.query) if check_constants else [] -%}
     {%- for constant in before if before.count(constant) > constants.count(constant) -%} {{ return(other) }} {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}

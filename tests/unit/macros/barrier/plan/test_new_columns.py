@@ -96,8 +96,9 @@ FILLING = {
 
 def test_a_column_that_is_being_filled_may_mean_something_else(find: Any, macros: Macros) -> None:
     more = [*COLUMNS, {"name": "y", "type": "int"}]
+    wrong = NEW.replace("upper(name)", "'wrong'")
 
-    assert find(columns=more, committed=FILLING)["columns"] == [COLUMNS[1], more[-1]]
+    assert find(columns=more, committed=FILLING, old=wrong)["columns"] == [COLUMNS[1], more[-1]]
     assert macros.context["asked"][0][1] == ["k", "shard"]
 
 
