@@ -15,8 +15,6 @@ import pytest
 from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
 from support.project import MakeProject, Project, RunResult, crash_before
 
-pytestmark = [pytest.mark.every_profile]
-
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
 # Not the last one of the list, and of a type that a Delta table has to be told of.
@@ -90,6 +88,7 @@ def finished(project: Project) -> Project:
     return project
 
 
+@pytest.mark.every_profile
 def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Project) -> None:
     project = finished
     write(project, NEW, backfill_rate_limit=12)
