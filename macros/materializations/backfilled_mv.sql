@@ -16,7 +16,7 @@
     {{ run_hooks(pre_hooks) }}
 
     {%- set observed = dbt_backfill.observe_state(backfill) -%}
-    {%- set found, filling = observed.mv, none -%}
+    {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
         {%- if observed.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, observed.state) -%} {%- endif -%}
         {%- set flag = '--empty' if flags.EMPTY else '--sample' -%}
@@ -24,15 +24,16 @@
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
         {%- set result = dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
-        {%- set filling = dbt_backfill.get_filling(result.state) -%}
         {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
         {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {%- do dbt_backfill.apply_docs(backfill, found) -%}
-    {#- Those of columns that are being filled do not hold yet. -#}
-    {%- if not reads_nothing and not filling -%} {%- do dbt_backfill.apply_constraints(backfill, found) -%} {%- endif -%}
+    {#- Columns that are being filled need not keep to the contract yet. -#}
+    {%- if not reads_nothing and not dbt_backfill.get_filling(result.state) -%}
+        {%- do dbt_backfill.apply_constraints(backfill, found) -%}
+    {%- endif -%}
 
     {{ run_hooks(post_hooks) }}
 

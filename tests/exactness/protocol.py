@@ -501,7 +501,7 @@ class _Flow:
         moves = state.position != FINISHED or fills
         if not gap and not moves and log.newest == state.version:
             return None
-        if (gap or fills) and not started and not (fills and state.sweeping):
+        if (gap or fills) and not started and not state.sweeping:
             return plan
         again = gap or (fills and not started)
         kind = "reanchor" if again else "fill" if fills else "advance"

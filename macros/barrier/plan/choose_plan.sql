@@ -109,7 +109,7 @@
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied; one of which a sweep has not come to anything yet has rows of before, and begins to sweep anew.
+    yet is just emptied, and a sweep that has come to nothing yet begins anew: there is nothing to compare.
 
     Arguments:
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
@@ -117,7 +117,7 @@
 -#}
 {% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
     {%- set ended = dbt_backfill.end_filling(filling) -%}
-    {%- if filling and not started and dbt_backfill.is_sweeping(state) -%}
+    {%- if not started and dbt_backfill.is_sweeping(state) -%}
         {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
     {%- elif not started -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}

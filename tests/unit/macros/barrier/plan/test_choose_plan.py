@@ -379,6 +379,15 @@ def test_where_a_sweep_has_come_to_nothing_yet_it_begins_anew(widened: Any, make
     assert (plan["kind"], plan["fills"], plan["last_fill"]) == ("sweep", FILLS, True)
 
 
+def test_a_sweep_that_has_come_to_nothing_yet_begins_anew_at_a_gap(
+    choose: Any, make_plan: Any
+) -> None:
+    """And keeps the rows of before, of which nothing is promised."""
+    plan = choose(observed={"id": "u2"}, position=None, committed=make_plan(epoch=2, kind="sweep"))
+
+    assert plan["kind"] == "sweep" and "fills" not in plan
+
+
 # -- a change table of the user's own -----------------------------------------------------------
 
 
