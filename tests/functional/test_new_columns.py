@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pytest
 
 from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
-from support.project import MakeProject, Project, RunResult, crash_before
+from support.project import MakeProject, Project, crash_before
 
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
@@ -200,7 +200,7 @@ def others(shared_project: MakeProject) -> Project:
     project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
     hashed = SAME.replace("n from", "n, hash(n, 1) as h from")
     old = {name: hashed if name == "constant" else SAME for name in OTHERS}
-    _write_others(project, {**old, "cosmetic": SAME, "stray": SAME, "vnodes": SAME}, old=True)
+    _write_others(project, {**old, "stray": SAME, "vnodes": SAME}, old=True)
     project.run()
     project.sql("alter table {schema}.stray add columns (m int)")
     return project
@@ -223,9 +223,7 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
     _write_others(project, {name: query for name, (query, _) in OTHERS.items()})
     more = SAME.replace("n from", "n, n + 1 as m from")
     _write_others(project, {"stray": more, "vnodes": more})
-    result = assert_writes_nothing(
-        project, lambda: project.fail("run", "--exclude", "cosmetic"), "filter"
-    )
+    result = assert_writes_nothing(project, project.fail, "filter")
 
     for name, (_, why) in OTHERS.items():
         if name != "rebuilt":
@@ -236,25 +234,16 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
     assert_refused(result, "vnodes", "its vnodes have different positions")
 
 
-def test_layout_case_and_the_order_of_ctes_are_no_barrier_and_no_rebuild(others: Project) -> None:
-    project = others
-    ctes = ("kept as (select id, n from __up__ where n > 0)", "one as (select id, n from kept)")
-    written = f"with {ctes[0]}, {ctes[1]} select id, n from one"
-    assert_refused(_edited(project, written, expect=False), "cosmetic", "its query changed since")
-    project.run("--select", "cosmetic", "--full-refresh")
-    nested = f"WITH {ctes[0]},\n -- once more\n{ctes[1]}\nSELECT id,n FROM one"
-    assert _edited(project, nested).message("cosmetic") == "CAUGHT UP"
-    # In the other order `kept` is no table, and Spark says so.
-    assert not _edited(
-        project, f"with {ctes[1]}, {ctes[0]} select id, n from one", expect=False
-    ).success
+def test_layout_and_case_are_no_barrier_and_no_rebuild(project: Project) -> None:
+    """What the next barrier records is the query as it is written by then."""
+    make_people(project)
+    kept = f"kept as (select id, shard, name from {source('people')} where name <> 'hidden')"
+    write(project, f"with {kept} select id, shard, name from kept")
+    project.run()
 
-    project.sql("insert into {schema}.up values (4, 4)")
-    assert "1 changed" in _edited(project, nested).output
-    recorded = project.value("select last from {schema}.cosmetic__progress where vnode = 0")
+    write(project, f"WITH {kept} -- once more\nSELECT id,shard,\n  name FROM kept")
+    assert project.run().message("mv") == "CAUGHT UP"
+    project.sql("insert into {schema}.people values (50, 'x', 'n50')")
+    assert "1 changed" in project.run().output
+    recorded = project.value("select last from {schema}.mv__progress where vnode = 0")
     assert "-- once more" in json.loads(recorded)["query"]
-
-
-def _edited(project: Project, query: str, *arguments: str, expect: bool = True) -> RunResult:
-    _write_others(project, {"cosmetic": query})
-    return project.dbt("run", "--select", "cosmetic", *arguments, expect=expect)
