@@ -14,13 +14,22 @@
 -#}
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
-    {%- set rows = barrier.plan.get('range_row_count') -%}
-    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range or barrier.state.finished or barrier.plan.get('vnodes') is not none -%}
+    {%- set rows, remaining = barrier.plan.get('range_row_count'), dbt_backfill._get_remaining_rows(barrier) -%}
+    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range or remaining is none or barrier.plan.get('vnodes') is not none -%}
         {{ return(took) }}
     {%- endif -%}
-    {%- set left = [1, ((barrier.plan.upstream_row_count - barrier.state.row_count) / rows) | round(0, 'ceil') | int] | max -%}
+    {%- set left = [1, (remaining / rows) | round(0, 'ceil') | int] | max -%}
     {{ return(took ~ ', ' ~ '{:,}'.format(left) ~ (' barriers' if left > 1 else ' barrier')
         ~ ' left (about ' ~ dbt_backfill._duration_text(left * barrier.seconds) ~ ')') }}
+{% endmacro %}
+
+
+{#- How many rows the barriers like this one have not come to, none where there are none to come. -#}
+{% macro _get_remaining_rows(barrier) %}
+    {%- set filling = dbt_backfill.get_filling(barrier.state) -%}
+    {%- if filling -%} {{ return(barrier.state.row_count - filling.row_count) }} {%- endif -%}
+    {%- if barrier.state.finished or barrier.plan.get('fills') -%} {{ return(none) }} {%- endif -%}
+    {{ return((barrier.plan.get('upstream_row_count') or 0) - barrier.state.row_count) }}
 {% endmacro %}
 
 
@@ -31,7 +40,10 @@
 {% endmacro %}
 
 
-{#- The share of the upstream's rows that was backfilled, such as `40.0 %`; 100.0 % only once it has finished. -#}
+{#-
+    The share of the upstream's rows that was backfilled, such as `40.0 %`; 100.0 % only once it has finished. While columns are
+    being filled, the share of the rows that were read for them.
+-#}
 {% macro get_progress_text(state) %}
     {{ return('{:.1f} %'.format(dbt_backfill.get_progress(state) * 100)) }}
 {% endmacro %}
@@ -39,10 +51,18 @@
 
 {#- The same as a number from 0 to 1. Rows deleted upstream since they were read can take it to 1 early. -#}
 {% macro get_progress(state) %}
-    {%- if state.finished -%} {{ return(1.0) }} {%- endif -%}
-    {%- set total = state.committed.get('upstream_row_count') or 0 -%}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- if state.finished and not filling -%} {{ return(1.0) }} {%- endif -%}
+    {%- set done = filling.row_count if filling else state.row_count -%}
+    {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') or 0 -%}
     {%- if not total -%} {{ return(0.0) }} {%- endif -%}
-    {{ return([state.row_count / total, 0.999] | min) }}
+    {{ return([done / total, 0.999] | min) }}
+{% endmacro %}
+
+
+{#- Whether nothing is left to be read. -#}
+{% macro is_complete(state) %}
+    {{ return(state.finished and not dbt_backfill.get_filling(state)) }}
 {% endmacro %}
 
 
@@ -53,9 +73,9 @@
 -#}
 {% macro get_result_message(state, plan, first, ended) %}
     {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}
-    {%- set end = 'CAUGHT UP' if state.finished else 'PAUSED' -%}
+    {%- set end = 'CAUGHT UP' if dbt_backfill.is_complete(state) else 'PAUSED' -%}
     {%- if plan is none -%}
-        {{ return(end ~ ('' if state.finished else progress)) }}
+        {{ return(end ~ ('' if dbt_backfill.is_complete(state) else progress)) }}
     {%- endif -%}
     {%- set barriers = 'BARRIER ' if first == plan.epoch else 'BARRIERS ' ~ first ~ ' to ' -%}
     {{ return(barriers ~ plan.epoch ~ progress ~ (', ' ~ end if ended else '')) }}
@@ -71,7 +91,7 @@
             kind=result.plan.kind if result.plan else none,
             barriers=result.barriers,
             progress=dbt_backfill.get_progress(result.state),
-            backfill_finished=result.state.finished,
+            backfill_finished=dbt_backfill.is_complete(result.state),
             rows_backfilled=result.rows_backfilled,
             rows_changed=result.changed,
             rows_deleted=result.deleted,

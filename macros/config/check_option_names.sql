@@ -9,7 +9,7 @@
 {% macro check_option_names() %}
     {%- set own = [
         'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
-        'backfill_vnodes', 'check_key', 'on_query_change', 'on_gap', 'file_format', 'change_feed',
+        'backfill_vnodes', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'file_format', 'change_feed',
     ] -%}
     {%- for name in model.config.keys() | list + (config.get('meta') or {}).keys() | list -%}
         {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|change_feed)', name) and name not in own -%}
@@ -56,8 +56,8 @@
 {#- Options that a user may take to work here, with what to do instead. -#}
 {% macro _options_without_effect() %}
     {%- set instead = {
-        "Remove it: what happens when the query's columns change is said by on_query_change": [
-            'on_schema_change', 'on_configuration_change',
+        "Remove it: what happens when the query changes is said by on_query_change and on_schema_change": [
+            'on_configuration_change',
         ],
         'Remove it: changes are always merged by unique_key, all columns of them': [
             'incremental_strategy', 'incremental_predicates', 'predicates', 'merge_exclude_columns', 'merge_update_columns',

@@ -18,16 +18,39 @@
         {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}
         {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, relations, keys) -%}
     {%- endif -%}
-    {{ dbt_backfill.get_query_sql(plan.query, upstream.relation, scan) }}
+    {{ dbt_backfill.get_filled_sql(dbt_backfill.get_query_sql(plan.query, upstream.relation, scan), state) }}
 {%- endmacro %}
 
 
-{#- What of the MV the promise is of, as a relation: all of it, and in a sweep what is up to the position. -#}
+{#- Rows of the MV's columns, with nulls for the columns that are being filled where they have not been yet, see new_filling. -#}
+{% macro get_filled_sql(rows, state) -%}
+    {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
+    {%- if not filling -%} {{ return(rows) }} {%- endif -%}
+    {%- if filling.position is not none -%}
+        {%- set filled = dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(state.committed.key), '<=', filling.position) -%}
+    {%- endif -%}
+    {%- for column in filling.columns -%}
+        {%- set name = dbt_backfill.identifier(column.name) -%}
+        {%- do columns.append('if(' ~ filled ~ ', ' ~ name ~ ', null) as ' ~ name) -%}
+    {%- endfor -%}
+    select * except ({{ dbt_backfill.identifiers(filling.columns | map(attribute='name')) }}), {{ columns | join(', ') }}
+    from (
+        {{ rows }}
+    )
+{%- endmacro %}
+
+
+{#-
+    What of the MV the promise is of, as a relation: all of it; in a sweep what is up to the position, and of columns that are
+    being filled what is up to the second one.
+-#}
 {% macro get_present_sql(relations, state) -%}
-    {%- if not dbt_backfill.is_sweeping(state) -%} {{ return(relations.mv.render()) }} {%- endif -%}
-    {{ return('(' ~ dbt_backfill.get_prefix_scan_sql(
+    {%- set is_sweeping = dbt_backfill.is_sweeping(state) -%}
+    {%- if not is_sweeping and not dbt_backfill.get_filling(state) -%} {{ return(relations.mv.render()) }} {%- endif -%}
+    {%- set rows = dbt_backfill.get_prefix_scan_sql(
         relations.mv.render(), state, relations, dbt_backfill.get_mv_keys(state.committed.key)
-    ) ~ ')') }}
+    ) if is_sweeping else 'select * from ' ~ relations.mv.render() -%}
+    {{ return('(' ~ dbt_backfill.get_filled_sql(rows, state) ~ ')') }}
 {%- endmacro %}
 
 

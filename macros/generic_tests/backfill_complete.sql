@@ -1,6 +1,7 @@
 {#-
-    Passes once every vnode of the MV has been backfilled to its end, and no rebuild of it has begun. Under `--empty`, where
-    every table that is read has no rows, it passes as any test.
+    Passes once every vnode of the MV has been backfilled to its end, all columns have been filled, and no rebuild of it has
+    begun. A line in dbt's output says which columns are not filled yet, and the column `unfilled` of the rows that fail. Under
+    `--empty`, where every table that is read has no rows, it passes as any test.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -9,11 +10,25 @@
 {% test backfill_complete(model) %}
     {%- if execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
-        select *
+        {%- set unfilled = dbt_backfill.get_unfilled_text(dbt_backfill.read_state(relations)) %}
+        {%- if unfilled %} {%- do log(relations.mv.identifier ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
+        select *, {{ dbt_backfill.string_literal(unfilled) }} as unfilled
         from {{ relations.progress.render() }}
-        where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon')) {{- ' and false' if flags.EMPTY }}
+        where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }})
+            {{- ' and false' if flags.EMPTY }}
     {%- endif -%}
 {% endtest %}
+
+
+{#- Which columns of a state are not filled yet, such as `x is filled up to (5, 'a') only`; none if all are. -#}
+{% macro get_unfilled_text(state) %}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- if not filling -%} {{ return(none) }} {%- endif -%}
+    {%- set names = filling.columns | map(attribute='name') | list -%}
+    {%- set verb = ' is' if names | length == 1 else ' are' -%}
+    {{ return(names | join(', ') ~ verb ~ (' not filled' if filling.position is none
+        else ' filled up to (' ~ filling.position | join(', ') ~ ') only')) }}
+{% endmacro %}
 
 
 {#- The tables of the MV that is tested, see get_relations. Refuses a relation that has no state, and a part of one. -#}

@@ -30,7 +30,10 @@
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {%- do dbt_backfill.apply_docs(backfill, found) -%}
-    {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill, found) -%} {%- endif -%}
+    {#- Columns that are being filled need not keep to the contract yet. -#}
+    {%- if not reads_nothing and not dbt_backfill.get_filling(result.state) -%}
+        {%- do dbt_backfill.apply_constraints(backfill, found) -%}
+    {%- endif -%}
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 

@@ -15,10 +15,6 @@
 -#}
 {% macro explain_query(query, unique_key, upstream) %}
     {%- set plan = dbt_backfill._explain(query, unique_key, upstream) -%}
-    {%- if ' more fields' in plan -%}
-        {%- do dbt_backfill.show_whole_types() -%}
-        {%- set plan = dbt_backfill._explain(query, unique_key, upstream) -%}
-    {%- endif -%}
     {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
     {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%}
@@ -129,7 +125,16 @@
             {{ query | trim | trim(';') }}
         ) as __bf_query
     {%- endset -%}
-    {{ return(dbt_backfill.run_table('check the query', sql)[0][0]) }}
+    {{ return(dbt_backfill.run_explain('check the query', sql)) }}
+{% endmacro %}
+
+
+{#- The whole text of an EXPLAIN. -#}
+{% macro run_explain(step, sql) %}
+    {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
+    {%- if ' more fields' not in plan -%} {{ return(plan) }} {%- endif -%}
+    {%- do dbt_backfill.show_whole_types() -%}
+    {{ return(dbt_backfill.run_table(step, sql)[0][0]) }}
 {% endmacro %}
 
 
@@ -140,6 +145,20 @@
         {%- if character in '<(' -%} {%- set open.brackets = open.brackets + 1 -%} {%- endif -%}
         {%- if character in '>)' -%} {%- set open.brackets = open.brackets - 1 -%} {%- endif -%}
         {%- if character == ',' and open.brackets == 0 -%} {{ return(columns[:loop.index0]) }} {%- endif -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- Spark's list of columns as a list of {'name', 'type'}. -#}
+{% macro parse_columns(text) %}
+    {%- set at = namespace(rest=text) -%}
+    {%- set columns = [] -%}
+    {%- for _ in range(text.count(': ')) if ': ' in at.rest -%}
+        {%- set name, rest = at.rest.split(': ', 1) -%}
+        {%- set type = dbt_backfill._leading_type(rest) -%}
+        {%- do columns.append({'name': name, 'type': type}) -%}
+        {%- set at.rest = rest[(type | length) + 2:] -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}

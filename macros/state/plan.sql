@@ -14,7 +14,10 @@
         rows), range_row_count, sweeps (whether the MV had rows of before above the position when it was planned, see
         is_sweeping), at_once (whether changes and range are merged by one statement), touched (of a re-anchor
         that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
-        next_bounds (lists of literals' texts of the ranges to come), bounds_complete (whether they reach the end), query,
+        fills (the columns that were added and are being filled, a list of {name, type}), fill_low, fill_high (like range_low and
+        range_high: between which it fills them), last_fill (whether they hold up to the position after it; then none as
+        fill_high: open above), filled_row_count (rows that were read to fill them), next_bounds (lists of literals' texts of
+        the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
         query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others), key (a list of
         {name, upstream, type, position: the progress table's column}), vnode_count, backfill_mode, backfill_rate_limit.
         What is absent is null.
@@ -38,6 +41,11 @@
         'sweeps': ['boolean', 'true' if plan.get('sweeps') else 'false'],
         'at_once': ['boolean', plan.get('at_once') or 'false'],
         'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
+        'fills': [dbt_backfill._rows_type(dbt_backfill._fill_fields()), row(plan.fills, dbt_backfill._fill_fields()) if plan.get('fills') else none],
+        'fill_low': ['array<string>', texts(plan.get('fill_low'))],
+        'fill_high': ['array<string>', texts(plan.get('fill_high'))],
+        'last_fill': ['boolean', 'true' if plan.get('last_fill') else none],
+        'filled_row_count': ['bigint', plan.get('filled_row_count')],
         'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],
         'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
         'query': ['string', text(plan.query)],
@@ -56,6 +64,11 @@
 
 {% macro _key_fields() %}
     {{ return(['name', 'upstream', 'type', 'position']) }}
+{% endmacro %}
+
+
+{% macro _fill_fields() %}
+    {{ return(['name', 'type']) }}
 {% endmacro %}
 
 

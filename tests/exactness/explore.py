@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from exactness.protocol import (
     State,
     Statement,
     Stopped,
+    Wide,
     World,
     abandon_plan,
     dbt_run,
@@ -66,6 +68,8 @@ class Odds:
     refresh: float = 0.1
     abandon: float = 0.1
     sweeps: float = 0.0
+    widens: float = 0.0
+    """That, at every moment, the model is deployed with a query that returns the new column."""
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
@@ -73,7 +77,8 @@ GIVEN_UP = Odds(abandon=0.4, loss=0, refresh=0)
 UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
 SWEPT = Odds(loss=0.03, refresh=0.03, sweeps=0.8)
 PLAIN = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
-MIXED = (*PLAIN, SWEPT)
+FILLED = Odds(loss=0.01, refresh=0.03, sweeps=0.3, widens=0.03)
+MIXED = (*PLAIN, SWEPT, FILLED)
 
 
 class History:
@@ -103,6 +108,7 @@ class History:
         self._asleep: dict[str, int] = {}
         """Until when an actor stalls."""
         self._clock = 0
+        self._is_wide = False
         self._odds = self.rng.choice(odds)
 
     @property
@@ -146,6 +152,8 @@ class History:
         self._clock += 1
         chance = self.rng.random()
         awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
+        if self._odds.widens and self.rng.random() < self._odds.widens:
+            self._is_wide = True
         if chance < self._odds.change:
             self._commit()
         elif chance < self._odds.change + self._odds.loss:
@@ -194,11 +202,13 @@ class History:
         if chance < self._odds.abandon:
             name, flow = "abandon_plan", abandon_plan(self.world)
         elif chance < self._odds.abandon + self._odds.refresh:
-            name, flow = "full refresh", dbt_run(self.world, full_refresh=True)
+            name = "full refresh"
+            flow = dbt_run(self.world, full_refresh=True, wide=self._is_wide)
         else:
             barriers = self.rng.randint(1, 2)
             sweeps = self._odds.sweeps > 0 and self.rng.random() < self._odds.sweeps
-            name, flow = "run", dbt_run(self.world, barriers=barriers, sweeps=sweeps)
+            name = "run"
+            flow = dbt_run(self.world, barriers=barriers, sweeps=sweeps, wide=self._is_wide)
         self._moving = f"{name} {self._started}"
         self.actors[self._moving] = Run(flow)
 
@@ -246,14 +256,20 @@ class History:
         for _ in range(BARRIERS_TO_HEAL):
             if self.wrong:
                 return
-            epoch = self.world.state.epoch
-            self.actors["last run"] = run = Run(dbt_run(self.world))
+            epoch, plan = self.world.state.epoch, self.world.state.plan
+            # It is refused where a full refresh of the old query has begun.
+            again = plan is not None and plan.kind == "reset" and plan.wide != self._is_wide
+            flow = dbt_run(self.world, wide=self._is_wide, full_refresh=again)
+            self.actors["last run"] = run = Run(flow)
             while not run.ended and not self.wrong:
                 self._move("last run")
             if self.world.state.epoch == epoch:
                 break
         newest = len(self.world.upstream) - 1
-        if self.world.mv.rows != self.world.prefix(newest, FINISHED) and not self.wrong:
+        wanted = self.world.prefix(newest, FINISHED)
+        if self._is_wide:
+            wanted = Counter({(key, Wide(row, row)): n for (key, row), n in wanted.items()})
+        if self.world.mv.rows != wanted and not self.wrong:
             self.world.wrong = f"the MV does not heal: the last run was {run.refused}"
 
 

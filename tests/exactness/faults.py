@@ -225,6 +225,21 @@ def _go_on_with_the_sweep(scene: Scene) -> None:
     scene.commit()
 
 
+def _half_and_widened(scene: Scene) -> None:
+    """Half of the rows are there, and the query returns a column more by now."""
+    scene.run()
+    scene.commit()
+    scene.mv.widen()
+    scene.mv.write(backfill_rate_limit=3)
+
+
+def _filling(scene: Scene) -> None:
+    """A fill has come to its second slice."""
+    _half_and_widened(scene)
+    scene.run()
+    scene.commit()
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -252,6 +267,8 @@ SCENARIOS = {
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
         Scenario("sweep", 4, _begun_and_broken, _broken, on_gap="sweep"),
         Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
+        Scenario("begin of a fill", 40, _half_and_widened, None),
+        Scenario("fill", 40, _filling, Scene.commit, cells_per_mv=3),
     )
 }
 

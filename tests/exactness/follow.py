@@ -15,7 +15,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +40,7 @@ from exactness.oracle import (
     describe_difference,
     rows_by_key,
 )
-from exactness.queries import UPSTREAM
+from exactness.queries import MORE, UPSTREAM, with_more
 from exactness.risingwave import RisingWave, chunk_of
 from exactness.upstream import Commit, Commits, Schema
 from exactness.versions import VersionedTable
@@ -196,6 +196,16 @@ class Follower:
     vnode_count: int = 8
     relation: str = ""
     """What the model reads, as Jinja; the upstream as a source by default."""
+    wide: Query | None = None
+    """The query once it returns a column more, see `widen`."""
+
+    def widen(self) -> None:
+        """Lets the model that is written next return a column more; from then on all have it."""
+        self.wide = with_more(self.query)
+
+    @property
+    def written(self) -> Query:
+        return self.wide or self.query
 
     def write(self, **config: Any) -> None:
         """Writes the model, with this configuration on top of what every test needs."""
@@ -203,12 +213,14 @@ class Follower:
             "materialized": "backfilled_mv",
             "unique_key": list(self.query.key_columns),
             "vnode_count": self.vnode_count,
+            **({"on_schema_change": "append_new_columns"} if self.wide else {}),
             **config,
         }
         arguments = ",\n    ".join(f"{name}={value!r}" for name, value in settings.items())
+        query = self.written.sql
         relation = self.relation or f"{{{{ source('lake', '{self.upstream.name}') }}}}"
         sources = () if self.relation else (self.upstream.name,)
-        text = f"{{{{ config(\n    {arguments}\n) }}}}\n{self.query.sql}\n"
+        text = f"{{{{ config(\n    {arguments}\n) }}}}\n{query}\n"
         self.project.write({self.name: text.replace(UPSTREAM, relation)}, sources=sources)
 
     @property
@@ -230,22 +242,32 @@ class Follower:
     def _vnode_of(self, key: Key) -> int:
         return self.upstream.hash_of(key) % self.vnode_count
 
-    @property
-    def column_types(self) -> dict[str, str]:
-        """The MV's columns with the types that its query gives them."""
+    def column_types(self, query: Query) -> dict[str, str]:
+        """The columns of one of its queries with the types that it gives them."""
         keys = dict(zip(self.query.key_columns, self.upstream.schema.key, strict=True))
         types = self.upstream.schema.columns
-        return {name: types[keys[name]] if name in keys else "" for name in self.query.columns}
+        return {name: types[keys[name]] if name in keys else "" for name in query.columns}
 
-    def mv_rows(self) -> Counter[tuple[Any, ...]]:
-        """What the MV holds now, as Spark reads it."""
+    def mv_rows(self, query: Query | None = None) -> Counter[tuple[Any, ...]]:
+        """What the MV holds now, as Spark reads it: the columns of a query of it."""
         newest = self.stored.newest_version()
-        return self.stored.rows_in_spark(self.column_types, [newest])[newest]
+        types = self.column_types(query or self.written)
+        return self.stored.rows_in_spark(types, [newest])[newest]
 
     def mv_versions(self) -> list[MvVersion]:
         committed = self.stored.commit_times()
-        rows = self.stored.rows(self.column_types, list(committed))
+        rows = self.stored.rows(self.column_types(self.query), list(committed))
         return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
+
+    def _versions_of_all_columns(self, since: float) -> list[MvVersion]:
+        """From when the new column was committed; the version that it was committed at comes first,
+        as one of that time."""
+        assert self.wide is not None
+        committed = self.stored.commit_times()
+        first = max(version for version, at in committed.items() if at <= since)
+        versions = [version for version in committed if version >= first]
+        rows = self.stored.rows(self.column_types(self.wide), versions)
+        return [MvVersion(v, max(committed[v], since), rows[v]) for v in versions]
 
     def progress_versions(self) -> list[ProgressVersion]:
         """The committed states, first the one that all vnodes have been created with."""
@@ -303,22 +325,37 @@ class Follower:
         swept_anew = committed.get("kind") == "sweep"
         finished = all(position.finished for position in positions.values())
         sweeping = not finished and (swept_anew or committed.get("sweeps", False))
-        return Progress(epoch, number, positions, row_counts, bool(dirty), sweeping, swept_anew)
+        return Progress(
+            epoch, number, positions, row_counts, bool(dirty), sweeping, swept_anew,
+            _filled_of(committed, bool(dirty)),
+        )  # fmt: skip
 
     def check(self) -> Checked:
         """Every version of the MV against both oracles; raises `Inexact`."""
         columns = self.project.lake.columns(self.table)
-        if columns != self.query.columns:
-            raise Inexact(f"{self.name} has columns {columns}, its query {self.query.columns}")
+        if columns != self.written.columns:
+            raise Inexact(f"{self.name} has columns {columns}, its query {self.written.columns}")
         progress = self.progress_versions()
         try:
             versions, covered = self.mv_versions(), self.definition.covered
             checked = check_every_version(self.definition, versions, progress, covered)
             check_progress(self.definition, [version.progress for version in progress])
+            if self.wide is not None:
+                self._check_all_columns(self.wide, progress)
         except Inexact as wrong:
             raise Inexact(f"{self.name}: {wrong}") from None
         self._check_against_risingwave(progress)
         return checked
+
+    def _check_all_columns(self, wide: Query, progress: Sequence[ProgressVersion]) -> None:
+        """The rows up to the second position, from the first state on that has one."""
+        begun = [n for n, p in enumerate(progress) if p.progress.filled and not p.progress.dirty]
+        if not begun:
+            raise Inexact("its new column was never filled")
+        states = [replace(p, progress=p.progress.of_all_columns) for p in progress[begun[0] :]]
+        definition = Definition(wide, self.upstream.rows_at, self._vnode_of)
+        versions = self._versions_of_all_columns(states[0].at)
+        check_every_version(definition, versions, states, definition.covered)
 
     def _check_against_risingwave(self, progress: Sequence[ProgressVersion]) -> None:
         """RisingWave's form over the same positions must reach the definition at every barrier.
@@ -367,11 +404,21 @@ class Follower:
         wanted = Counter(
             shown
             for row in self.upstream.rows.values()
-            if (shown := self.query.evaluate(row)) is not None
+            if (shown := self.written.evaluate(row)) is not None
         )
         found = self.mv_rows()
         if found != wanted:
             raise Inexact(f"{self.name} is complete, but {describe_difference(found, wanted)}")
+
+
+def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
+    """The second position in a committed plan; of a key of whole numbers."""
+    fills = [column["name"] for column in committed.get("fills", [])]
+    if not fills or (committed.get("last_fill") and not dirty):
+        return None
+    assert fills == [MORE]
+    end = committed.get("fill_low" if dirty else "fill_high")
+    return Position(None if end is None else tuple(map(int, end)))
 
 
 def row(schema: Schema, *values: Any) -> Row:

@@ -7,7 +7,9 @@ version, the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+
 and is at the last of them when epoch k+1 is committed. Nothing here knows how a barrier is carried
 out: rows are Python dicts, Q is a Python function, positions are what the progress table says.
 
-In a sweep this holds of the rows up to the positions; above them are rows of before.
+In a sweep this holds of the rows up to the positions; above them are rows of before. While columns
+are being filled it holds of the columns of before, and of all of them up to the second position:
+for these the fill is a sweep, see `Progress.of_all_columns`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 Key = tuple[Any, ...]
@@ -80,6 +82,15 @@ class Progress:
     """Whether the MV may have rows of before above the positions."""
     swept_anew: bool = False
     """Whether the barrier that was committed last has begun a sweep."""
+    filled: Position | None = None
+    """The second position, None while no columns are being filled."""
+
+    @property
+    def of_all_columns(self) -> Progress:
+        """What it says of an MV whose new columns are among those that are looked at."""
+        if self.filled is None:
+            return self
+        return replace(self, positions=dict.fromkeys(self.positions, self.filled), sweeping=True)
 
     @property
     def finished(self) -> bool:

@@ -46,6 +46,9 @@ PROTECTIONS = (
     "a re-anchor finds the keys that came and went",
     "an MV that was begun anew is reset, whatever it holds",
     "a range of a sweep takes away what is not in it",
+    "the changes of a fill have all columns",
+    "a fill ends at the position",
+    "columns are added by whatever ends a fill",
 )
 """What a world can be made without."""
 
@@ -75,6 +78,18 @@ class Plan:
     touched: tuple[float, ...] | None = None
     """Of a limited re-anchor: the ends of the ranges that given-up plans could write to."""
     at_once: bool = False
+    wide: bool = False
+    """Whether its query returns the new column."""
+    fill_low: float | None = None
+    fill_high: float | None = None
+    """Where a fill is before and after it; None where it is no part of one."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """What it reads anew."""
+        if self.kind == "fill" and self.fill_low is not None and self.fill_high is not None:
+            return self.fill_low, self.fill_high
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,10 @@ class State:
     begun_anew: bool = False
     sweeping: bool = False
     """Whether the MV has rows of before above the position."""
+    wide: bool = False
+    """Whether the committed query returns the new column."""
+    filled: float = FINISHED
+    """The second position, up to which the new column holds; FINISHED while nothing is filled."""
     plan: Plan | None = None
 
     def stands(self, plan: Plan) -> bool:
@@ -115,10 +134,25 @@ class Log:
     feed_from: int
 
 
+@dataclass(frozen=True)
+class Wide:
+    """A row of an MV that has the new column: what the old query shows, and that column."""
+
+    row: Any
+    new: Any = None
+
+
+def narrow(row: Any) -> Any:
+    """What the old columns show."""
+    return row.row if isinstance(row, Wide) else row
+
+
 @dataclass
 class Mv:
     """The rows, and which keys each version has touched: None where none may be merged over it."""
 
+    wide: bool = False
+    """Whether it has the new column."""
     rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
     commits: list[frozenset[int] | None] = field(default_factory=list)
     root: int = 0
@@ -136,10 +170,22 @@ class Mv:
         self.commits.append(frozenset(touched))
 
     def append(self, written: Mapping[int, Any]) -> None:
-        self.rows.update((key, row) for key, row in written.items() if row is not None)
+        self.rows.update(
+            (key, self._as_it_has(row)) for key, row in written.items() if row is not None
+        )
 
-    def begin_anew(self) -> None:
+    def _as_it_has(self, row: Any) -> Any:
+        if self.wide:
+            return row if isinstance(row, Wide) else Wide(row)
+        return narrow(row)
+
+    def add_column(self) -> None:
+        self.wide = True
+        self.rows = Counter({(key, self._as_it_has(row)): n for (key, row), n in self.rows.items()})
+
+    def begin_anew(self, wide: bool) -> None:
         self.rows.clear()
+        self.wide = wide
         self.stop()
         self.root = self.snapshot
 
@@ -209,7 +255,21 @@ class World:
         allowed = [(state.version, state.position)]
         if plan is not None:
             allowed += [(plan.version, state.position), (plan.version, plan.high)]
-        return any(self.shown(at) == self.prefix(version, at) for version, at in allowed)
+        filled = state.filled if state.wide and self.state.wide else NOT_STARTED
+        if plan is not None and plan.fill_low is not None:
+            filled = plan.fill_low
+        return any(self._is_prefix(version, at, filled) for version, at in allowed)
+
+    def _is_prefix(self, version: int | None, position: float, filled: float) -> bool:
+        """Whether the old columns are that of this prefix, and the new one is up to `filled`."""
+        shown = self.shown(position)
+        old = Counter[tuple[int, Any]]()
+        for (key, row), count in shown.items():
+            old[key, narrow(row)] += count
+        is_filled = all(
+            row == Wide(narrow(row), narrow(row)) for key, row in shown if key <= filled
+        )
+        return old == self.prefix(version, position) and is_filled
 
     def shown(self, position: float) -> Counter[tuple[int, Any]]:
         """The rows that the MV promises, at this position: in a sweep those up to it."""
@@ -287,10 +347,15 @@ class Run:
 
 
 def dbt_run(
-    world: World, *, full_refresh: bool = False, barriers: int = 1, sweeps: bool = False
+    world: World,
+    *,
+    full_refresh: bool = False,
+    barriers: int = 1,
+    sweeps: bool = False,
+    wide: bool = False,
 ) -> Flow:
-    """`sweeps`: whether its model has `on_gap` say so."""
-    return _Flow(world, sweeps).run(full_refresh, barriers)
+    """`sweeps`: whether its model has `on_gap` say so; `wide`: its query returns the new column."""
+    return _Flow(world, sweeps, wide).run(full_refresh, barriers)
 
 
 def abandon_plan(world: World) -> Flow:
@@ -304,6 +369,7 @@ class _Flow:
 
     world: World
     sweeps: bool = False
+    wide: bool = False
     guarded: bool = False
     """Whether the plan may be given up if one of its statements fails."""
 
@@ -386,10 +452,18 @@ class _Flow:
             and _has_changes(self.world, state, plan)
             and (since is None or since < log.feed_from)
         )
-        if plan.kind == "abandon" or (not lost and (not rebuild or plan.kind == "reset")):
+        is_wanted = not rebuild or (plan.kind == "reset" and plan.wide == self.wide)
+        if plan.kind == "abandon" or (not lost and is_wanted):
+            self._check_model(state, plan)
             self.guarded = plan.kind not in ("abandon", "reset") and plan.version != log.newest
             return plan
         return (yield from self._abandon(plan))
+
+    def _check_model(self, state: State, plan: Plan) -> None:
+        """A plan of the old query is executed before the column is added."""
+        appends = self.wide and not state.wide and plan.kind != "reset"
+        if plan.kind != "abandon" and plan.wide != self.wide and not appends:
+            raise Stopped
 
     def _abandon(self, plan: Plan) -> Flow:
         given_up = yield Statement("abandon the plan of the barrier", lambda: self._mark(plan))
@@ -412,24 +486,38 @@ class _Flow:
             yield from self._stop_what_is_on_its_way(plan)
 
     def _choose(self, state: State, log: Log, rebuild: bool) -> Plan | None:
-        plan = Plan(next(self.world.ids), state.epoch + 1, "reset")
+        plan = Plan(next(self.world.ids), state.epoch + 1, "reset", wide=self.wide)
         if rebuild or (state.last.kind == "abandon" and state.last.version is None):
             return plan
+        if state.wide and not self.wide:
+            raise Stopped  # its query has changed
         started = state.position != NOT_STARTED
         gap = state.dirty or (state.version is not None and state.version < log.feed_from)
-        moves = state.position != FINISHED
+        filled = state.filled if state.wide == self.wide else NOT_STARTED
+        fills = filled != FINISHED
+        moves = state.position != FINISHED or fills
         if not gap and not moves and log.newest == state.version:
             return None
-        if gap and not started and not state.sweeping:
+        if (gap or fills) and not started and not state.sweeping:
             return plan
-        kind = "reanchor" if gap else "advance"
-        plan = Plan(plan.id, plan.epoch, kind, log.newest, state.position, state.position)
-        if gap and (
-            not self.world.is_iceberg
-            or not self.world.has("a re-anchor finds the keys that came and went")
+        again = gap or (fills and not started)
+        kind = "reanchor" if again else "fill" if fills else "advance"
+        low = high = state.position
+        plan = Plan(plan.id, plan.epoch, kind, log.newest, low, high, wide=self.wide)
+        if fills:
+            ends = kind == "reanchor"
+            plan = replace(plan, fill_low=filled, fill_high=FINISHED if ends else filled)
+        if (
+            gap
+            and not fills
+            and (
+                not self.world.is_iceberg
+                or not self.world.has("a re-anchor finds the keys that came and went")
+            )
         ):
             plan = replace(plan, touched=_find_touched(state, log))
-        if gap and plan.touched is None and (self.sweeps or state.sweeping):
+        is_swept = kind == "reanchor" and plan.touched is None
+        if is_swept and (self.sweeps or state.sweeping):
             plan = replace(plan, kind="sweep", high=NOT_STARTED)
         return plan
 
@@ -441,6 +529,9 @@ class _Flow:
             if mine.kind == "advance" and mine.low != FINISHED:
                 high, at_once = world.draw_range(mine)
                 mine = replace(mine, high=high, at_once=at_once)
+            if mine.kind == "fill" and mine.fill_low is not None:
+                end, _ = world.draw_range(replace(mine, low=mine.fill_low))
+                mine = replace(mine, fill_high=min(end, self._end_of_fill(mine)))
             yield
             is_free = world.state.plan is None or not world.has(
                 "a plan that stands is not replaced"
@@ -453,11 +544,18 @@ class _Flow:
                 raise Stopped
             if not world.has("a plan that stands is not replaced"):
                 standing = mine
+            if standing.kind != "abandon" and standing.wide != mine.wide:
+                raise Stopped
             return standing, standing.id == mine.id
 
         return Statement("plan the barrier", execute)
 
+    def _end_of_fill(self, plan: Plan) -> float:
+        return plan.high if self.world.has("a fill ends at the position") else FINISHED
+
     def _execute(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
+        if plan.fill_low is not None and plan.kind != "abandon":
+            yield from self._add_column(plan)
         if plan.kind == "reset":
             yield Statement("empty the MV in the barrier", lambda: self._reset(plan), plan)
         elif plan.kind == "abandon":
@@ -465,10 +563,27 @@ class _Flow:
         elif plan.kind == "sweep":
             pass  # its ranges follow
         elif plan.kind == "reanchor" and plan.touched is None:
-            wanted = {key: row for key, row in self.world.prefix(plan.version, plan.high)}
+            wanted = self._as_shown(plan, dict(self.world.prefix(plan.version, plan.high).keys()))
             yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
         else:
             yield from self._execute_steps(state, log, plan, staged)
+
+    def _add_column(self, plan: Plan) -> Flow:
+        """Where the MV has it not. The fence and the statement are one moment here: a reset to the
+        old query in between would leave a column that the next MERGE refuses."""
+        needed = plan.kind == "fill" or self.world.has("columns are added by whatever ends a fill")
+
+        def execute() -> Moments:
+            self._fence(plan)
+            if not self.world.mv.wide:
+                self.world.mv.add_column()
+                if not self.world.is_iceberg:
+                    self.world.mv.stop()
+            return None
+            yield
+
+        if needed and not self.world.mv.wide:
+            yield Statement("add the columns of the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
         """By a change of the table's metadata, on Iceberg by a row that is written anew, if any."""
@@ -486,25 +601,34 @@ class _Flow:
     def _execute_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
         assert plan.version is not None
         read = self.world.upstream[plan.version]
-        shown = {key: self.world.show(row) for key, row in read.items()}
+        shown = self._as_shown(plan, {key: self.world.show(row) for key, row in read.items()})
         changes: dict[int, Any] = {}
         if _has_changes(self.world, state, plan):
             if not staged:
                 yield Statement("stage the changes", lambda: _nothing())
             changes = self._changes(state, log, plan, shown)
-        in_range = {key: row for key, row in shown.items() if plan.low < key <= plan.high}
+        low, high = plan.range
+        in_range = {key: row for key, row in shown.items() if low < key <= high}
+        if plan.kind == "fill" and not self.world.has("the changes of a fill have all columns"):
+            changes = {key: narrow(row) for key, row in changes.items()}
         if changes and plan.at_once and in_range and not state.sweeping:
             both = "merge the changes and the range of the barrier"
             yield self._merge(both, plan, changes | in_range)
             return
         if changes:
             yield self._merge("merge the changes of the barrier", plan, changes)
-        if state.sweeping and plan.high != plan.low:
+        if (state.sweeping or plan.kind == "fill") and high != low:
             yield self._merge("merge the range of the barrier", plan, in_range, whole=True)
         elif in_range:
             yield self._merge("merge the range of the barrier", plan, in_range, is_range=True)
         elif plan.touched:
             yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
+
+    def _as_shown(self, plan: Plan, rows: Rows) -> Rows:
+        """What the plan's query makes of rows that the old one shows as these."""
+        if not plan.wide:
+            return rows
+        return {key: None if row is None else Wide(row, row) for key, row in rows.items()}
 
     def _changes(self, state: State, log: Log, plan: Plan, shown: Rows) -> dict[int, Any]:
         """The staged changes: None for a key that the query no longer returns."""
@@ -550,7 +674,7 @@ class _Flow:
             reads = Everything(plan) if whole else frozenset(source)
             if whole:
                 gone = "a range of a sweep takes away what is not in it"
-                if plan.kind != "advance" or world.has(gone):
+                if plan.kind not in ("advance", "fill") or world.has(gone):
                     written = {key: None for key in before if key in reads} | written
                 written = {key: row for key, row in written.items() if before.get(key) != row}
             if is_range and not world.is_iceberg:
@@ -576,7 +700,7 @@ class _Flow:
             self._check_conflicts(base, Everything())
         elif not self.world.state.stands(plan):
             self.world.emptied = True
-        self.world.mv.begin_anew()
+        self.world.mv.begin_anew(plan.wide)
 
     def _fence(self, plan: Plan) -> None:
         if self.world.has("the fence") and not self._is_current(plan):
@@ -651,8 +775,9 @@ class Everything:
     plan: Plan | None = None
 
     def __contains__(self, key: int) -> bool:
-        if self.plan is not None and self.plan.kind == "advance":
-            return self.plan.low < key <= self.plan.high
+        if self.plan is not None and self.plan.kind in ("advance", "fill"):
+            low, high = self.plan.range
+            return low < key <= high
         if self.plan is None or not self.plan.touched:
             return True
         return any(self.plan.low < key <= high for high in self.plan.touched)
@@ -665,7 +790,7 @@ def _nothing() -> Moments:
 
 def _has_changes(world: World, state: State, plan: Plan) -> bool:
     """Whether something was backfilled, and the version moves."""
-    if (plan.kind != "advance" and plan.touched is None) or state.version is None:
+    if (plan.kind not in ("advance", "fill") and plan.touched is None) or state.version is None:
         return False
     last = "changes follow the last executed barrier"
     since = _feed_start(state) if world.has(last) else state.last.version
@@ -695,7 +820,11 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
 
 def _committed(world: World, state: State, plan: Plan) -> State:
     """The state that the commit of a plan leaves; `state` is the one that it was planned in."""
-    new = State(plan.epoch, plan)
+    new = State(plan.epoch, plan, wide=plan.wide)
+    if plan.kind != "reset" and plan.fill_low is not None and plan.fill_high is not None:
+        is_filled = plan.kind != "abandon" and (plan.kind != "fill" or plan.fill_high >= plan.high)
+        at = plan.fill_low if plan.kind == "abandon" else plan.fill_high
+        new = replace(new, filled=FINISHED if is_filled else at)
     if plan.kind == "reset":
         return new if world.has("epochs do not restart") else replace(new, epoch=0)
     if plan.kind != "abandon":

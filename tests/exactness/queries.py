@@ -5,6 +5,9 @@ from __future__ import annotations
 from exactness.oracle import MvRow, Query, Row
 from exactness.upstream import Schema
 
+MORE = "more"
+"""The column that `with_more` adds."""
+
 UPSTREAM = "__upstream__"
 """Stands in `Query.sql` for the relation that the model reads."""
 
@@ -55,6 +58,23 @@ def unhidden(schema: Schema) -> Query:
         f"from {UPSTREAM} as t\nwhere t.label is null or t.label <> 'hide'",
         columns=(*(keys[name] for name in turned), "text", "amount"),
         key_columns=tuple(keys[name] for name in schema.key),
+        evaluate=evaluate,
+    )
+
+
+def with_more(query: Query) -> Query:
+    """`positive` with one column more: not the last one of its list, but the last one of the MV."""
+    doubled = "amount * 2 as doubled,"
+    assert doubled in query.sql
+
+    def evaluate(row: Row) -> MvRow | None:
+        shown = query.evaluate(row)
+        return None if shown is None else (*shown, row["amount"] + 1)
+
+    return Query(
+        sql=query.sql.replace(doubled, f"{doubled} amount + 1 as {MORE},"),
+        columns=(*query.columns, MORE),
+        key_columns=query.key_columns,
         evaluate=evaluate,
     )
 

@@ -44,8 +44,8 @@ def test_a_corrupted_mv_is_caught_although_it_was_mended(project: Project) -> No
     mv.check_complete()
 
     versions = list(mv.stored.commit_times())
-    read = mv.stored.rows(mv.column_types, versions)
-    assert read == mv.stored.rows_in_spark(mv.column_types, versions)
+    read = mv.stored.rows(mv.column_types(mv.query), versions)
+    assert read == mv.stored.rows_in_spark(mv.column_types(mv.query), versions)
 
     project.sql(f"update {mv.table} set amount = -1 where amount = 50")
     with pytest.raises(Inexact, match="missing"):

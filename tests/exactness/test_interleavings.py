@@ -4,7 +4,8 @@ Up to three runs of one MV are moved statement by statement, in random order, wh
 changes; some die, some are full refreshes, and plans are given up. Each run must send what the
 model's sends, and end as it does. After every statement that writes, what is committed, the plan of
 the next epoch and the rows of the MV must be those of the model. Changes and range are merged by
-one statement in one half of the histories, and by two in the other.
+one statement in some of the histories, and by two in others; in some the query returns a column
+more from some moment on, which is filled.
 
 DBT_BACKFILL_INTERLEAVINGS=50   how many histories of each kind (1)
 """
@@ -29,6 +30,7 @@ from exactness.protocol import (
     Plan,
     Run,
     State,
+    Wide,
     World,
     abandon_plan,
     dbt_run,
@@ -43,6 +45,7 @@ RUNS_AT_ONCE = 3
 READS = ("observe the state", "read the log of the upstream", "stage the changes")
 WRITES = (
     "plan the barrier",
+    "add the columns of the barrier",
     "merge the changes of the barrier",
     "merge the range of the barrier",
     "merge the changes and the range of the barrier",
@@ -53,6 +56,12 @@ WRITES = (
     "stop what is on its way in the barrier",
     "commit the barrier",
 )
+REFUSALS = (
+    "another run went on while this one",
+    # Of runs of two queries.
+    "another run has planned its barrier",
+    "its query changed since its last barrier",
+)
 
 
 @dataclass
@@ -61,6 +70,7 @@ class Twin:
 
     real: Runner
     model: Run
+    is_refresh: bool
 
     def advance(self) -> bool:
         """The next statement, of both; whether it may have written anything."""
@@ -76,15 +86,18 @@ class Twin:
             result = self.real.finish()
             assert self.model.ended, f"the run ended with {statement}: {result.error}"
             assert result.success == (self.model.refused is None), f"{statement}: {result.error}"
-            assert result.success or "another run went on while this one" in result.error
+            assert result.success or any(why in result.error for why in REFUSALS), result.error
         return statement.step in WRITES
 
 
 class Interleaving:
     """A history, played in both worlds."""
 
-    def __init__(self, project: Project, seed: int, on_gap: str = "reanchor") -> None:
+    def __init__(
+        self, project: Project, seed: int, on_gap: str = "reanchor", *, widens: bool = False
+    ) -> None:
         self.rng = random.Random(seed)
+        self.widens = widens
         self.sweeps = on_gap == "sweep"
         self.scene = Scene(project, f"history_{seed}", rows=120)
         self.scene.mv.write(backfill_rate_limit=4, on_gap=on_gap)
@@ -118,6 +131,8 @@ class Interleaving:
         planned = self.scene.mv.planned()
         if planned is None:
             return plan.low, False
+        if planned["kind"] == "fill":
+            return (int(planned["fill_high"][0]) if "fill_high" in planned else FINISHED), False
         high = FINISHED if planned["last_range"] else int(planned["range_high"][0])
         return high, bool(planned.get("at_once"))
 
@@ -125,6 +140,8 @@ class Interleaving:
         """Each of what a history has in any case happens at a moment that is drawn for it, or as
         soon after it as it can; at last a run has nobody beside it."""
         due = [self.abandon_plan, self.lose_the_feed, self.refresh]
+        if self.widens:
+            due += [self.widen, self.abandon_plan]
         moments = self.rng.sample(range(actions * 2 // 3), len(due))
         for now in range(actions):
             ready = [n for n, at in enumerate(moments) if at <= now and self._can(due[n])]
@@ -140,7 +157,20 @@ class Interleaving:
     def _can(self, act: Callable[[], object]) -> bool:
         if act == self.abandon_plan:
             return self.world.state.plan is not None
+        if act == self.widen:
+            # A refresh of the old query would end with an MV that has no such column.
+            plan, kinds = self.world.state.plan, ("reset", "abandon")
+            return not self.refreshes and (plan is None or plan.kind not in kinds)
         return act != self.refresh or len(self.twins) < RUNS_AT_ONCE
+
+    @property
+    def refreshes(self) -> bool:
+        return any(twin.is_refresh for twin in self.twins)
+
+    def widen(self) -> None:
+        """The model that later runs have returns a column more."""
+        self.scene.mv.widen()
+        self.scene.mv.write(backfill_rate_limit=4)
 
     def _act(self) -> None:
         chance = self.rng.random()
@@ -173,8 +203,9 @@ class Interleaving:
         self.compare()
 
     def start(self, *arguments: str) -> Twin:
-        flow = dbt_run(self.world, full_refresh=bool(arguments), sweeps=self.sweeps)
-        self.twins.append(Twin(self.scene.runner(*arguments), Run(flow)))
+        wide, refresh = self.scene.mv.wide is not None, bool(arguments)
+        flow = dbt_run(self.world, full_refresh=refresh, sweeps=self.sweeps, wide=wide)
+        self.twins.append(Twin(self.scene.runner(*arguments), Run(flow), refresh))
         return self.twins[-1]
 
     def kill(self, twin: Twin) -> None:
@@ -206,8 +237,9 @@ class Interleaving:
         assert self._seen(mv.planned()) == (
             None if state.plan is None else (state.plan.epoch, state.plan.kind, state.plan.version)
         )
-        rows = Counter(row for _, row in self.world.mv.rows.elements())
-        assert mv.mv_rows() == rows
+        query = mv.wide if mv.wide and self.world.mv.wide else mv.query
+        rows = Counter(_as_shown(row) for _, row in self.world.mv.rows.elements())
+        assert mv.mv_rows(query) == rows
 
     def _seen(self, planned: dict[str, Any] | None) -> tuple[int, str, int | None] | None:
         if planned is None:
@@ -218,6 +250,13 @@ class Interleaving:
         return planned["epoch"], planned["kind"], number
 
 
+def _as_shown(row: Any) -> tuple[Any, ...]:
+    """As `with_more` has it: the column is one more than the half of the first one."""
+    if not isinstance(row, Wide):
+        return tuple(row)
+    return (*row.row, None if row.new is None else row.new[0] // 2 + 1)
+
+
 def _position(at: Position) -> float:
     if at.finished:
         return FINISHED
@@ -226,22 +265,32 @@ def _position(at: Position) -> float:
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 @pytest.mark.parametrize(
-    ("merges", "on_gap"),
-    [(nullcontext, "reanchor"), (two_merges, "reanchor"), (nullcontext, "sweep")],
-    ids=["at once", "one by one", "in slices"],
+    ("merges", "on_gap", "widens"),
+    [
+        (nullcontext, "reanchor", False),
+        (two_merges, "reanchor", False),
+        (nullcontext, "sweep", False),
+        (nullcontext, "reanchor", True),
+    ],
+    ids=["at once", "one by one", "in slices", "with a column more"],
 )
 @pytest.mark.profiles("session-delta", reason="all runs share one session")
 def test_tables_and_model_agree_after_every_statement(
-    project: Project, merges: Callable[[], AbstractContextManager[None]], on_gap: str, seed: int
+    project: Project,
+    merges: Callable[[], AbstractContextManager[None]],
+    on_gap: str,
+    widens: bool,
+    seed: int,
 ) -> None:
     with merges():
-        interleaving = Interleaving(project, seed, on_gap)
+        interleaving = Interleaving(project, seed, on_gap, widens=widens)
         with stepping():
             interleaving.play(ACTIONS)
     interleaving.scene.mv.check()
     kinds = {kind for _, kind in interleaving.world.executed.values()}
     assert {"advance", "abandon"} < kinds
     assert ("sweep" in kinds) == (on_gap == "sweep")
+    assert ("fill" in kinds) == widens
     if merges is two_merges:
         assert "merge the changes and the range of the barrier" not in interleaving.sent
 

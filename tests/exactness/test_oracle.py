@@ -27,7 +27,7 @@ from exactness.oracle import (
     check_progress,
     comparable,
 )
-from exactness.queries import QUERIES
+from exactness.queries import QUERIES, with_more
 from exactness.risingwave import Op, RisingWave, chunk_of, normalize_unmatched_updates
 from exactness.upstream import COMMIT_KINDS, Commits, KeySpace, draw_commit, draw_rows
 
@@ -274,3 +274,49 @@ def test_literals_survive_quotes_and_backslashes() -> None:
     assert literal("it's", "string") == "cast(X'69742773' as string)"
     assert literal(None, "int") == "cast(null as int)"
     assert literal(True, "boolean") == "true"
+
+
+# -- columns that are being filled ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        ([[2, None, None], [2, 4, None], [2, 4, 6]], False),
+        ([[2, None, 6], [2, 4, 0], [2, 4, 6]], False),  # above the second position anything
+        ([[None, None, None], [2, 4, None], [2, 4, 6]], True),
+        ([[2, None, None], [2, 0, None], [2, 4, 6]], True),
+        ([[2, None, None], [2, 4, None], [2, 4, None]], True),
+    ],
+    ids=["right", "above it", "nothing filled", "a wrong value", "not filled at the end"],
+)
+def test_all_columns_are_looked_at_up_to_the_second_position(
+    more: list[list[int | None]], wrong: bool
+) -> None:
+    """Three rows, all of them there; the second position is at the first, the second, the end."""
+    schema = KeySpace(("int",)).schema()
+    (key,) = schema.key
+    row = dict.fromkeys(schema.columns) | {"label": "x"}
+    rows = {(n,): row | {key: n, "amount": 2 * n - 1} for n in (1, 2, 3)}
+    query = with_more(QUERIES["positive"](schema))
+    definition = Definition(query, lambda version: rows, lambda key: 0)
+    end = {0: Position(finished=True)}
+    states = [
+        ProgressVersion(2 * n, Progress(n, 1, end, {0: 3}, filled=filled).of_all_columns)
+        for n, filled in enumerate([Position((1,)), Position((2,)), None])
+    ]
+    narrow = [QUERIES["positive"](schema).evaluate(row) for row in rows.values()]
+    versions = [
+        MvVersion(
+            n,
+            max(0, 2 * n - 1),
+            Counter((*(old or ()), new) for old, new in zip(narrow, shown, strict=True)),
+        )
+        for n, shown in enumerate(more)
+    ]
+
+    if not wrong:
+        check_every_version(definition, versions, states, definition.covered)
+        return
+    with pytest.raises(Inexact, match="prefix"):
+        check_every_version(definition, versions, states, definition.covered)

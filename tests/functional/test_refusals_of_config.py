@@ -21,8 +21,8 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "misspelt_check": ({"chek_key": False}, ("'chek_key'", "check_key")),
     "of_another_tool": ({"elementary": {"x": 1}}, ("'elementary'", "meta")),
     "schema_change": (
-        {"on_schema_change": "append_new_columns"},
-        ("on_schema_change has no effect on it", "on_query_change"),
+        {"on_configuration_change": "apply"},
+        ("on_configuration_change has no effect on it", "on_query_change"),
     ),
     "strategy": ({"incremental_strategy": "merge"}, ("incremental_strategy has no effect",)),
     "cluster_by": ({"cluster_by": "id"}, ("cluster_by has no effect on it", "clustered_by")),

@@ -15,6 +15,7 @@ from itertools import islice
 import pytest
 
 from exactness.explore import (
+    FILLED,
     GIVEN_UP,
     PLAIN,
     REFRESHED,
@@ -63,6 +64,9 @@ NEEDED = (
     Without("a re-anchor finds the keys that came and went", "iceberg", (GIVEN_UP,)),
     Without("an MV that was begun anew is reset, whatever it holds", "iceberg", (REFRESHED,)),
     Without("a range of a sweep takes away what is not in it", odds=(SWEPT,)),
+    Without("the changes of a fill have all columns", odds=(FILLED,)),
+    Without("a fill ends at the position", odds=(FILLED,)),
+    Without("columns are added by whatever ends a fill", odds=(FILLED,)),
 )
 
 
@@ -87,7 +91,7 @@ def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
 ) -> None:
     histories = list(islice(random_histories(file_format), 200))
     kinds = {kind for history in histories for _, kind in history.world.executed.values()}
-    assert kinds == {"advance", "reset", "reanchor", "sweep", "abandon"}
+    assert kinds == {"advance", "fill", "reset", "reanchor", "sweep", "abandon"}
     told = "\n".join(line for history in histories for line in history.told)
     for what in (
         "(Stopped)",

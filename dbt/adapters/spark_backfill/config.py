@@ -10,7 +10,7 @@ from dbt.adapters.spark.impl import SparkConfig
 class SparkBackfillConfig(SparkConfig):
     """Names and types only: the macros under `macros/config` hold the rules and the messages.
 
-    `unique_key`, `tags`, `grants`, hooks, `persist_docs` and `contract` are dbt's own configs and
+    `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are dbt's own configs and
     stand in its classes.
     """
 

@@ -56,9 +56,9 @@
 {% endmacro %}
 
 
-{#- What kinds report that follow the upstream; `notes` are their own. -#}
+{#- What kinds report that move or keep the position; `notes` are their own. -#}
 {% macro get_report_of_merges(barrier, notes=[]) %}
-    {%- set plan, state, counts = barrier.plan, barrier.state, barrier.counts -%}
+    {%- set plan, state = barrier.plan, barrier.state -%}
     {%- set parts = [] -%}
     {%- if not state.finished or plan.get('range_row_count') is not none -%}
         {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
@@ -66,10 +66,16 @@
         {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
         {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
     {%- endif -%}
-    {%- do parts.extend(notes) -%}
+    {{ return(parts + notes + dbt_backfill.get_report_of_changes(barrier)) }}
+{% endmacro %}
+
+
+{#- What all kinds report that follow the upstream. -#}
+{% macro get_report_of_changes(barrier) %}
+    {%- set parts, counts = [], barrier.counts -%}
     {%- if counts -%}
         {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
         {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
     {%- endif -%}
-    {{ return(parts + ['version ' ~ dbt_backfill.get_source(plan).version]) }}
+    {{ return(parts + ['version ' ~ dbt_backfill.get_source(barrier.plan).version]) }}
 {% endmacro %}

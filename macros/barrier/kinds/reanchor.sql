@@ -30,6 +30,7 @@
                 ~ ' rows read so far with its query, because ' ~ plan.reason,
             info=true
         ) -%}
+        {%- do dbt_backfill.run_additions(backfill, plan) -%}
         {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }}
     {%- endif -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
@@ -69,7 +70,11 @@
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            {#- Columns that were added to the MV are its last ones, wherever the query has them. #}
+            select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
+            from (
+                {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+            )
             union all
             {{ dbt_backfill.get_no_row_sql(columns, fence) }}
         ) as prefix

@@ -21,6 +21,7 @@
 
 
 {% macro sweep_execute(backfill, state, plan, work) %}
+    {%- do dbt_backfill.run_additions(backfill, plan) -%}
     {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}
 
@@ -36,23 +37,26 @@
 
 
 {#-
-    Step 4 of a barrier in a sweep: one MERGE of the rows by which the MV differs from Q(upstream @ S where
-    P_k < pk <= P_k+1) between the two positions. Returns the step if it failed, see run_merge.
+    Step 4 of a barrier in a sweep, or of a fill: one MERGE of the rows by which the MV differs from Q(upstream @ S) in a range of
+    keys. Returns the step if it failed, see run_merge.
+
+    Arguments:
+      window (dict): the range, as a plan has it; that of the plan by default.
 -#}
-{% macro run_swept_range(backfill, state, plan, work) %}
-    {%- set rows = dbt_backfill.get_swept_rows_sql(backfill, state, plan) -%}
-    {%- set window = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), plan) -%}
-    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, window) -%}
+{% macro run_swept_range(backfill, state, plan, work, window=none) %}
+    {%- set rows = dbt_backfill.get_swept_rows_sql(backfill, state, plan, window) -%}
+    {%- set bounds = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), window or plan) -%}
+    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
     {{ return(dbt_backfill.run_merge(backfill, work, 'merge the range of the barrier ' ~ plan.epoch, sql).failed) }}
 {% endmacro %}
 
 
 {#- A select like that of the stage: the query's rows that the MV has not, and the keys that only the MV has. -#}
-{% macro get_swept_rows_sql(backfill, state, plan) -%}
+{% macro get_swept_rows_sql(backfill, state, plan, window=none) -%}
     {%- set keys, names, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), [] -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set present = dbt_backfill.get_range_scan_sql(
-        backfill.mv.render(), plan, state, backfill, dbt_backfill.get_mv_keys(keys)
+        backfill.mv.render(), window or plan, state, backfill, dbt_backfill.get_mv_keys(keys)
     ) -%}
     {%- for name in names -%}
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
@@ -62,7 +66,7 @@
         {{ coalesced | join(',\n        ') }},
         query.{{ names[0] }} is null as __bf_dropped
     from (
-        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan, window) }}
     ) as query
     full outer join (
         {{ dbt_backfill.as_new_columns(present) }}

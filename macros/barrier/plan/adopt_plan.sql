@@ -14,13 +14,27 @@
     {%- set wanted = not rebuild
             or traits.replaces_mv and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
-        {%- if not traits.gives_up -%} {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan) -%} {%- endif -%}
+        {%- if not traits.gives_up -%}
+            {%- do dbt_backfill.check_model_of_plan(dbt_backfill._get_planned_model(backfill, state, plan), state.settings, plan) -%}
+        {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return({'plan': given_up, 'guarded': false}) }}
+{% endmacro %}
+
+
+{#-
+    The model as it was when a plan of the committed query was made, if it returns more columns by now: these are added once
+    that plan is executed. A run whose query differs otherwise was refused before, or rebuilds the MV.
+-#}
+{% macro _get_planned_model(backfill, state, plan) %}
+    {%- if backfill.options.on_schema_change != 'append_new_columns' or plan.query_hash != state.committed.query_hash -%}
+        {{ return(backfill) }}
+    {%- endif -%}
+    {{ return(dict(backfill, query=plan.query, query_hash=plan.query_hash)) }}
 {% endmacro %}
 
 

@@ -1,6 +1,6 @@
 {#-
     What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `reanchor`,
-    `sweep` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
+    `sweep`, `fill` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
@@ -23,23 +23,33 @@
     {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
-    {%- set moves = windows.moving != [] and backfill.options.backfill_rate_limit != 0 -%}
-    {%- if not gap and not moves and (not started or not dbt_backfill._has_moved(backfill, state, observed, version)) -%}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
+    {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
+    {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
+    {%- set learned = dbt_backfill.explain_backfill(backfill, learned) -%}
+    {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
+    {%- if change.rebuild -%}
+        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}
+    {%- elif waits and not change.fills -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set learned = dbt_backfill.explain_backfill(backfill, learned) -%}
-    {%- set changed_query = dbt_backfill.find_query_change(backfill, state, learned) -%}
-    {%- if changed_query -%}
-        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, changed_query))) }}
+    {%- if change.fills -%}
+        {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.fills) -%}
     {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
     {%- endif -%}
-    {%- if gap -%}
+    {%- if gap or filling and not started -%}
+        {%- set reason = gap or 'its query returns more columns' -%}
         {{ return(dbt_backfill._new_choice(
-            learned, dbt_backfill.choose_reanchor(backfill, state, observed, learned, gap, started)
+            learned, dbt_backfill.choose_reanchor(backfill, state, observed, learned, reason, started, filling=filling)
         )) }}
+    {%- elif filling -%}
+        {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'fill', observed, version) -%}
+        {%- set ranged = dbt_backfill.get_plan_with_fill(backfill, state, plan, filling) -%}
+        {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version) -%}
     {%- if not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
@@ -99,17 +109,22 @@
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied; one whose sweep has come to nothing yet has its rows of before.
+    yet is just emptied; a sweep that has come to nothing yet begins anew: there is nothing to compare, and the MV has its rows of
+    before.
 
     Arguments:
+      filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
       views (list): the temporary views to drop before a refusal.
 -#}
-{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[]) %}
-    {%- if not started and not dbt_backfill.is_sweeping(state) -%}
+{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
+    {%- set ended = dbt_backfill.end_filling(filling) -%}
+    {%- if not started and dbt_backfill.is_sweeping(state) -%}
+        {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
+    {%- elif not started -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
-    {%- set touched = none if whole else dbt_backfill.find_touched(backfill, state, observed) -%}
+    {%- set touched = none if whole or filling else dbt_backfill.find_touched(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
@@ -119,7 +134,7 @@
             "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
-        {{ return(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason)) }}
+        {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
     {%- endif -%}
-    {{ return(plan if whole else dict(plan, touched=touched)) }}
+    {{ return(dict(plan if whole else dict(plan, touched=touched), **ended)) }}
 {% endmacro %}

@@ -60,6 +60,13 @@
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
     ) -%}
     {%- if columns is none or not columns.endswith(learned.columns) -%}
+        {%- if observed.get('version', version) != version -%}
+            {%- do dbt_backfill.refuse(
+                'version ' ~ version ~ ' of ' ~ backfill.upstream.relation.render()
+                    ~ ', which is pinned, does not have the columns that the query reads',
+                "Let the backfill come to its end first, or set another backfill_mode than 'snapshot'"
+            ) -%}
+        {%- endif -%}
         {%- do dbt_backfill.refuse(
             'the columns of ' ~ backfill.upstream.relation.render() ~ ' were changed, and its snapshot ' ~ version
                 ~ ' does not have those that the query reads',

@@ -61,15 +61,21 @@
 
 {#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
 {% macro find_bounds(backfill, state, plan) %}
-    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
-    {%- set remaining = {
-        'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
-    } -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, plan.key) -%}
-    {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version), state.row_count, plan.key, backfill.options.backfill_rate_limit
-    ))[0] -%}
+    {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
+    {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
+    {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
     {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
+{% endmacro %}
+
+
+{#- That pass, over the keys of a window; `total` and `done` as get_bounds_sql has them, of the rows in it. -#}
+{% macro run_bounds(backfill, state, plan, window, total, done) %}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_planned_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
+    ) -%}
+    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
+        scan, total, done, plan.key, backfill.options.backfill_rate_limit
+    ))[0]) }}
 {% endmacro %}
 
 

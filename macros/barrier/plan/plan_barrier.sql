@@ -43,7 +43,8 @@
             {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
         {%- elif unclear -%}
             {%- set reanchor = dbt_backfill.choose_reanchor(
-                backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views
+                backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
+                filling=dbt_backfill.get_filling_of_plan(attempt.plan)
             ) -%}
             {%- set planning.attempt = dbt_backfill.new_attempt(backfill, state, observed, learned, reanchor) -%}
         {%- elif twice -%}
@@ -52,7 +53,8 @@
             {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
             {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
         {%- else -%}
-            {%- set bounds = dbt_backfill.find_bounds(backfill, state, attempt.plan) -%}
+            {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
+            {%- set bounds = find(backfill, state, attempt.plan) -%}
             {%- set planning.attempt = dict(attempt, plan=dict(attempt.plan, **bounds), most_rows=none) -%}
         {%- endif -%}
         {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
@@ -227,7 +229,9 @@
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
-        {%- if staged and not plan.sweeps -%}
+        {%- if plan.get('fills') -%}
+            {%- do row.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
+        {%- elif staged and not plan.sweeps -%}
             {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
                 ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
         {%- endif -%}

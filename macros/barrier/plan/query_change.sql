@@ -1,7 +1,11 @@
 {#-
-    Whether the model still means what the last plan was made for. Returns why the MV has to be rebuilt, where
-    `on_query_change` says `rebuild`, or none. Without the rebuild a change is refused: rows merged before and
-    after it would come from different queries.
+    What the model means otherwise than the last plan was made for: {
+      'rebuild': why the MV has to be rebuilt, where `on_query_change` says `rebuild`; none if not,
+      'fills': the columns that its query returns beside those of before, see find_new_columns, where `on_schema_change`
+        appends them; none if not
+    }
+
+    Without the rebuild any other change is refused: rows merged before and after it would come from different queries.
 
     dbt's `on_configuration_change` is not used for this: its default is `apply`, also where the user said
     nothing, which would rebuild silently.
@@ -9,23 +13,50 @@
     Arguments:
       learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
 -#}
-{% macro find_query_change(backfill, state, learned) %}
-    {%- if state.get('missing') -%} {{ return(none) }} {%- endif -%}
+{% macro find_change(backfill, state, learned) %}
+    {%- if state.get('missing') -%} {{ return({'rebuild': none, 'fills': none}) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
-    {%- set last = planned if planned and dbt_backfill.get_traits(planned).replaces_mv else state.committed -%}
+    {%- set is_replaced = planned and dbt_backfill.get_traits(planned).replaces_mv -%}
+    {%- set last = planned if is_replaced else state.committed -%}
     {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
-    {%- if reason and backfill.options.on_query_change == 'fail' -%}
+    {%- if not reason -%} {{ return({'rebuild': none, 'fills': none}) }} {%- endif -%}
+    {%- set options, found = backfill.options, {'columns': none, 'why': none} -%}
+    {%- if options.on_schema_change == 'append_new_columns' and not is_replaced -%}
+        {%- set found = dbt_backfill.find_new_columns(backfill, state, learned) -%}
+        {%- if found.columns -%} {{ return({'rebuild': none, 'fills': found.columns}) }} {%- endif -%}
+    {%- endif -%}
+    {%- if options.on_query_change == 'fail' or options.on_schema_change == 'fail' -%}
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
         {%- if not learned.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- do dbt_backfill.explain_backfill(backfill, learned) -%}
+            {%- set learned = dbt_backfill.explain_backfill(backfill, learned) -%}
         {%- endif -%}
+        {%- do dbt_backfill._refuse_change(backfill, learned, last, reason, found.why) -%}
+    {%- endif -%}
+    {{ return({'rebuild': reason, 'fills': none}) }}
+{% endmacro %}
+
+
+{#- Unless the MV may be rebuilt for it: with on_schema_change='fail' not for other columns. -#}
+{% macro _refuse_change(backfill, learned, last, reason, why) %}
+    {%- if backfill.options.on_query_change == 'fail' -%}
+        {%- set more = ', and not by new columns alone: ' ~ why if why else '' -%}
         {%- do dbt_backfill.refuse(
-            reason ~ ' since its last barrier',
+            reason ~ ' since its last barrier' ~ more,
             "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
         ) -%}
+    {%- elif learned.columns != last.query_columns -%}
+        {%- do dbt_backfill.refuse(
+            'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
+            "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
+        ) -%}
     {%- endif -%}
-    {{ return(reason) }}
+{% endmacro %}
+
+
+{#- Why a run is to rebuild the MV before it does anything else; none if it is not. -#}
+{% macro find_query_change(backfill, state, learned) %}
+    {{ return(dbt_backfill.find_change(backfill, state, learned).rebuild) }}
 {% endmacro %}
 
 
@@ -33,10 +64,10 @@
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
     {%- set upstream = dbt_backfill.get_source(last).relation -%}
-    {%- if last.query_hash != backfill.query_hash -%}
-        {{ return('its query changed') }}
-    {%- elif upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
+    {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
+    {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
+        {{ return('its query changed') }}
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}

@@ -188,6 +188,7 @@ def options() -> dict[str, Any]:
         "backfill_vnodes": None,
         "check_key": True,
         "on_query_change": "fail",
+        "on_schema_change": "ignore",
         "on_gap": "reanchor",
         "file_format": "delta",
         "change_feed": None,

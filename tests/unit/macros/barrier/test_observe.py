@@ -157,7 +157,12 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
 
 @pytest.mark.parametrize("begun", ["committed", "planned"])
 @pytest.mark.parametrize(
-    ("left", "gives_way"), [({}, False), ({"query_hash": "h2"}, True), ({"vnode_count": 8}, True)]
+    ("left", "gives_way"),
+    [
+        ({}, False),
+        ({"query_hash": "h2", "query": "select 2 as k"}, True),
+        ({"vnode_count": 8}, True),
+    ],
 )
 def test_what_was_begun_for_another_model_gives_way(
     macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, begun: str,

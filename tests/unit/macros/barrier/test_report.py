@@ -208,6 +208,21 @@ def test_the_result_of_a_run_is_its_barriers_and_why_it_ended(
     assert said == message
 
 
+def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_for_them(
+    macros: Macros, make_state: Any, make_plan: Any
+) -> None:
+    fills = [{"name": "x", "type": "int"}]
+    plan = make_plan(kind="fill", fills=fills, filled_row_count=12, range_row_count=4)
+    state = make_state(committed=plan, finished=True)
+    barrier = {"plan": plan, "state": state, "seconds": 10}
+
+    assert macros.call("get_result_message", state, None, None, True) == "PAUSED (30.0 %)"
+    assert macros.call("get_time_text", barrier) == "10 s, 7 barriers left (about 70 s)"
+    ended = dict(plan, last_fill=True)
+    state = make_state(committed=ended)
+    assert macros.call("get_time_text", {"plan": ended, "state": state, "seconds": 10}) == "10 s"
+
+
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
           "deleted": 1}  # fmt: skip
 

@@ -32,6 +32,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "backfill_vnodes": None,
         "check_key": True,
         "on_query_change": "fail",
+        "on_schema_change": "ignore",
         "on_gap": "reanchor",
         "file_format": "delta",
         "change_feed": None,
@@ -64,6 +65,9 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("check_key", False, False),
         ("on_query_change", "fail", "fail"),
         ("on_query_change", "rebuild", "rebuild"),
+        ("on_schema_change", "ignore", "ignore"),
+        ("on_schema_change", "fail", "fail"),
+        ("on_schema_change", "append_new_columns", "append_new_columns"),
         ("on_gap", "reanchor", "reanchor"),
         ("on_gap", "sweep", "sweep"),
         ("on_gap", "fail", "fail"),
@@ -116,6 +120,12 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
+        (
+            "on_schema_change",
+            "sync_all_columns",
+            'on_schema_change is "sync_all_columns". Set it to ignore or fail or '
+            "append_new_columns.",
+        ),
         ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or sweep or fail.'),
         ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),
     ],
@@ -151,7 +161,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
     text = (
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
-        "backfill_vnodes, check_key, on_query_change, on_gap, file_format, change_feed, and "
+        "backfill_vnodes, check_key, on_query_change, on_schema_change, on_gap, "
+        "file_format, change_feed, and "
         "dbt's own. What something else reads belongs into meta."
     )
     with refused(text):
@@ -213,8 +224,7 @@ def test_an_option_that_nobody_knows_is_let_pass_where_it_may_be_for_others(
 
 
 WITHOUT_EFFECT = [
-    ("on_schema_change", "append_new_columns", "Remove it: what happens when the query's columns"),
-    ("on_configuration_change", "apply", "Remove it: what happens when the query's columns"),
+    ("on_configuration_change", "apply", "Remove it: what happens when the query changes is said"),
     ("incremental_strategy", "merge", "Remove it: changes are always merged by unique_key"),
     ("merge_exclude_columns", ["a"], "Remove it: changes are always merged by unique_key"),
     ("lookback", 3, "Remove it: what one barrier reads is said by backfill_rate_limit"),
@@ -253,7 +263,7 @@ def test_a_default_of_dbt_is_nobodys_setting(read: Any, macros: Macros) -> None:
 
 
 def test_a_model_can_take_a_setting_of_its_folder_back(read_outside: Any, macros: Macros) -> None:
-    assert read_outside(incremental_strategy=None, on_schema_change="ignore")
+    assert read_outside(incremental_strategy=None, on_configuration_change="ignore")
     assert macros.logged == []
 
 

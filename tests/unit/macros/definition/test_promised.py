@@ -48,3 +48,25 @@ def test_it_is_of_the_whole_mv_and_in_a_sweep_of_what_is_up_to_the_position(
     assert present() == "lake.mv"
     assert present(sweeps=True).startswith("(select * from lake.mv as source where (source.`k` <= ")
     assert present(kind="sweep") == present(sweeps=True)
+
+
+def test_columns_that_are_being_filled_are_promised_up_to_the_second_position(
+    render: Callable[..., str], relations: Any, make_state: Any, make_plan: Any
+) -> None:
+    """On both sides they are null above it, and all other columns as they are."""
+    fills = [{"name": "x", "type": "int"}]
+
+    def both(**plan: Any) -> list[str]:
+        made = make_state(committed=make_plan(epoch=2, kind="fill", fills=fills, **plan))
+        return [render(f"get_{side}_sql", relations, made) for side in ("promised", "present")]
+
+    begun = "select * except (`x`), if(false, `x`, null) as `x` from ( "
+    promised, present = both()
+    assert (
+        promised.startswith(f"{begun}with `up` as (")
+        and present == f"({begun}select * from lake.mv ))"
+    )
+    mask = "if((`k` >= 2 and (`k` > 2 or (`k` = 2 and `shard` <= 3))), `x`, null)".replace(">", "<")
+    assert all(mask in sql for sql in both(fill_high=["2", "3"]))
+    assert both(last_fill=True)[1] == "lake.mv"
+    assert "source.`k` <= 1" in both(sweeps=True)[1]

@@ -27,12 +27,36 @@ def _refusal(macros: Macros, test: str) -> str:
 
 
 def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_emptied(
-    render: Callable[..., str], macros: Macros
+    render: Callable[..., str], macros: Macros, stored: Callable[..., str]
 ) -> None:
+    macros.results = [[[stored()]]]
+
     assert render("test_backfill_complete", macros.relation) == (
-        "select * from lake.mv__progress where (dirty or not backfill_finished "
-        "or plan_kind in ('reset', 'abandon'))"
+        "select *, null as unfilled from lake.mv__progress where (dirty or not backfill_finished "
+        "or plan_kind in ('reset', 'abandon') or false)"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "position", "unfilled"),
+    [
+        (["x"], ["5", "'a'"], "x is filled up to (5, 'a') only"),
+        (["x", "y"], None, "x, y are not filled"),
+    ],
+)
+def test_an_mv_is_incomplete_while_columns_are_being_filled_and_says_which(
+    render: Callable[..., str], macros: Macros, stored: Any, make_plan: Any, names: list[str],
+    position: Any, unfilled: str,
+) -> None:  # fmt: skip
+    fills = [{"name": name, "type": "int"} for name in names]
+    macros.results = [[[stored(committed=make_plan(fills=fills, fill_high=position))]]]
+
+    sql = render("test_backfill_complete", macros.relation)
+
+    assert (
+        sql.endswith("or true") and f"{macros.call('string_literal', unfilled)} as unfilled" in sql
+    )
+    assert macros.logged == [f"mv: {unfilled}"]
 
 
 @pytest.mark.parametrize(
@@ -48,13 +72,15 @@ def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_empti
     ],
 )
 def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
-    render: Callable[..., str], macros: Macros, sqlite: Any, progress: Any, incomplete: bool
-) -> None:
+    render: Callable[..., str], macros: Macros, sqlite: Any, stored: Any, progress: Any,
+    incomplete: bool,
+) -> None:  # fmt: skip
+    macros.results = [[[stored()]]]
     sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
     sqlite.execute("insert into lake.mv__progress values (?, ?, ?)", progress)
     rows = sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall()
 
-    assert rows == ([progress] if incomplete else [])
+    assert rows == ([(*progress, None)] if incomplete else [])
 
 
 def test_under_empty_an_mv_passes_for_complete_as_any_test_does(

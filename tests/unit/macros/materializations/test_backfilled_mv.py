@@ -23,6 +23,7 @@ def run(macros: Macros) -> Run:
     steps: list[Any] = []
     told: dict[str, Any] = {}
     replaced = False
+    state: dict[str, Any] = {"committed": {}, "dirty": False}
 
     def step(name: str, returned: Any = None) -> Callable[..., Any]:
         return lambda *_, **__: steps.append(name) or returned
@@ -30,7 +31,7 @@ def run(macros: Macros) -> Run:
     macros.stub(
         "run_barriers",
         lambda backfill, observed, rebuild: (
-            steps.append(("run", rebuild)) or {"replaced": replaced}
+            steps.append(("run", rebuild)) or {"replaced": replaced, "state": state}
         ),
     )
     macros.stub("store_result_of_run", lambda result: told.update(result=result))
@@ -56,9 +57,11 @@ def run(macros: Macros) -> Run:
         full_refresh: bool = False,
         missing: bool = False,
         resets: bool = False,
+        committed: dict[str, Any] | None = None,
     ) -> Any:
         nonlocal replaced
         replaced = resets
+        state["committed"] = committed or {}
 
         def get_backfill(mv: Any, sql: str) -> dict[str, Any]:
             told["sql"] = sql
@@ -81,8 +84,15 @@ def test_barriers_are_run_between_the_hooks(run: Run) -> None:
     steps, told = run()
 
     assert steps == [*BEFORE, "observe", ("run", None), "grants", "docs", *AFTER]
-    assert told["result"] == {"replaced": False}
+    assert told["result"]["replaced"] is False
     assert told["found"] == told["constrained"] == "the mv"
+
+
+def test_constraints_wait_for_columns_that_are_being_filled(run: Run) -> None:
+    fills = [{"name": "x", "type": "int"}]
+
+    assert "constrained" not in run(committed={"fills": fills, "fill_high": ["1"]})[1]
+    assert "constrained" in run(committed={"fills": fills, "last_fill": True})[1]
 
 
 @pytest.mark.parametrize("made", [{"missing": True}, {"resets": True}])

@@ -71,7 +71,10 @@ def test_what_is_read_of_a_barrier_is_what_is_stored_of_it(
 
     stored["vnode_row_counts"] = "map<string, bigint>"
     assert read.items() <= {**stored, **outcome}.items()
-    assert stored.keys() - read.keys() == {"query_columns", "next_bounds", "bounds_complete"}
+    assert stored.keys() - read.keys() == {
+        "query_columns", "next_bounds", "bounds_complete", "fills", "fill_low", "fill_high",
+        "last_fill", "filled_row_count",
+    }  # fmt: skip
 
 
 def test_what_a_barrier_read_is_told_by_columns_of_its_own(macros: Macros) -> None:

@@ -32,6 +32,11 @@ TYPES = {
     "sweeps": "boolean",
     "at_once": "boolean",
     "touched": "array<array<string>>",
+    "fills": "array<struct<name: string, type: string>>",
+    "fill_low": "array<string>",
+    "fill_high": "array<string>",
+    "last_fill": "boolean",
+    "filled_row_count": "bigint",
     "next_bounds": "array<array<string>>",
     "bounds_complete": "boolean",
     "query": "string",
@@ -73,7 +78,8 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         reason="why", vnodes=[0, 3], vnode_row_counts="checked.vnode_row_counts", last_range=True,
         used_settings=["spark.sql.ansi.enabled"], sources=[make_source(), changes],
         next_bounds=[["7", "8"], ["9", "'x'"]], touched=[["5", "6"], []], at_once="merged.few",
-        sweeps=True,
+        sweeps=True, fills=[{"name": "it's", "type": "int"}], fill_low=["1"], fill_high=["2"],
+        last_fill=True, filled_row_count="4 + checked.row_count",
     )  # fmt: skip
 
     assert stored == {
@@ -97,6 +103,11 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         "sweeps": "true",
         "at_once": "merged.few",
         "touched": "array(array('5', '6'), array())",
+        "fills": "array(struct('it\\'s', 'int'))",
+        "fill_low": "array('1')",
+        "fill_high": "array('2')",
+        "last_fill": "true",
+        "filled_row_count": "4 + checked.row_count",
         "next_bounds": "array(array('7', '8'), array('9', '\\'x\\''))",
         "bounds_complete": "true",
         "query": "'select id as k, shard from `up`'",
@@ -145,7 +156,8 @@ def test_what_a_plan_does_not_have_is_null(values: Callable[..., Any]) -> None:
 
     assert {name for name, value in stored.items() if value in (None, "null")} == {
         "reason", "upstream_row_count", "range_low", "range_high", "vnodes", "range_row_count",
-        "touched", "backfill_mode", "backfill_rate_limit",
+        "touched", "backfill_mode", "backfill_rate_limit", "fills", "fill_low", "fill_high",
+        "last_fill", "filled_row_count",
     }  # fmt: skip
     assert stored["vnode_row_counts"] == "map()"
     assert stored["next_bounds"] == "array()"

@@ -20,7 +20,7 @@ def _defined(kind: str) -> dict[str, str]:
 
 
 def test_there_are_kinds_and_questions() -> None:
-    assert KINDS == ["abandon", "advance", "reanchor", "reset", "sweep"]
+    assert KINDS == ["abandon", "advance", "fill", "reanchor", "reset", "sweep"]
     assert {"traits", "scan", "execute", "columns"} < set(QUESTIONS)
 
 
@@ -37,7 +37,7 @@ def test_a_kind_has_the_same_traits_as_the_others(macros: Macros, kind: str) -> 
     assert set(traits.values()) <= {True, False}
 
 
-def test_only_an_advance_and_a_reanchor_that_is_limited_merge_changes(
+def test_only_an_advance_a_fill_and_a_reanchor_that_is_limited_merge_changes(
     macros: Macros, make_plan: Any
 ) -> None:
     merging = [
@@ -47,7 +47,7 @@ def test_only_an_advance_and_a_reanchor_that_is_limited_merge_changes(
         if macros.call("of_kind", kind, "follows_feed")(plan)
     ]
 
-    assert merging == ["advance", "advance", "reanchor"]
+    assert merging == ["advance", "advance", "fill", "fill", "reanchor"]
 
 
 def test_a_kind_without_an_answer_is_an_error(macros: Macros) -> None:

@@ -27,7 +27,7 @@ def choose(
         "explain_backfill",
         lambda backfill, nothing: macros.context["explained"].append(1) or learned,
     )
-    macros.stub("find_query_change", lambda backfill, state, learned: None)
+    macros.stub("find_change", lambda *_: {"rebuild": None, "fills": None})
     macros.stub(
         "get_plan_with_range",
         lambda backfill, state, plan, windows: {
@@ -53,7 +53,8 @@ def choose(
         nothing = macros.call("new_learned")
         choice = macros.call("choose_plan", backfill, made, observed, nothing, rebuild)
         plan = choice and choice["plan"]
-        assert plan is None or choice["most_rows"] == (12 if _has_range(plan) else None)
+        bounds_known = plan and (_has_range(plan) or plan.get("fill_high") == ["7", "8"])
+        assert plan is None or choice["most_rows"] == (12 if bounds_known else None)
         assert plan is None or choice["learned"]["explained"]
         macros.context["has_changes"] = (
             plan and plan["kind"] == "advance" and macros.call("has_changes", made, plan)
@@ -226,7 +227,7 @@ def test_a_rebuild_is_a_reset_that_tells_why(choose: Any, macros: Macros) -> Non
 
 def test_a_changed_query_is_a_reset(choose: Any, macros: Macros) -> None:
     """Found only now, by explaining it: the type of a key changed, say."""
-    macros.stub("find_query_change", lambda *_: "the type of id changed")
+    macros.stub("find_change", lambda *_: {"rebuild": "the type of id changed", "fills": None})
 
     assert choose()["kind"] == "reset"
 
@@ -295,6 +296,96 @@ def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> Non
     plan = choose(dirty=True, position=None, upstream_version=None)
 
     assert (plan["kind"], plan["reason"]) == ("reset", "the last plan was abandoned")
+
+
+# -- a query that returns more columns ----------------------------------------------------------
+
+FILLS = [{"name": "x", "type": "int"}]
+CAUGHT_UP = {**FINISHED, "version": 16}
+
+
+@pytest.fixture
+def widened(choose: Any, macros: Macros, backfill: Any) -> Any:
+    """The choice of a model whose query returns a column more than the committed one."""
+    macros.stub("find_change", lambda *_: {"rebuild": None, "fills": FILLS})
+    macros.stub("check_new_columns", lambda *_: None)
+    macros.stub("check_query_at", lambda *_: None)
+    backfill["query_hash"] = "h2"
+    return choose
+
+
+def test_new_columns_are_filled_also_where_there_is_nothing_else_to_do(widened: Any) -> None:
+    plan = widened(set={"backfill_rate_limit": None}, **CAUGHT_UP)
+
+    assert (plan["kind"], plan["fills"], plan["last_fill"]) == ("fill", FILLS, True)
+    assert (plan["range_low"], plan["range_high"], plan["fill_low"]) == (
+        ["1", "2"],
+        ["1", "2"],
+        None,
+    )
+
+
+def test_an_edit_without_a_meaning_is_no_barrier_of_its_own(choose: Any, backfill: Any) -> None:
+    backfill["query_hash"] = "h2"
+
+    assert choose(**CAUGHT_UP) is None
+
+
+def test_a_fill_goes_on_before_the_ranges_of_the_snapshot(choose: Any, make_plan: Any) -> None:
+    committed = make_plan(epoch=2, kind="fill", fills=FILLS, fill_high=["0", "1"])
+    plan = choose(committed=committed)
+
+    assert (plan["kind"], plan["fill_low"], plan["fill_high"]) == ("fill", ["0", "1"], ["7", "8"])
+    assert plan["kind"] == choose(committed=committed, set={"backfill_rate_limit": 0})["kind"]
+    assert choose(committed=dict(committed, last_fill=True))["kind"] == "advance"
+
+
+def test_a_fill_that_is_paused_waits_for_changes(
+    choose: Any, make_plan: Any, make_source: Any
+) -> None:
+    sources = [make_source(version="16")]
+    committed = make_plan(epoch=2, kind="fill", fills=FILLS, fill_high=["0", "1"], sources=sources)
+
+    assert choose(version=16, committed=committed, set={"backfill_rate_limit": 0}) is None
+
+
+@pytest.mark.parametrize(("on_gap", "kind"), [("reanchor", "reanchor"), ("sweep", "sweep")])
+def test_what_compares_all_rows_fills_the_columns_too(widened: Any, on_gap: str, kind: str) -> None:
+    plan = widened(set={"on_gap": on_gap}, observed={"id": "u2"})
+
+    assert (plan["kind"], plan["fills"], plan["last_fill"]) == (kind, FILLS, True)
+
+
+def test_after_a_slice_that_was_given_up_all_rows_are_compared(
+    choose: Any, macros: Macros, make_plan: Any
+) -> None:
+    macros.stub("find_touched", lambda *_: pytest.fail("asked"))
+    committed = make_plan(epoch=2, kind="abandon", fills=FILLS, fill_low=["0", "1"])
+    plan = choose(dirty=True, committed=committed)
+
+    assert (plan["kind"], plan["fill_low"], plan["last_fill"]) == ("reanchor", ["0", "1"], True)
+
+
+def test_where_nothing_was_read_the_mv_is_just_emptied(widened: Any) -> None:
+    plan = widened(position=None, row_count=0)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "its query returns more columns")
+
+
+def test_where_a_sweep_has_come_to_nothing_yet_it_begins_anew(widened: Any, make_plan: Any) -> None:
+    """The MV has rows of before, which are kept."""
+    plan = widened(position=None, committed=make_plan(epoch=2, kind="sweep"))
+
+    assert (plan["kind"], plan["fills"], plan["last_fill"]) == ("sweep", FILLS, True)
+
+
+def test_a_sweep_that_has_come_to_nothing_yet_begins_anew_at_a_gap(
+    choose: Any, make_plan: Any
+) -> None:
+    """And keeps the rows of before, of which nothing is promised."""
+    plan = choose(observed={"id": "u2"}, position=None, committed=make_plan(epoch=2, kind="sweep"))
+
+    assert plan["kind"] == "sweep" and "fills" not in plan
 
 
 # -- a change table of the user's own -----------------------------------------------------------

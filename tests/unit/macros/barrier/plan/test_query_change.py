@@ -10,9 +10,11 @@ from dbt.adapters.spark.relation import SparkRelation
 
 from support.macros import Macros
 
+OTHER_QUERY = {"query_hash": "h2", "query": "select id as k, 2 as shard from `up`"}
+
 # What may change, and what is said of it.
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "query": ({"query_hash": "h2"}, {}, "its query changed"),
+    "query": (OTHER_QUERY, {}, "its query changed"),
     "upstream": (
         {
             "upstream": {
@@ -100,7 +102,7 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     for name in ("observe_upstream", "explain_backfill"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
-    changed = {"query_hash": "h2", "explained": False}
+    changed = {**OTHER_QUERY, "explained": False}
 
     with refused("it cannot be followed. Change it."):
         find(changed)
@@ -111,6 +113,64 @@ def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
     quoted = up.quote(schema=True, identifier=True)
 
     assert find({"upstream": {"relation": quoted, "kind": "delta"}}) is None
+
+
+@pytest.fixture
+def found(macros: Macros) -> list[Any]:
+    """What find_new_columns says, one after the other."""
+    answers: list[Any] = []
+    macros.stub("find_new_columns", lambda *_: answers.pop(0))
+    return answers
+
+
+APPENDS = {"on_schema_change": "append_new_columns"}
+
+
+def test_new_columns_alone_need_no_rebuild(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, found: list[Any]
+) -> None:
+    columns = [{"name": "x", "type": "int"}]
+    found.append({"columns": columns, "why": None})
+    backfill["options"].update(APPENDS, on_query_change="rebuild")
+    model = {**backfill, **OTHER_QUERY}
+
+    change = macros.call("find_change", model, make_state(), learned)
+    assert change == {"rebuild": None, "fills": columns}
+
+
+def test_where_other_things_changed_too_it_is_said_which(
+    find: Any, refused: Any, found: list[Any]
+) -> None:
+    found += [{"columns": None, "why": "it no longer returns x"}] * 2
+
+    with refused(
+        "its query changed since its last barrier, and not by new columns alone: it no longer "
+        "returns x. Undo the change, or rebuild the MV: once with --full-refresh, or"
+    ):
+        find(OTHER_QUERY, APPENDS)
+    assert find(OTHER_QUERY, {**APPENDS, "on_query_change": "rebuild"}) == "its query changed"
+
+
+def test_new_columns_are_not_looked_for_where_nothing_or_everything_changes(
+    find: Any, make_plan: Any, found: list[Any], refused: Any
+) -> None:
+    """A planned reset has another query by then."""
+    assert find(None, APPENDS) is None
+    with refused("its query changed since its last barrier. Undo"):
+        find(OTHER_QUERY, APPENDS, planned=make_plan(kind="reset"))
+
+
+def test_other_columns_are_refused_where_the_user_said_so(find: Any, refused: Any) -> None:
+    """Though the MV may be rebuilt for any other change."""
+    options = {"on_schema_change": "fail", "on_query_change": "rebuild"}
+
+    with refused(
+        "the columns of its query changed from (k: bigint, shard: int) to (k: bigint) since its "
+        "last barrier. Undo the change, rebuild the MV once with --full-refresh, or remove "
+        "on_schema_change='fail'."
+    ):
+        find({**OTHER_QUERY, "columns": "k: bigint"}, options)
+    assert find({**OTHER_QUERY, "columns": "k: bigint, shard: int"}, options) == "its query changed"
 
 
 def test_a_change_of_rate_or_mode_is_no_change_of_the_query(find: Any) -> None:
@@ -176,16 +236,16 @@ def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
     """The run that planned it died; its query is the one that counts from then on."""
-    reset = make_plan(kind="reset", query_hash="h2")
+    reset = make_plan(kind="reset", **OTHER_QUERY)
 
-    assert find({"query_hash": "h2"}, planned=reset) is None
+    assert find(OTHER_QUERY, planned=reset) is None
 
 
 def test_a_plan_of_another_kind_is_not_what_the_model_is_compared_with(
     find: Any, refused: Any, make_plan: Callable[..., Any]
 ) -> None:
     with refused("its query changed since its last barrier"):
-        find({"query_hash": "h2"}, planned=make_plan(query_hash="h2"))
+        find(OTHER_QUERY, planned=make_plan(**OTHER_QUERY))
 
 
 def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macros: Macros) -> None:
@@ -194,4 +254,4 @@ def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macro
 
 
 def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:
-    assert find({"query_hash": "h2"}, missing=True) is None
+    assert find(OTHER_QUERY, missing=True) is None

@@ -1,0 +1,112 @@
+"""What a column costs that is added to a large MV, slice by slice, while the upstream changes.
+
+A narrow MV (6 of lineitem's columns, one filter) gets one column more. Beside it, what one would
+have written: ALTER TABLE and one MERGE of the column over all rows. Before each barrier some rows
+change all over the upstream; after it all columns of before are compared with the query over all
+rows, and the new one up to the second position.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from barriers import COLUMNS, plain_properties
+from lineitem import KEY, load_lineitem, make_project
+from rich.console import Console
+from rich.table import Table
+
+from support.project import Project
+
+OLD = f"select {COLUMNS} from {{relation}} where l_linenumber < 7"
+NEW = OLD.replace(" from", ", l_extendedprice * (1 - l_discount) as revenue from")
+
+console = Console()
+
+
+def write(project: Project, query: str, rate_limit: int | None = None) -> None:
+    limit = f", backfill_rate_limit={rate_limit}" if rate_limit else ""
+    config = (
+        f"materialized='backfilled_mv', unique_key={KEY}, "
+        f"on_schema_change='append_new_columns'{limit}"
+    )
+    text = query.format(relation="{{ source('lake', 'lineitem') }}")
+    project.write({"mv": f"{{{{ config({config}) }}}} {text}"}, sources=["lineitem"])
+
+
+def timed(project: Project, *statements: str) -> float:
+    started = time.perf_counter()
+    for statement in statements:
+        project.sql(statement)
+    return time.perf_counter() - started
+
+
+def second_position(project: Project) -> str | None:
+    """A predicate for the rows up to it; None once the column is filled."""
+    last = json.loads(project.value("select last from {schema}.mv__progress where vnode = 0"))
+    if last.get("last_fill") or "fills" not in last:
+        return None
+    order, line = last["fill_high"]
+    return f"(l_orderkey < {order} or (l_orderkey = {order} and l_linenumber <= {line}))"
+
+
+def wrong_rows(project: Project, columns: str, where: str = "true") -> int:
+    """By how many rows the MV and its query differ, duplicates counted."""
+    wanted = f"select {columns} from ({NEW.format(relation='{schema}.lineitem')}) where {where}"
+    found = f"select {columns} from {{schema}}.mv where {where}"
+    return int(
+        project.value(
+            f"select (select count(*) from ({wanted} except all {found}))"
+            f" + (select count(*) from ({found} except all {wanted}))"
+        )
+    )
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    arguments.add_argument("--rate", type=int, default=500_000, help="backfill_rate_limit")
+    options = arguments.parse_args()
+    project = make_project(options.format)
+    console.print(f"lineitem: {load_lineitem(project, options.scale):,} rows, {options.format}")
+    write(project, OLD)
+    project.run()
+    project.sql(
+        f"create table {{schema}}.plain using {options.format} {plain_properties(options.format)}"
+        " as select * from {schema}.mv"
+    )
+    plain = timed(
+        project,
+        "alter table {schema}.plain add columns (revenue decimal(32, 4))",
+        f"merge into {{schema}}.plain as mv using ({NEW.format(relation='{schema}.lineitem')})"
+        " as new on mv.l_orderkey = new.l_orderkey and mv.l_linenumber = new.l_linenumber "
+        "when matched then update set *",
+    )
+    console.print(f"plain ALTER TABLE and MERGE: {plain:.1f} s")
+
+    write(project, NEW, options.rate)
+    table, total, number = Table("barrier", "seconds", "line", "wrong"), 0.0, 0
+    where: str | None = "true"
+    while where:
+        project.sql(
+            "update {schema}.lineitem set l_extendedprice = l_extendedprice + 1 "
+            f"where l_orderkey % 2000 = {number}"
+        )
+        project.sql(f"delete from {{schema}}.lineitem where l_orderkey % 20000 = {1000 + number}")
+        started = time.perf_counter()
+        result = project.run()
+        seconds = time.perf_counter() - started
+        total, number = total + seconds, number + 1
+        where = second_position(project)
+        wrong = wrong_rows(project, COLUMNS)
+        wrong += wrong_rows(project, f"{COLUMNS}, revenue", where or "true")
+        [line] = [message for message in result.messages if "[BARRIER" in message]
+        table.add_row(str(number), f"{seconds:.1f}", line.split("[", 1)[1], str(wrong))
+    console.print(table)
+    console.print(f"all barriers: {total:.1f} s, {total / plain:.2f} times the plain statements")
+
+
+if __name__ == "__main__":
+    main()

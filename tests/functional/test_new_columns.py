@@ -1,0 +1,249 @@
+"""`on_schema_change: append_new_columns`: a query that returns more columns needs no rebuild.
+
+The columns are added to the MV and filled for the rows that are there, range by range, while the
+changes are merged all along. All columns of before are exact at every barrier, and the new ones up
+to the second position.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
+from support.project import MakeProject, Project, crash_before
+
+KEY = ["id", "shard"]
+OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
+# Not the last one of the list, and of a type that a Delta table has to be told of.
+NEW = OLD.replace(", name", ", upper(name) as loud, name, timestamp_ntz '2024-01-01' as since")
+Rows = list[tuple[object, ...]]
+
+
+def write(project: Project, query: str, **config: object) -> None:
+    text = model(query, unique_key=KEY, on_schema_change="append_new_columns", **config)
+    project.write({"mv": text}, sources=["people"], properties=data_tests(project, "mv"))
+
+
+def make_people(project: Project) -> None:
+    """Ids from 1 to 20 in two shards."""
+    project.create_table("people", "id int, shard string, name string")
+    project.sql(
+        "insert into {schema}.people select id, shard, concat('n', id) from"
+        " (select cast(id as int) from range(1, 21)), (select explode(array('x', 'y')) as shard)"
+    )
+
+
+def filled_to(project: Project) -> tuple[int, str]:
+    """The second position."""
+    last = project.value("select last from {schema}.mv__progress where vnode = 0")
+    number, shard = json.loads(last)["fill_high"]
+    return int(number), shard.strip("'")
+
+
+def upstream_rows(project: Project, up_to: int = 1000) -> Rows:
+    return project.rows(
+        "select id, shard, name, upper(name), timestamp_ntz '2024-01-01' from {schema}.people"
+        f" where name <> 'hidden' and id <= {up_to}"
+    )
+
+
+def mv_rows(project: Project) -> Rows:
+    return project.rows("select id, shard, name, loud, since from {schema}.mv")
+
+
+def old_columns(rows: Iterable[tuple[object, ...]]) -> Rows:
+    return [row[:3] for row in rows]
+
+
+def up_to(rows: Rows, position: tuple[int, str]) -> Rows:
+    return [row for row in rows if (row[0], row[1]) <= position]  # type: ignore[operator]
+
+
+def assert_exact(project: Project) -> None:
+    """While the columns are being filled."""
+    position = filled_to(project)
+    assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project))
+    assert up_to(mv_rows(project), position) == up_to(upstream_rows(project), position)
+    assert any(row[3] is None for row in mv_rows(project))
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+
+
+def statuses(project: Project) -> dict[str, str]:
+    result = project.dbt("test", "--select", "mv", expect=False)
+    return {
+        "complete" if "complete" in node.name else "consistent": node.status
+        for node in result.nodes
+    }
+
+
+@pytest.fixture
+def finished(project: Project) -> Project:
+    """An MV of all columns but the new ones."""
+    make_people(project)
+    write(project, OLD)
+    project.run()
+    return project
+
+
+@pytest.mark.every_profile
+def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Project) -> None:
+    project = finished
+    write(project, NEW, backfill_rate_limit=12)
+
+    first = project.run()
+    assert "BARRIER 2 · 30.0 % · fills loud, since · 12 of 40 rows · +12 read" in first.output
+    assert "left (about" in first.output
+    assert first.message("mv") == "BARRIER 2 (30.0 %)"
+    assert_exact(project)
+    assert "mv: loud, since are filled up to (6, 'y') only" in str(
+        project.last and project.last.output
+    )
+    assert "all equal" in project.operation("verify_backfill", model="mv").output
+
+    # Below the second position, above it, and across it.
+    project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
+    project.sql("update {schema}.people set name = 'hidden' where id in (3, 17)")
+    project.sql("update {schema}.people set id = 40 where id = 4 and shard = 'x'")
+    project.fail(intercept=crash_before("merge the range of the barrier"))
+    assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project))
+    second = project.run()
+    assert "BARRIER 3 · " in second.output
+    assert "5 changed" in second.output
+    assert_exact(project)
+
+    # What somebody broke is mended up to the second position.
+    project.sql("update {schema}.mv set loud = 'broken' where id in (1, 20)")
+    assert statuses(project)["consistent"] == "fail"
+    repaired = project.operation("verify_backfill", model="mv", repair=True).output
+    assert "1 key repaired" in repaired or "2 keys repaired" in repaired
+    assert_exact(project)
+
+    write(project, NEW, backfill_rate_limit=12, barriers_per_run="all")
+    last = project.run()
+    assert "· filled loud, since ·" in last.output
+    assert last.message("mv").endswith("(100.0 %), CAUGHT UP")
+    assert mv_rows(project) == upstream_rows(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+    # From then on it is as before.
+    project.sql("insert into {schema}.people values (50, 'x', 'n50')")
+    assert "BARRIER" in project.run().message("mv")
+    assert mv_rows(project) == upstream_rows(project)
+
+
+def test_in_the_middle_of_a_backfill_columns_are_filled_before_it_goes_on(
+    project: Project,
+) -> None:
+    """And their definition may be corrected on the way."""
+    make_people(project)
+    write(project, OLD, backfill_rate_limit=20)
+    project.run()
+    wrong = NEW.replace("upper(name)", "concat(name, '?')")
+    write(project, wrong, backfill_rate_limit=12)
+    assert "· fills loud, since · 12 of 20 rows ·" in project.run().output
+
+    write(project, NEW, backfill_rate_limit=12)
+    again = project.run()
+    assert "· fills loud, since · 12 of 20 rows ·" in again.output
+    assert up_to(mv_rows(project), (6, "y")) == up_to(upstream_rows(project), (6, "y"))
+    assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project, 10))
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+
+    project.sql("update {schema}.people set name = 'later' where id in (9, 15)")
+    filled = project.run()
+    assert "· filled loud, since · +8 read for it · 2 changed" in filled.output
+    assert mv_rows(project) == upstream_rows(project, 10)
+    write(project, NEW, barriers_per_run="all")
+    assert project.run().message("mv").endswith("CAUGHT UP")
+    assert mv_rows(project) == upstream_rows(project)
+
+
+@pytest.mark.parametrize("on_gap", ["reanchor", "sweep"])
+def test_what_compares_all_rows_ends_a_fill(finished: Project, on_gap: str) -> None:
+    project = finished
+    write(project, NEW, backfill_rate_limit=12)
+    project.run()
+    project.sql("drop table {schema}.people")
+    make_people(project)
+    project.sql("update {schema}.people set name = 'other' where id in (1, 20)")
+    write(project, NEW, on_gap=on_gap, barriers_per_run="all")
+
+    kind = "sweeps from the start" if on_gap == "sweep" else "re-anchored"
+    assert kind in project.run().output
+    assert mv_rows(project) == upstream_rows(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+
+# -- queries that do more than that ---------------------------------------------------------------
+
+ROWS = "from __up__ where n > 0"
+OTHERS = {
+    "filter": ("select id, n, n + 1 as m from __up__ where n > 1", "other rows, or other values"),
+    "value": (f"select id, n * 2 as n, n + 1 as m {ROWS}", "other rows, or other values"),
+    "constant": (f"select id, n, hash(n, 1L) as h, n as m {ROWS}", "other rows, or other values"),
+    "type": (f"select id, cast(n as bigint) as n, n as m {ROWS}", "another name or type"),
+    "gone": (f"select id, n + 1 as m {ROWS}", "it no longer returns n"),
+    "renamed": (f"select id, n as number {ROWS}", "it no longer returns n"),
+    "rebuilt": (f"select id, n, n + 1 as m, n + 2 as n3 {ROWS}", ""),
+}
+SAME = f"select id, n {ROWS}"
+
+
+@pytest.fixture(scope="module")
+def others(shared_project: MakeProject) -> Project:
+    """An MV for each of them, all of the same upstream, and what they were edited to."""
+    project = shared_project("other_queries")
+    project.create_table("up", "id int, n int")
+    project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
+    hashed = SAME.replace("n from", "n, hash(n, 1) as h from")
+    old = {name: hashed if name == "constant" else SAME for name in OTHERS}
+    _write_others(project, {**old, "stray": SAME, "vnodes": SAME}, old=True)
+    project.run()
+    project.sql("alter table {schema}.stray add columns (m int)")
+    return project
+
+
+def _write_others(project: Project, queries: dict[str, str], *, old: bool = False) -> None:
+    texts = {}
+    for name, query in queries.items():
+        config: dict[str, object] = {"on_schema_change": "append_new_columns"}
+        if name == "vnodes" and old:
+            config["backfill_vnodes"] = [1]
+        if name == "rebuilt":
+            config = {"on_schema_change": "fail", "on_query_change": "rebuild"}
+        texts[name] = model(query.replace("__up__", source("up")), **config)
+    project.write(texts, sources=["up"])
+
+
+def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> None:
+    project = others
+    _write_others(project, {name: query for name, (query, _) in OTHERS.items()})
+    more = SAME.replace("n from", "n, n + 1 as m from")
+    _write_others(project, {"stray": more, "vnodes": more})
+    result = assert_writes_nothing(project, project.fail, "filter")
+
+    for name, (_, why) in OTHERS.items():
+        if name != "rebuilt":
+            facts = "its query changed since its last barrier, and not by new columns alone: "
+            assert_refused(result, name, facts, why)
+    assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
+    assert_refused(result, "stray", "has one already that is not of its query")
+    assert_refused(result, "vnodes", "its vnodes have different positions")
+
+
+def test_layout_and_case_are_no_barrier_and_no_rebuild(project: Project) -> None:
+    """What the next barrier records is the query as it is written by then."""
+    make_people(project)
+    kept = f"kept as (select id, shard, name from {source('people')} where name <> 'hidden')"
+    write(project, f"with {kept} select id, shard, name from kept")
+    project.run()
+
+    write(project, f"WITH {kept} -- once more\nSELECT id,shard,\n  name FROM kept")
+    assert project.run().message("mv") == "CAUGHT UP"
+    project.sql("insert into {schema}.people values (50, 'x', 'n50')")
+    assert "1 changed" in project.run().output
+    recorded = project.value("select last from {schema}.mv__progress where vnode = 0")
+    assert "-- once more" in json.loads(recorded)["query"]

@@ -1,0 +1,187 @@
+"""The rows that are there get the columns that the query returns more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+FILLS = [{"name": "x", "type": "int"}, {"name": "y z", "type": "string"}]
+
+
+@pytest.fixture
+def filling(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Callable[..., Any]:
+    """A state in the middle of a fill; the changes are those of its committed plan."""
+
+    def filling(dirty: bool = False, state: dict[str, Any] | None = None, **plan: Any) -> Any:
+        given = {"fills": FILLS, "fill_low": ["1", "1"], "fill_high": ["2", "3"]} | plan
+        committed = make_plan(epoch=2, kind="fill", filled_row_count=12, **given)
+        return make_state(committed=committed, dirty=dirty, **(state or {}))
+
+    return filling
+
+
+# -- how far it is --------------------------------------------------------------------------------
+
+
+def test_the_second_position_is_the_end_of_the_last_slice(macros: Macros, filling: Any) -> None:
+    assert macros.call("get_filling", filling()) == {
+        "columns": FILLS, "position": ["2", "3"], "row_count": 12,
+    }  # fmt: skip
+
+
+def test_a_slice_that_was_given_up_moves_nothing(macros: Macros, filling: Any) -> None:
+    """Also one that would have been the last."""
+    assert macros.call("get_filling", filling(dirty=True))["position"] == ["1", "1"]
+    first = filling(dirty=True, fill_low=None, fill_high=None, last_fill=True)
+    assert macros.call("get_filling", first)["position"] is None
+
+
+def test_nothing_is_filled_after_the_last_slice_or_without_new_columns(
+    macros: Macros, filling: Any, make_state: Any
+) -> None:
+    assert macros.call("get_filling", filling(last_fill=True)) is None
+    assert macros.call("get_filling", make_state()) is None
+
+
+def test_what_compares_all_rows_ends_it(macros: Macros, filling: Any) -> None:
+    now = macros.call("get_filling", filling())
+
+    assert macros.call("end_filling", now) == {
+        "fills": FILLS, "fill_low": ["2", "3"], "fill_high": None, "last_fill": True,
+        "next_bounds": [], "bounds_complete": False,
+    }  # fmt: skip
+    assert macros.call("end_filling", None) == {}
+
+
+# -- its slices -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "window"),
+    [
+        ({"fill_high": ["2", "3"]}, (["1", "1"], ["2", "3"], False)),
+        ({"fill_high": ["5", "6"], "last_fill": True}, (["1", "1"], ["5", "6"], False)),
+        ({"fill_high": None, "last_fill": True}, (["1", "1"], None, True)),
+    ],
+    ids=["a slice", "the last one up to the position", "the last one of a finished MV"],
+)
+def test_a_slice_is_a_range_between_its_own_ends(
+    macros: Macros, make_plan: Any, plan: Any, window: Any
+) -> None:
+    made = make_plan(kind="fill", fills=FILLS, fill_low=["1", "1"], **plan)
+    found = macros.call("get_fill_window", made)
+
+    assert (found["range_low"], found["range_high"], bool(found["last_range"])) == window
+    assert found["vnodes"] is None
+
+
+def test_where_the_rate_is_zero_there_is_no_slice(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
+) -> None:
+    paused = make_plan(kind="fill", fills=FILLS)
+    assert macros.call("fill_scan", backfill, make_state(), paused) is None
+
+    begun = make_plan(kind="fill", fills=FILLS, fill_high=["2", "3"])
+    assert "source.`id` <= 2" in macros.call("fill_scan", backfill, make_state(), begun)
+
+
+@pytest.mark.parametrize("rows", [None, 0, 4])
+def test_columns_come_first_then_the_changes_then_the_slice(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any, rows: int | None
+) -> None:
+    ran: list[Any] = []
+    staged = {"upserts": 1, "drops": 0}
+    macros.stub("run_additions", lambda *_: ran.append("columns"))
+    macros.stub("run_changes", lambda *_: ran.append("changes") or {"failed": None, "counts": {}})
+    macros.stub("run_swept_range", lambda *given: ran.append(given[4]["range_high"]))
+    plan = make_plan(kind="fill", fills=FILLS, fill_high=["2", "3"], range_row_count=rows)
+
+    macros.call("fill_execute", backfill, make_state(), plan, work | {"staged": staged})
+
+    assert ran == ["columns", "changes", *([["2", "3"]] if rows else [])]
+
+
+def test_a_slice_is_not_merged_after_changes_that_failed(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any
+) -> None:
+    macros.stub("run_additions", lambda *_: None)
+    macros.stub("take_staged_changes", lambda *_: {"failed": "stage", "staged": None})
+    macros.stub("run_swept_range", lambda *_: pytest.fail("merged"))
+
+    done = macros.call("fill_execute", backfill, make_state(), make_plan(fills=FILLS), work)
+    assert done == {"failed": "stage", "counts": {}}
+
+
+def test_its_commit_moves_the_version_and_no_position(
+    macros: Macros, make_state: Any, make_plan: Any
+) -> None:
+    columns = macros.call("fill_columns", make_state(), make_plan(kind="fill", fills=FILLS))
+
+    assert columns == {"upstream_version": "'17'"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        ({}, "fills x, y z · 12 of 40 rows · +4 read for it · 2 changed, 1 deleted · version 17"),
+        ({"last_fill": True}, "filled x, y z · +4 read for it · 2 changed, 1 deleted · version 17"),
+    ],
+)
+def test_its_line_says_what_is_filled(
+    macros: Macros, filling: Any, make_plan: Any, plan: Any, text: str
+) -> None:
+    made = make_plan(kind="fill", fills=FILLS, filled_row_count=12, **plan)
+    counts = {"changed": 2, "deleted": 1}
+    barrier = {"plan": made, "state": filling(**plan), "counts": counts}
+
+    assert " · ".join(macros.call("fill_report", barrier)) == text
+
+
+# -- the columns ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("present", [["k"], ["k", "X"], ["k", "x", "y z"]])
+def test_only_columns_that_are_missing_are_added(
+    macros: Macros, backfill: Any, make_plan: Any, present: list[str]
+) -> None:
+    macros.stub("get_table_columns", lambda _: [{"name": n, "type": "int"} for n in present])
+    macros.call("run_additions", backfill, make_plan(fills=FILLS))
+    texts = [" ".join(statement.sql.split()) for statement in macros.statements]
+
+    missing = {1: ["`x` int, `y z` string"], 2: ["`y z` string"], 3: []}[len(present)]
+    assert [text.split(" add columns (")[1].split(");")[0] for text in texts] == missing
+
+
+def test_a_plan_without_new_columns_asks_for_none(
+    macros: Macros, backfill: Any, make_plan: Any
+) -> None:
+    macros.stub("get_table_columns", lambda _: pytest.fail("asked"))
+    macros.call("run_additions", backfill, make_plan())
+
+
+def test_columns_are_added_behind_the_fence_and_sent_twice_it_is_no_error(
+    macros: Macros, render: Callable[..., str]
+) -> None:
+    sql = render("get_add_columns_sql", macros.relation, FILLS, "(select fenced)")
+
+    assert sql == (
+        "begin declare stands boolean; set stands = (select (select fenced)); "
+        "begin declare exit handler for sqlexception begin end; "
+        "alter table lake.mv add columns (`x` int, `y z` string); end; "
+        "select `x`, `y z` from lake.mv where false; end"
+    )
+
+
+def test_a_delta_table_is_told_of_a_type_that_is_a_feature(
+    macros: Macros, render: Callable[..., str]
+) -> None:
+    columns = [{"name": "at", "type": "timestamp_ntz"}]
+    feature = "set tblproperties ('delta.feature.timestampNtz' = 'supported')"
+
+    assert feature in render("get_add_columns_sql", macros.relation, columns, "true")
+    macros.config["file_format"] = "iceberg"
+    assert feature not in render("get_add_columns_sql", macros.relation, columns, "true")

@@ -1,0 +1,179 @@
+"""Whether a query returns what the one before did, and more columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+OLD = "select id as k, shard from `up`"
+NEW = "select id as k, upper(name) as x, shard from `up`"
+COLUMNS = [{"name": n, "type": t} for n, t in (("k", "bigint"), ("x", "string"), ("shard", "int"))]
+
+
+@pytest.fixture
+def find(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any) -> Any:
+    """What find_new_columns says of a query; `plans` are Spark's of it and of the old one."""
+
+    def find(
+        query: str = NEW,
+        columns: Any = COLUMNS,
+        plans: tuple[Any, Any] = ("p", "p"),
+        header: str = "k: bigint, shard: int",
+        committed: Any = None,
+        old: str = OLD,
+        **state: Any,
+    ) -> Any:
+        asked: list[Any] = []
+
+        def explain(backfill: Any, sql: str, names: Any) -> Any:
+            asked.append((sql, names))
+            plan = plans[len(asked) - 1]
+            return plan and {"columns": header, "plan": plan}
+
+        macros.stub("get_mv_columns", lambda *_: columns)
+        macros.stub("explain_comparably", explain)
+        last = make_plan(epoch=2, query=old, **(committed or {}))
+        model = {**backfill, "query": query, "query_hash": "h2"}
+        known = {**learned, "columns": "k: bigint, x: string, shard: int"}
+        macros.context["asked"] = asked
+        return macros.call("find_new_columns", model, make_state(committed=last, **state), known)
+
+    return find
+
+
+def test_new_columns_are_found_wherever_they_stand(find: Any, macros: Macros) -> None:
+    assert find() == {"columns": [COLUMNS[1]], "why": None}
+    assert macros.context["asked"] == [(NEW, ["k", "shard"]), (OLD, ["k", "shard"])]
+
+
+OTHER = "it returns other rows, or other values in the columns that it had"
+RETYPED = "it returns a column that it had with another name or type"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"columns": COLUMNS[:2]}, "it no longer returns shard"),
+        ({"columns": [COLUMNS[0], COLUMNS[2]]}, "it returns no new column"),
+        ({"plans": ("p", "q")}, OTHER),
+        ({"plans": ("p", None)}, OTHER),
+        ({"plans": (None, None)}, RETYPED),
+        ({"header": "k: int, shard: int"}, RETYPED),
+        ({"old": f"{OLD} where 2 > 1"}, OTHER),
+    ],
+)
+def test_any_other_change_is_none_of_columns_alone(find: Any, changes: Any, why: str) -> None:
+    assert find(**changes) == {"columns": None, "why": why}
+
+
+def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, options: Any) -> None:
+    options["vnode_count"] = 8
+
+    assert find() == {"columns": None, "why": "vnode_count changed from 4 to 8"}
+
+
+def test_each_constant_of_before_has_to_be_there(macros: Macros) -> None:
+    """What a plan prints of one tells neither its type nor its quotes."""
+    for old, new, same in [
+        ("hash(id, 1)", "hash(id, 1L)", False),
+        ("concat(a, 'b', 'c, d')", "concat(a, 'b, c', 'd')", False),
+        ("concat(a, 'b')", "concat(a, 'b') as x, 'c'", True),
+        ("a + 1.5e3 + x1", "a + 1.5E3 + x1, 1", True),
+    ]:
+        before, after = macros.call("get_constants", old), macros.call("get_constants", new)
+        assert all(before.count(c) <= after.count(c) for c in before) is same, (old, new)
+
+
+FILLING = {
+    "kind": "fill",
+    "fills": [COLUMNS[1]],
+    "query_columns": "k: bigint, x: string, shard: int",
+}
+
+
+def test_a_column_that_is_being_filled_may_mean_something_else(find: Any, macros: Macros) -> None:
+    more = [*COLUMNS, {"name": "y", "type": "int"}]
+    wrong = NEW.replace("upper(name)", "'wrong'")
+
+    assert find(columns=more, committed=FILLING, old=wrong)["columns"] == [COLUMNS[1], more[-1]]
+    assert macros.context["asked"][0][1] == ["k", "shard"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ([COLUMNS[0], COLUMNS[2]], "it no longer returns x"),
+        (
+            [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]],
+            "x, which is being filled, has another type",
+        ),
+    ],
+)
+def test_but_not_go_or_get_another_type(find: Any, columns: Any, why: str) -> None:
+    assert find(columns=columns, committed=FILLING) == {"columns": None, "why": why}
+
+
+def test_the_columns_of_a_plan_are_read_off_its_text(macros: Macros) -> None:
+    text = "k: bigint, s: struct<a:int,b:decimal(10,2)>, a b: map<string,int>"
+
+    assert macros.call("parse_columns", text) == [
+        {"name": "k", "type": "bigint"},
+        {"name": "s", "type": "struct<a:int,b:decimal(10,2)>"},
+        {"name": "a b", "type": "map<string,int>"},
+    ]
+    assert macros.call("parse_columns", "") == []
+
+
+# -- what the MV cannot get ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def begin(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Any:
+    def begin(
+        columns: Any = COLUMNS[1:2], present: tuple[str, ...] = ("k",), properties: Any = None,
+        **state: Any,
+    ) -> Any:  # fmt: skip
+        macros.stub("read_table_properties", lambda _: properties or {})
+        macros.stub("get_table_columns", lambda _: [{"name": n, "type": "int"} for n in present])
+        macros.stub("check_query_at", lambda backfill, observed, *_: observed["altered"])
+        made = make_state(**state)
+        return macros.call(
+            "begin_filling", backfill, made, {"version": "17"}, learned, "17", columns
+        )
+
+    return begin
+
+
+def test_a_fill_begins_at_the_start(begin: Any) -> None:
+    assert begin() == {"columns": COLUMNS[1:2], "position": None, "row_count": 0}
+
+
+def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
+    with refused("its query returns new columns, and its vnodes have different positions. Let "):
+        begin(uniform=False, position=None)
+
+
+def test_a_column_that_is_there_and_not_of_the_query_is_refused(
+    begin: Any, refused: Any, make_plan: Any
+) -> None:
+    with refused("its query returns the new column x, and lake.mv has one already that is not of"):
+        begin(present=("k", "X"))
+    filling = make_plan(kind="fill", fills=COLUMNS[1:2], epoch=2)
+    assert begin(present=("k", "X"), committed=filling)["position"] is None
+
+
+def test_a_name_that_needs_column_mapping_is_refused_without_it(
+    begin: Any, refused: Any, macros: Macros
+) -> None:
+    odd = [{"name": "a b", "type": "int"}]
+
+    with refused(
+        "its query returns the new column 'a b', and a Delta table without column mapping"
+    ):
+        begin(odd)
+    assert begin(odd, properties={"delta.columnMapping.mode": "name"})
+    macros.config["file_format"] = "iceberg"
+    assert begin(odd)
