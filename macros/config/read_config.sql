@@ -17,6 +17,7 @@
         'check_key': dbt_backfill._read_boolean('check_key', true),
         'on_query_change': dbt_backfill._read_choice('on_query_change', ['fail', 'rebuild']),
         'on_gap': dbt_backfill._read_choice('on_gap', ['reanchor', 'sweep', 'fail']),
+        'replace_existing': dbt_backfill._read_boolean('replace_existing', false),
         'file_format': dbt_backfill.get_file_format(),
         'change_feed': dbt_backfill.read_change_feed(),
     } -%}

@@ -16,14 +16,20 @@
 {% endtest %}
 
 
-{#- Refuse to test a relation that has no state. -#}
+{#- Refuse to test a relation that has no state, or not its own. -#}
 {% macro check_has_state(relations) %}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
-    {%- if existing.mv is none or existing.progress is none -%}
+    {%- set properties = {} if existing.mv is none or existing.mv.is_view else dbt_backfill.read_table_properties(relations.mv) -%}
+    {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(dict(relations, name=relations.mv.identifier), properties) -%}
+    {%- elif existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             relations.mv.render() ~ ' is not a backfilled_mv, or has never run',
             'Run the model first, and put this test only on models with that materialization',
             mv=relations.mv.identifier
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_is_no_copy(
+        dict(relations, name=relations.mv.identifier), dbt_backfill.find_original(relations.mv, properties)
+    ) -%}
 {% endmacro %}

@@ -15,7 +15,7 @@
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set observed = dbt_backfill.observe_state(backfill) -%}
+    {%- set observed = dbt_backfill.observe_state(backfill, reads_nothing) -%}
     {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
         {%- if observed.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, observed.state) -%} {%- endif -%}
@@ -30,7 +30,10 @@
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {%- do dbt_backfill.apply_docs(backfill, found) -%}
-    {%- if not reads_nothing -%} {%- do dbt_backfill.apply_constraints(backfill, found) -%} {%- endif -%}
+    {#- Rows that a sweep has not come to need not keep to the contract yet. -#}
+    {%- if not reads_nothing and not dbt_backfill.is_sweeping(result.state) -%}
+        {%- do dbt_backfill.apply_constraints(backfill, found) -%}
+    {%- endif -%}
 
     {{ run_hooks(post_hooks) }}
 

@@ -25,4 +25,5 @@ class SparkBackfillConfig(SparkConfig):
     check_key: bool = True
     on_query_change: str = "fail"
     on_gap: str = "reanchor"
+    replace_existing: bool = False
     change_feed: dict[str, Any] | None = None

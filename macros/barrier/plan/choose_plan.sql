@@ -8,9 +8,10 @@
       rebuild (string or none): why the MV is to be rebuilt.
 -#}
 {% macro choose_plan(backfill, state, observed, learned, rebuild) %}
-    {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
+    {%- set replaces = state.committed.kind == 'replace' -%}
+    {%- if rebuild or replaces or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.explain_backfill(backfill, learned)) -%}
-        {%- set reason = rebuild or 'a rebuild was given up' -%}
+        {%- set reason = rebuild or ('another table stood in its place' if replaces else 'a rebuild was given up') -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
@@ -99,13 +100,15 @@
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied.
+    yet is just emptied, and a sweep that has come to nothing yet begins anew: there is nothing to compare.
 
     Arguments:
       views (list): the temporary views to drop before a refusal.
 -#}
 {% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[]) %}
-    {%- if not started -%}
+    {%- if not started and dbt_backfill.is_sweeping(state) -%}
+        {{ return(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason)) }}
+    {%- elif not started -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
