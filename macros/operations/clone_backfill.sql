@@ -4,8 +4,8 @@
     the original is written.
 
     Both are copied at versions that belong together: those that the MV and its state have while the state stands still, with
-    no barrier begun. The state comes last; until then the copy is a clone without a state, which no run takes for an MV. If
-    the operation is broken off, repeat it.
+    no barrier begun. Until the copy has its state it is a clone without one, which no run takes for an MV. If the operation is
+    broken off, repeat it.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'

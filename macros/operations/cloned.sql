@@ -22,14 +22,17 @@
 
 {#-
     The statements that make a clone, in order, as pairs of a step and its SQL. Each can be repeated, and does nothing where
-    its table is there: the MV, the history, if there is one to copy, and the state.
+    its table is there: the MV, the state, and the history, if there is one to copy. Without that a run goes on, too.
 -#}
 {% macro get_clone_statements(clone, original, id) %}
-    {%- set statements = [['copy the MV', dbt_backfill._get_copy_sql(clone, original, id)]] -%}
+    {%- set statements = [
+        ['copy the MV', dbt_backfill._get_copy_sql(clone, original, id)],
+        ['copy the state', dbt_backfill._get_state_copy_sql(clone, original, id)],
+    ] -%}
     {%- if original.existing.barriers is not none -%}
         {%- do statements.append(['copy the history', dbt_backfill._get_history_copy_sql(clone, original, id)]) -%}
     {%- endif -%}
-    {{ return(statements + [['copy the state', dbt_backfill._get_state_copy_sql(clone, original, id)]]) }}
+    {{ return(statements) }}
 {% endmacro %}
 
 

@@ -71,8 +71,10 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
     return clone
 
 
-def test_the_state_comes_last_and_all_of_it_is_of_one_barrier(macros: Macros, clone: Clone) -> None:
-    mv, history, state, finish = clone()
+def test_the_state_comes_after_its_mv_and_all_of_it_is_of_one_barrier(
+    macros: Macros, clone: Clone
+) -> None:
+    mv, state, history, finish = clone()
 
     assert "create table if not exists lake.mv shallow clone prod.mv version as of 40" in mv
     assert "create table if not exists lake.mv__barriers using delta" in history
@@ -87,7 +89,7 @@ def test_the_state_comes_last_and_all_of_it_is_of_one_barrier(macros: Macros, cl
 
 
 def test_the_copy_has_an_id_of_its_own(clone: Clone) -> None:
-    mv, history, state, _ = clone()
+    mv, state, history, _ = clone()
     [id] = re.findall(r"'dbt_backfill.id' = '(\w+)'", mv)
 
     assert id != "b1"
@@ -98,7 +100,7 @@ def test_the_copy_has_an_id_of_its_own(clone: Clone) -> None:
 
 
 def test_what_only_the_original_was_left_at_is_not_noted_of_the_copy(clone: Clone) -> None:
-    state = clone()[2]
+    state = clone()[1]
 
     assert "mv_snapshot_id" not in state and "mv_root_id" not in state
     assert "select `vnode`, `epoch`, if(vnode = 0, " in state
