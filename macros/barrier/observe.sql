@@ -1,19 +1,21 @@
 {#-
     Step 1 of a run: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
     the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
-    tables, the MV is created first. Every other combination is refused by its name. Returns what new_observed describes.
+    tables, the MV is created first. A table that is to become the MV is taken, see find_taking. Every other combination is
+    refused by its name. Returns what new_observed describes.
+
+    Arguments:
+      reads_nothing (boolean): whether the run is of `--empty` or `--sample`, which takes no table.
 -#}
-{% macro observe_state(backfill) %}
+{% macro observe_state(backfill, reads_nothing=false) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
         {#- dbt's list of tables is as old as the invocation, and another run may have been creating the MV. -#}
         {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
     {%- endif -%}
     {%- if existing.progress is none and existing.mv is none -%}
-        {%- if existing.barriers -%} {%- do dbt_backfill._check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+        {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
         {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
-    {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(backfill) -%}
     {%- elif existing.mv is none -%}
         {%- do dbt_backfill._check_progress_is_ours(backfill, existing.progress) -%}
         {%- set left = dbt_backfill.read_state(backfill) -%}
@@ -29,7 +31,14 @@
         {%- set made = dbt_backfill.observe_existing(backfill, existing, settings) -%}
         {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
     {%- endif -%}
-    {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
+    {%- set properties = dbt_backfill._read_properties(backfill, existing.mv) -%}
+    {%- set taking = none if reads_nothing else dbt_backfill.find_taking(backfill, existing, properties) -%}
+    {%- if taking -%}
+        {{ return(dbt_backfill.take_table(backfill, existing, properties, taking)) }}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.observe_existing(backfill, existing, properties=properties)) }}
 {% endmacro %}
 
 
@@ -65,18 +74,24 @@
 
 
 {#-
-    Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's:
-    it gives way to this one, because nothing was ever merged.
+    Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's, or
+    of a table that was to be taken and is gone: it gives way to this one, because nothing was ever merged.
 -#}
 {% macro _gives_way(backfill, learned, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
+    {%- if left.committed.kind != 'create' -%} {{ return(true) }} {%- endif -%}
     {{ return(not not dbt_backfill.find_difference(backfill, left.settings, learned, left.planned or left.committed)) }}
 {% endmacro %}
 
 
-{#- Of tables that exist; `existing` is what get_existing_relations returned, `settings` see check_settings_in_doubt. -#}
-{% macro observe_existing(backfill, existing, settings=none) %}
-    {%- set mv = dbt_backfill.read_mv(backfill, existing.mv or backfill.mv) -%}
+{#-
+    Of tables that exist; `existing` is what get_existing_relations returned, `settings` see check_settings_in_doubt, and
+    `properties` are the MV's, if they were read.
+-#}
+{% macro observe_existing(backfill, existing, settings=none, properties=none) %}
+    {%- set mv = dbt_backfill.read_mv(
+        backfill, dbt_backfill._read_properties(backfill, existing.mv) if properties is none else properties
+    ) -%}
     {%- set state = dbt_backfill.read_state(
         backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none
     ) -%}
@@ -96,15 +111,48 @@
 {% endmacro %}
 
 
-{% macro refuse_missing_state(backfill) %}
-    {%- if 'dbt_backfill.id' not in dbt_backfill.read_table_properties(backfill.mv) -%}
-        {%- do dbt_backfill._refuse_foreign_mv(backfill) -%}
+{#- The properties of the MV, {} of a view. `existing`: as load_table returned it. -#}
+{% macro _read_properties(backfill, existing) %}
+    {{ return({} if existing and existing.is_view else dbt_backfill.read_table_properties(backfill.mv)) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a table of the MV's name without a state: one of others, a copy of an MV (dbt's `clone`, say), or an MV.
+
+    Arguments:
+      properties (dict): of the table.
+-#}
+{% macro refuse_missing_state(backfill, properties) %}
+    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {#- One that clone_backfill has not finished has its own name already. -#}
+    {%- set mv, original = backfill.mv.render(), properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
+    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- if original -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
+            'To go on from there: ' ~ dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}')
+                ~ '. To have its rows compared with the query: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'),
+            mv=backfill.get('name')
+        ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore it, or drop ' ~ backfill.mv.render() ~ ' to build it anew',
+        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: '
+            ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'),
         mv=backfill.get('name')
     ) -%}
+{% endmacro %}
+
+
+{#- The name of the MV that a table with these properties is a copy of; none if it is none, as far as they tell. -#}
+{% macro find_original(mv, properties) %}
+    {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
+    {%- set names, parts = [original, mv.render()], [] -%}
+    {%- for name in names -%} {%- do parts.append((name | lower | replace('`', '')).split('.')) -%} {%- endfor -%}
+    {#- The session's own catalog may be named, or not. -#}
+    {%- set known = [parts[0] | length, parts[1] | length] | min -%}
+    {{ return(none if parts[0][-known:] == parts[1][-known:] else original) }}
 {% endmacro %}
 
 
@@ -144,9 +192,11 @@
 
 
 {% macro _refuse_foreign_mv(backfill) %}
+    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
-        'Drop or rename it, or give the model another alias',
+        'To keep its rows: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}')
+            ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. Or drop or rename it',
         mv=backfill.get('name')
     ) -%}
 {% endmacro %}
@@ -158,7 +208,7 @@
 
 
 {#- Refuse a table with the history's name that the history of a new MV cannot be written to. -#}
-{% macro _check_history_is_ours(backfill, existing) %}
+{% macro check_history_is_ours(backfill, existing) %}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.barriers) -%}
     {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
             or dbt_backfill._get_format_of(properties) != backfill.options.file_format -%}
@@ -178,11 +228,11 @@
       'snapshot_id': its current one, on Iceberg; none on Delta,
       'reset_id': see get_reset_id,
       'docs': see apply_docs, none if it has none,
-      'constraints': see read_constraints
+      'constraints': see read_constraints,
+      'original': see find_original
     }
 -#}
-{% macro read_mv(backfill, existing) %}
-    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.mv) -%}
+{% macro read_mv(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
     {%- set format = dbt_backfill._get_format_of(properties) -%}
@@ -200,6 +250,7 @@
         'reset_id': properties.get('dbt_backfill.reset', ''),
         'docs': properties.get('dbt_backfill.docs'),
         'constraints': dbt_backfill.read_constraints(properties),
+        'original': dbt_backfill.find_original(backfill.mv, properties),
     }) }}
 {% endmacro %}
 
@@ -228,7 +279,7 @@
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
                 ~ ', which left it at the snapshot ' ~ state.committed.mv_snapshot_id,
-            'Undo that, or drop it and ' ~ backfill.progress.render() ~ ' to build it anew',
+            'Undo that, or drop it and ' ~ backfill.progress.render() ~ ' to build it anew, ' ~ dbt_backfill._or_adopt(backfill),
             mv=backfill.get('name')
         ) -%}
     {%- elif departure is not none or state.committed.get('begun_anew') -%}
@@ -294,11 +345,20 @@
 {% endmacro %}
 
 
+{#- The end of a sentence on what to drop. -#}
+{% macro _or_adopt(backfill) %}
+    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {{ return('or only the state (' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}')
+        ~ ') to adopt the table') }}
+{% endmacro %}
+
+
 {% macro _check_state(backfill, mv, state) %}
     {%- if not state.committed or state.committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ backfill.progress.render() ~ ' belongs to another MV',
-            'Restore the one that was made with ' ~ backfill.mv.render() ~ ', or drop both to build it anew',
+            'Restore the one that was made with ' ~ backfill.mv.render() ~ ', or drop both to build it anew, '
+                ~ dbt_backfill._or_adopt(backfill),
             mv=backfill.get('name')
         ) -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != state.committed.epoch
@@ -310,4 +370,25 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a copy of an MV beside a copy of its state, which clone_backfill has not made. A barrier may have come between the
+    two.
+
+    Arguments:
+      original (string): see find_original.
+-#}
+{% macro check_is_no_copy(backfill, original) %}
+    {%- if not original -%} {{ return(none) }} {%- endif -%}
+    {%- set mv = backfill.mv.render() -%}
+    {%- do dbt_backfill.refuse(
+        mv ~ ' is a copy of the MV ' ~ original ~ ', and so is its state, by something else than clone_backfill, so that nobody '
+            ~ 'knows whether they are of one barrier',
+        'Drop them and run clone_backfill, ' ~ dbt_backfill._or_adopt(backfill) ~ '. If it was only renamed, with its state: ALTER TABLE ' ~ mv
+            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')",
+        mv=backfill.get('name')
+    ) -%}
 {% endmacro %}

@@ -1,3 +1,9 @@
+{#- The command of a run-operation as a user types it; `arguments` as YAML. -#}
+{% macro get_operation_text(operation, arguments) %}
+    {{ return('dbt run-operation ' ~ operation ~ " --args '" ~ arguments ~ "'") }}
+{% endmacro %}
+
+
 {#-
     Stop the model with one sentence that names it, what is wrong, and what to change.
 

@@ -31,7 +31,7 @@
 {% endmacro %}
 
 
-{#- The tables of the MV that is tested, see get_relations. Refuses a relation that has no state, and a part of one. -#}
+{#- The tables of the MV that is tested, see get_relations. Refuses a relation without a state of its own, and a part of one. -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
         {%- do dbt_backfill.refuse(
@@ -40,12 +40,18 @@
     {%- endif -%}
     {%- set relations = dbt_backfill.get_relations(model) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
-    {%- if existing.mv is none or existing.progress is none -%}
+    {%- set properties = {} if existing.mv is none or existing.mv.is_view else dbt_backfill.read_table_properties(relations.mv) -%}
+    {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(dict(relations, name=relations.mv.identifier), properties) -%}
+    {%- elif existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             relations.mv.render() ~ ' is not a backfilled_mv, or has never run',
             'Run the model first, and put this test only on models with that materialization',
             mv=relations.mv.identifier
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_is_no_copy(
+        dict(relations, name=relations.mv.identifier), dbt_backfill.find_original(relations.mv, properties)
+    ) -%}
     {{ return(relations) }}
 {% endmacro %}

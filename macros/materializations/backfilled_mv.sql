@@ -15,7 +15,7 @@
 
     {{ dbt_backfill.run_all_hooks(pre_hooks, outside_first=true) }}
 
-    {%- set observed = dbt_backfill.observe_state(backfill) -%}
+    {%- set observed = dbt_backfill.observe_state(backfill, reads_nothing) -%}
     {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
         {%- if observed.state.get('missing') -%} {%- do dbt_backfill.create_backfill(backfill, observed.state) -%} {%- endif -%}
@@ -30,8 +30,8 @@
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {%- do dbt_backfill.apply_docs(backfill, found) -%}
-    {#- Columns that are being filled need not keep to the contract yet. -#}
-    {%- if not reads_nothing and not dbt_backfill.get_filling(result.state) -%}
+    {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
+    {%- if not reads_nothing and not dbt_backfill.is_sweeping(result.state) and not dbt_backfill.get_filling(result.state) -%}
         {%- do dbt_backfill.apply_constraints(backfill, found) -%}
     {%- endif -%}
 

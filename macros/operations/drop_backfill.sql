@@ -13,7 +13,8 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       mv (string): in its place the table of a model that is gone, with its schema.
-      keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more.
+      keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more, or is to be
+        adopted anew.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false) %}
     {%- do dbt_backfill.check_drop_arguments({'model': model, 'mv': mv, 'keep_mv': keep_mv}, kwargs) -%}

@@ -22,11 +22,6 @@
             'the model ' ~ dbt_backfill.get_model_name(owner) ~ ' makes it',
             "Name the model: --args '{model: " ~ dbt_backfill.get_model_name(owner) ~ "}'", mv=name
         ) -%}
-    {%- elif is_mv and keep_mv -%}
-        {%- do dbt_backfill.refuse(
-            'its model is a backfilled_mv, which needs its state',
-            'Leave keep_mv out, or give the model another materialization first', mv=name
-        ) -%}
     {%- endif -%}
     {{ return(dict(dbt_backfill.get_relations(relation), name=name, owner=owner)) }}
 {% endmacro %}
@@ -35,7 +30,7 @@
 {#- Refuse to drop anything beside a table that is none of ours. -#}
 {% macro check_remains(dropped, remains) %}
     {%- for table, why in remains.foreign.items() -%}
-        {%- if table != 'mv' or dropped.owner is not none and dropped.owner.config.materialized == 'backfilled_mv' -%}
+        {%- if table != 'mv' -%}
             {%- set change = 'Drop or rename it yourself, and then drop the rest' -%}
         {%- elif remains.ours -%}
             {%- set change = 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' -%}

@@ -1,16 +1,25 @@
 {#-
-    What an operation knows of an MV, which has to exist with its state: its relations, and {
+    What an operation knows of an MV before it looks at it: its relations, and {
       'name': the model's,
-      'options': {'file_format'},
+      'options': {'file_format'}
+    }
+-#}
+{% macro get_operated(node) %}
+    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
+    {{ return(dict(
+        dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
+        name=dbt_backfill.get_model_name(node), options={'file_format': format}, upstream=none, feed=none,
+    )) }}
+{% endmacro %}
+
+
+{#-
+    The same of one that has to exist with its state, and {
       'state': as read_state returned it
     }
 -#}
 {% macro observe_operated(node) %}
-    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
-    {%- set operated = dict(
-        dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
-        name=dbt_backfill.get_model_name(node), options={'file_format': format}, upstream=none, feed=none,
-    ) -%}
+    {%- set operated = dbt_backfill.get_operated(node) -%}
     {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- if existing.mv is none and existing.progress is none -%}
         {%- do dbt_backfill.refuse(
@@ -19,7 +28,7 @@
     {%- elif existing.mv is none -%}
         {%- do dbt_backfill.refuse_missing_mv(operated) -%}
     {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(operated) -%}
+        {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
     {{ return(dict(operated, state=dbt_backfill.observe_existing(operated, existing).state)) }}
 {% endmacro %}

@@ -1,13 +1,17 @@
 {#-
-    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing. Returns the state
-    that they have.
+    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing, or one of a table
+    that is there. Returns the state that they have.
+
+    Arguments:
+      columns (list): see prepare_creation, if that is known.
+      making (list): see get_create_statements.
 -#}
-{% macro create_backfill(backfill, state) %}
-    {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
+{% macro create_backfill(backfill, state, columns=none, making=none) %}
+    {%- set columns = columns or dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.declare_creation() }}
-            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns) }}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, making=making) }}
             select to_json(struct(created_id, is_ours));
         end
     {%- endset -%}

@@ -3,14 +3,16 @@
     can be repeated. They stand in a script with the variables of `declare_creation`, and leave the plan of epoch 1 as
     JSON in `standing`, null if there is none.
 
-    `creation` is the plan of epoch 0, of the kind `create`: no rows, all vnodes NotStarted. Its id stands in both tables,
-    as the table property `dbt_backfill.id` too. Of two first runs at once one creates the progress table, with both
-    plans in it; so the other takes id and plan from there, and creates the MV only if it has the same query (`is_ours`).
+    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`, or, where the MV's table is there
+    already, says how it is taken, see find_taking. Its id stands in both tables, as the table property `dbt_backfill.id` too.
+    Of two first runs at once one creates the progress table, with both plans in it; so the other takes id and plan from
+    there, and makes the MV only if it has the same query (`is_ours`).
 
     Arguments:
       first (dict): the plan of the first barrier, none if there is to be no barrier.
+      making (list): the statements that make the MV, where it is not created.
 -#}
-{% macro get_create_statements(relations, creation, columns, first=none) -%}
+{% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
     {%- if creation.get('replaces') -%} {{ dbt_backfill._get_give_way_statements(relations, creation, first) }} {%- endif %}
     create table if not exists {{ relations.progress.render() }}
     {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.progress_properties(creation)) }}
@@ -22,17 +24,20 @@
             if(epoch = 0, plan, null),
             get_json_object(last, '$.query_hash') = {{ dbt_backfill.string_literal(creation.query_hash) }}
                 and get_json_object(last, '$.query_columns') = {{ dbt_backfill.string_literal(creation.query_columns) }}
+                and (epoch > 0 or get_json_object(last, '$.kind') = {{ dbt_backfill.string_literal(creation.kind) }})
         from {{ relations.progress.render() }}
         where vnode = 0
     );
+    {%- for statement in making or [dbt_backfill.get_create_mv_sql(relations.mv, columns, creation.backfill_id)] %}
     set create_mv = replace(
-        {{ dbt_backfill.string_literal(dbt_backfill.get_create_mv_sql(relations.mv, columns, creation.backfill_id)) }},
+        {{ dbt_backfill.string_literal(statement) }},
         {{ dbt_backfill.string_literal(creation.backfill_id) }},
         created_id
     );
     if is_ours then
         execute immediate create_mv;
     end if;
+    {%- endfor %}
 {%- endmacro %}
 
 

@@ -67,7 +67,9 @@
     {%- set fields = modules.re.findall('`([^`]*)`', columns | map(attribute='type') | join(' ')) -%}
     {%- set names = columns | map(attribute='name') | list + fields -%}
     {%- set types = columns | map(attribute='type') | list -%}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id)) }}
+    {{ dbt_backfill.table_clauses(mv, dict(
+        dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}
+    )) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {{ dbt_backfill.cluster_clause() }}

@@ -5,6 +5,47 @@
 
 
 {#-
+    The same of the MV, with what exactness needs. Its name tells a copy of it, which has these too. As soon as a table has
+    them it is no table any more that adopt_table has marked.
+-#}
+{% macro own_mv_properties(mv, backfill_id) %}
+    {{ return(dict(
+        dbt_backfill.exact_table_properties(), **dict(
+            dbt_backfill._own_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}
+        )
+    )) }}
+{% endmacro %}
+
+
+{#-
+    What a table gets that is adopted as an MV: what is ours and what exactness needs, the user's `tblproperties`, and of our
+    defaults those that it has not set itself. Others may read the table, so it keeps its format: Iceberg's version and
+    Delta's deletion vectors change only where `tblproperties` say so.
+
+    Arguments:
+      columns (list of {'name', 'type'}): of the table.
+      present (dict): its properties.
+-#}
+{% macro adopted_properties(mv, columns, present, backfill_id) %}
+    {%- set own = dbt_backfill.own_mv_properties(mv, backfill_id) -%}
+    {%- set all = dict(dbt_backfill.mv_table_properties(columns | map(attribute='name') | list, backfill_id), **own) -%}
+    {%- set given, adopted = config.get('tblproperties') or {}, {} -%}
+    {%- for name, value in all.items() -%}
+        {%- set is_default = name not in own and name not in given -%}
+        {%- set of_a_new_table = modules.re.match(
+            'format-version|delta\\.(enableDeletionVectors|columnMapping|feature|constraints)|dbt_backfill\\.', name
+        ) -%}
+        {%- set is_older = name == 'format-version' and value | int <= present.get(name, 0) | int -%}
+        {%- if not is_older and not (is_default and (of_a_new_table or present.get(name))) -%}
+            {%- do adopted.update({name: value}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
+    {{ return(adopted) }}
+{% endmacro %}
+
+
+{#-
     Properties of the MV: ours by default, the user's, and those that exactness needs. Another backfilled_mv can
     read it: by Delta's change data feed, or Iceberg's row lineage of format 3. Deletion vectors and merge-on-read
     make merging scattered changes cheap; without redistribution a range costs Iceberg little more than an INSERT.
@@ -109,11 +150,21 @@
     {%- if config.get('location_root') %}
     location {{ dbt_backfill.string_literal(config.get('location_root') ~ '/' ~ relation.identifier) }}
     {%- endif %}
-    tblproperties (
+    tblproperties {{ dbt_backfill._property_list(properties) }}
+{%- endmacro %}
+
+
+{% macro _property_list(properties) -%}
+    (
         {%- for name, value in properties.items() %}
         {{ dbt_backfill.string_literal(name) }} = {{ dbt_backfill.string_literal(value) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
+{%- endmacro %}
+
+
+{% macro get_set_properties_sql(relation, properties) -%}
+    alter table {{ relation.render() }} set tblproperties {{ dbt_backfill._property_list(properties) }}
 {%- endmacro %}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from exactness.follow import Follower, Upstream
 from exactness.oracle import Row, rows_by_key
-from exactness.queries import QUERIES
+from exactness.queries import QUERIES, UPSTREAM
 from exactness.runners import (
     Action,
     Runner,
@@ -130,6 +130,19 @@ class Scene:
         while self.mv.progress().version != self.upstream.version:
             self.run()
 
+    def make_a_table(self) -> None:
+        """There is a table of the MV's name, with rows like those of its query, to be adopted."""
+        table, query = self.mv.table, self.mv.query.sql.replace(UPSTREAM, self.upstream.table)
+        for sql in (
+            f"create table {table} using {self.project.file_format} as {query}",
+            f"update {table} set label = 'other' where id_of_row % 50 = 0",
+            f"delete from {table} where id_of_row % 70 = 0",
+            f"insert into {table} values (1, 5, 'below'), (2, 35, 'between'), (3, 9999, 'above')",
+        ):
+            self.project.sql(sql)
+        self.mv.adopted = True
+        self.project.operation("adopt_table", model=self.mv.name)
+
     def lose_the_plan(self) -> None:
         """A run plans a barrier and dies; then what it planned can no longer be read."""
         self.commit()
@@ -178,6 +191,11 @@ class Scenario:
 
 def _nothing(scene: Scene) -> None:
     pass
+
+
+def _marked_and_changed(scene: Scene) -> None:
+    scene.make_a_table()
+    scene.commit()
 
 
 def _begun(scene: Scene) -> None:
@@ -265,6 +283,7 @@ SCENARIOS = {
             cells_per_mv=8,
         ),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
+        Scenario("adoption", 20, _marked_and_changed, None),
         Scenario("sweep", 4, _begun_and_broken, _broken, on_gap="sweep"),
         Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
         Scenario("begin of a fill", 40, _half_and_widened, None),

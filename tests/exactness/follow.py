@@ -164,10 +164,10 @@ class Upstream:
             before = after
 
     def hash_of(self, key: Key) -> int:
-        """Spark's xxhash64 of the key, asked for all keys that there have ever been at once."""
+        """Spark's xxhash64 of a key, asked for all keys that there have ever been at once."""
         if key not in self._hashes:
             known = {key for rows in self.versions.values() for key in rows}
-            self._ask_hashes([*(known - self._hashes.keys())])
+            self._ask_hashes([*((known | {key}) - self._hashes.keys())])
         return self._hashes[key]
 
     def _ask_hashes(self, keys: Sequence[Key]) -> None:
@@ -196,6 +196,8 @@ class Follower:
     vnode_count: int = 8
     relation: str = ""
     """What the model reads, as Jinja; the upstream as a source by default."""
+    adopted: bool = False
+    """Whether the table was there before its state; nothing is promised of that time."""
     wide: Query | None = None
     """The query once it returns a column more, see `widen`."""
 
@@ -338,6 +340,8 @@ class Follower:
         progress = self.progress_versions()
         try:
             versions, covered = self.mv_versions(), self.definition.covered
+            if self.adopted:
+                versions = _from_adoption(versions, progress[0])
             checked = check_every_version(self.definition, versions, progress, covered)
             check_progress(self.definition, [version.progress for version in progress])
             if self.wide is not None:
@@ -424,3 +428,10 @@ def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
 def row(schema: Schema, *values: Any) -> Row:
     """A row from values in the order of the schema's columns."""
     return dict(zip(schema.columns, values, strict=True))
+
+
+def _from_adoption(versions: Sequence[MvVersion], created: ProgressVersion) -> list[MvVersion]:
+    """The versions since the state was created, and the one that it was created for."""
+    later = [version for version in versions if version.at > created.at]
+    [found] = [version for version in versions if version.at <= created.at][-1:]
+    return [replace(found, at=created.at), *later]

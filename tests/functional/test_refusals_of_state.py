@@ -240,7 +240,7 @@ def test_tables_and_views_that_are_not_ours_are_refused(project: Project) -> Non
     refused = project.fail("--select", *foreign)
 
     for name in foreign:
-        facts = (f"{name} exists", "not made by this materialization", "Drop or rename it")
+        facts = (f"{name} exists", "not made by this materialization", "adopt_table", "Or drop")
         assert_refused(refused, name, *facts)
         assert existing_tables(project, *tables_of(name)) == [name]
         assert project.rows(f"select * from {{schema}}.{name}") == [(1,)]
@@ -397,7 +397,7 @@ def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
     project.write({"retyped": backfilled})
 
     told = {
-        "delta": ("not made by this materialization", "Drop or rename it"),
+        "delta": ("not made by this materialization", "adopt_table"),
         "iceberg": ("was replaced or rolled back by something else", "drop it and"),
     }
     assert_refused(refuse(project, "retyped"), "retyped", *told[project.file_format])

@@ -8,9 +8,10 @@
       rebuild (string or none): why the MV is to be rebuilt.
 -#}
 {% macro choose_plan(backfill, state, observed, learned, rebuild) %}
-    {%- if rebuild or dbt_backfill.is_abandoned_reset(state.committed) -%}
+    {%- set replaces = state.committed.kind == 'replace' -%}
+    {%- if rebuild or replaces or dbt_backfill.is_abandoned_reset(state.committed) -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.explain_backfill(backfill, learned)) -%}
-        {%- set reason = rebuild or 'a rebuild was given up' -%}
+        {%- set reason = rebuild or ('another table stood in its place' if replaces else 'a rebuild was given up') -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}

@@ -356,7 +356,9 @@ def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> A
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub(
         "get_create_statements",
-        lambda relations, plan, columns: f"create {plan['kind']} {[c['name'] for c in columns]};",
+        lambda relations, plan, columns, making: (
+            f"create {plan['kind']} {[c['name'] for c in columns]};"
+        ),
     )
 
     def create(*columns: str) -> Any:

@@ -169,9 +169,20 @@ def test_what_was_begun_for_another_model_gives_way(
     left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
     """Its first plan tells, or, where there is none yet, the one by which it was created."""
-    found = make_state(epoch=0, **{begun: make_plan(**left)})
+    found = make_state(
+        epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
+    )
 
     assert macros.call("_gives_way", backfill, learned, found) is gives_way
+
+
+@pytest.mark.parametrize("kind", ["adopt", "replace"])
+def test_the_state_of_a_table_that_was_to_be_taken_and_is_gone_gives_way(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, kind: str
+) -> None:
+    found = make_state(epoch=0, committed=make_plan(epoch=0, kind=kind))
+
+    assert macros.call("_gives_way", backfill, learned, found) is True
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
@@ -236,9 +247,56 @@ def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
 def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exist: str) -> None:
     with refused(
         "its state is missing: lake.mv__progress does not exist. Restore it, or drop lake.mv to "
-        "build it anew."
+        "build it anew, or have its rows compared with the query: dbt run-operation adopt_table "
+        "--args '{model: mv}'."
     ):
         observe(exist)
+
+
+COPIED = {**OURS, "dbt_backfill.mv": "prod.mv"}
+
+
+def test_a_copy_without_its_state_is_refused_as_a_clone_with_both_ways(
+    observe: Observe, refused: Any
+) -> None:
+    with refused(
+        "lake.mv is a clone of the MV prod.mv, without its state. To go on from there: dbt "
+        "run-operation clone_backfill --args '{model: mv, source: prod.mv, replace: true}'. To "
+        "have its rows compared with the query: dbt run-operation adopt_table --args '{model: mv}'."
+    ):
+        observe("m", COPIED)
+    with refused("lake.mv is a clone of the MV prod.mv, without its state. To go on from there: "):
+        observe("m", {**OURS, "dbt_backfill.mv": "lake.mv", "dbt_backfill.clone": "prod.mv"})
+
+
+def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
+    observe: Observe, refused: Any
+) -> None:
+    """A barrier may have come between the two copies, and the ids do not tell."""
+    with refused(
+        "lake.mv is a copy of the MV prod.mv, and so is its state, by something else than "
+        "clone_backfill, so that nobody knows whether they are of one barrier. "
+    ):
+        observe(properties=COPIED)
+
+
+@pytest.mark.parametrize(
+    ("name", "original"),
+    [
+        (None, None),
+        ("lake.mv", None),
+        ("Lake.`MV`", None),
+        ("spark_catalog.lake.mv", None),
+        ("other.mv", "other.mv"),
+        ("lake.mv2", "lake.mv2"),
+    ],
+)
+def test_a_copy_is_known_by_the_name_of_the_original(
+    macros: Macros, relations: Any, name: str | None, original: str | None
+) -> None:
+    properties = OURS | ({"dbt_backfill.mv": name} if name else {})
+
+    assert macros.call("find_original", relations["mv"], properties) == original
 
 
 def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(observe: Observe) -> None:
@@ -246,8 +304,9 @@ def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(observe: Observe
 
 
 FOREIGN = (
-    "lake.mv exists, and was not made by this materialization. Drop or rename it, or give the "
-    "model another alias."
+    "lake.mv exists, and was not made by this materialization. To keep its rows: dbt run-operation "
+    "adopt_table --args '{model: mv}'. To replace it: set replace_existing to true, and run the "
+    "model once with --full-refresh. Or drop or rename it."
 )
 
 
@@ -308,6 +367,7 @@ def test_what_the_mv_itself_tells_is_noted(observe: Observe) -> None:
         "reset_id": "",
         "docs": "d1",
         "constraints": {"present": {"c": "a > 0"}, "ours": ["c"]},
+        "original": None,
     }
 
 
@@ -361,7 +421,9 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
 ) -> None:
     with refused(
         "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
-        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it anew."
+        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it anew, or only "
+        "the state (dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}') to adopt "
+        "the table."
     ):
         observe_iceberg("12", history)
     assert macros.statements[-1].sql.endswith("from lake.mv.history")
@@ -469,7 +531,8 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
 ANOTHER = (
     "its state lake.mv__progress belongs to another MV. Restore the one that was made with "
-    "lake.mv, or drop both to build it anew."
+    "lake.mv, or drop both to build it anew, or only the state (dbt run-operation drop_backfill "
+    "--args '{model: mv, keep_mv: true}') to adopt the table."
 )
 
 

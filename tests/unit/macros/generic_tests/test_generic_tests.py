@@ -15,6 +15,7 @@ from support.macros import Macros
 def lake(macros: Macros) -> None:
     """All tables exist, and the test runs as a node of its own name."""
     macros.stub("load_table", lambda relation: relation)
+    macros.stub("read_table_properties", lambda relation: {})
     macros.context["model"] = {"name": "backfill_complete_mv"}
     columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<string,int>"}]
     macros.stub("get_table_columns", lambda relation: columns)
@@ -53,9 +54,8 @@ def test_an_mv_is_incomplete_while_columns_are_being_filled_and_says_which(
 
     sql = render("test_backfill_complete", macros.relation)
 
-    assert (
-        sql.endswith("or true") and f"{macros.call('string_literal', unfilled)} as unfilled" in sql
-    )
+    assert sql.endswith("or true)")
+    assert f"{macros.call('string_literal', unfilled)} as unfilled" in sql
     assert macros.logged == [f"mv: {unfilled}"]
 
 
@@ -84,8 +84,9 @@ def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
 
 
 def test_under_empty_an_mv_passes_for_complete_as_any_test_does(
-    render: Callable[..., str], macros: Macros, sqlite: Any
+    render: Callable[..., str], macros: Macros, sqlite: Any, stored: Callable[..., str]
 ) -> None:
+    macros.results = [[[stored()]]]
     macros.context["flags"].EMPTY = True
     sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
     sqlite.execute("insert into lake.mv__progress values (1, 0, 'reset')")
@@ -116,6 +117,24 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
         "backfilled_mv mv: lake.mv is not a backfilled_mv, or has never run. Run the model first, "
         "and put this test only on models with that materialization."
     )
+
+
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("mv__progress", "lake.mv is a clone of the MV prod.mv, without its state. To go on from "),
+        ("nothing", "lake.mv is a copy of the MV prod.mv, and so is its state, by something else"),
+    ],
+)
+def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(
+    macros: Macros, test: str, missing: str, told: str
+) -> None:
+    copied = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
+    macros.stub("read_table_properties", lambda relation: copied)
+    macros.stub("load_table", lambda r: None if r.identifier == missing else r)
+
+    assert _refusal(macros, test).startswith(f"backfilled_mv mv: {told}")
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])

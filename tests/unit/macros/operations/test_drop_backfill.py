@@ -127,7 +127,6 @@ def test_however_a_schema_is_spelled_the_table_of_a_model_is_not_dropped_by_its_
     drop: Drop, spelled: str
 ) -> None:
     assert "the model mv makes it" in refusal(drop, node("mv"), mv=spelled)
-    assert "which needs its state" in refusal(drop, node("mv"), model="mv", keep_mv=True)
 
 
 def test_files_that_stay_are_told(macros: Macros, drop: Drop) -> None:
@@ -159,7 +158,8 @@ FOREIGN = "was not made by this materialization"
         ),
         (
             {"foreign": {"mv": FOREIGN}, "model": "kept"},
-            f"kept: lake.kept {FOREIGN}. Drop or rename it yourself, and then drop the rest.",
+            f"kept: lake.kept {FOREIGN}. Add keep_mv: true to drop only the state and history"
+            " beside it.",
         ),
         (
             {"foreign": {"progress": FOREIGN}, "model": "kept"},
@@ -195,14 +195,17 @@ def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
         assert drop(node("mv", "table"), foreign=foreign, keep_mv=True, **name) == dropped
 
 
+def test_the_table_of_an_mv_is_kept_to_be_adopted_anew(drop: Drop) -> None:
+    assert drop(node("mv"), model="mv", keep_mv=True) == [
+        "drop table if exists lake.mv__barriers",
+        "drop table if exists lake.mv__progress",
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"mv": "LAKE.mv"}, "LAKE.mv: the model mv makes it. Name the model: --args '{model: mv}'"),
-        (
-            {"model": "mv", "keep_mv": True},
-            "mv: its model is a backfilled_mv, which needs its state. Leave keep_mv out, or give",
-        ),
         (
             {"model": "gone"},
             "gone: there is no model of this name. Name an enabled model, or the table of one that",

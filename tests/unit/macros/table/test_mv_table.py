@@ -31,7 +31,7 @@ def test_the_mv_is_created_empty_with_the_columns_of_the_query(
         "tblproperties ( 'delta.enableChangeDataFeed' = 'true', "
         "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name', "
         "'delta.isolationLevel' = 'Serializable', 'delta.appendOnly' = 'false', "
-        "'dbt_backfill.id' = 'b1', 'dbt_backfill.format' = '2' ) "
+        "'dbt_backfill.id' = 'b1', 'dbt_backfill.format' = '2', 'dbt_backfill.mv' = 'lake.mv' ) "
         "options (o) partitioned by (p)"
     )
 

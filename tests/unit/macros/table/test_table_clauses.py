@@ -163,3 +163,54 @@ def test_a_delta_table_that_may_be_replaced_names_the_features_of_its_types(
     types = ["int", "struct<at:timestamp_ntz>"]
     assert macros.call("mv_table_properties", ["a", "b"], "b1", types)[feature] == "supported"
     assert feature not in macros.call("mv_table_properties", ["a"], "b1", ["timestamp"])
+
+
+# -- a table that is adopted ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def adopted(macros: Macros) -> Callable[..., dict[str, str]]:
+    def adopted(**present: str) -> dict[str, str]:
+        columns = [{"name": "time hour", "type": "timestamp_ntz"}]
+        made = macros.call("adopted_properties", macros.relation, columns, present, "b1")
+        return dict(made)
+
+    return adopted
+
+
+OWN = {
+    "dbt_backfill.id": "b1",
+    "dbt_backfill.format": "2",
+    "dbt_backfill.mv": "lake.mv",
+    "dbt_backfill.adopt": "",
+}
+
+
+def test_a_table_that_is_adopted_keeps_its_format(adopted: Any) -> None:
+    """Others may read it, who know no deletion vectors."""
+    exact = {"delta.isolationLevel": "Serializable", "delta.appendOnly": "false"}
+    feed = {"delta.enableChangeDataFeed": "true"}
+
+    assert adopted() == {**feed, **exact, **OWN}
+    present = {"delta.enableChangeDataFeed": "false", "delta.appendOnly": "true"}
+    assert adopted(**present) == {**exact, **OWN}
+
+
+def test_the_format_changes_where_the_user_says_so(macros: Macros, adopted: Any) -> None:
+    macros.config["tblproperties"] = {"delta.enableDeletionVectors": "true", "mine": "1"}
+
+    assert adopted()["delta.enableDeletionVectors"] == "true"
+    assert adopted(mine="2")["mine"] == "1"
+
+
+@pytest.mark.usefixtures("iceberg")
+def test_what_the_owner_of_an_iceberg_table_has_set_stays(macros: Macros, adopted: Any) -> None:
+    modes = {"write.update.mode": "merge-on-read", "write.delete.mode": "merge-on-read"}
+    distribution = {"write.merge.distribution-mode": "none"}
+
+    made = adopted(**{"write.merge.mode": "copy-on-write", "dbt_backfill.reset": "p1"})
+    assert made == {**modes, **distribution, **SERIALIZABLE, **OWN, "dbt_backfill.reset": ""}
+
+    macros.config["tblproperties"] = {"format-version": "3"}
+    assert adopted(**{"format-version": "2"})["format-version"] == "3"
+    assert "format-version" not in adopted(**{"format-version": "3"})

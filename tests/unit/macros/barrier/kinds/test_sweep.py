@@ -213,3 +213,19 @@ def test_nothing_that_a_plan_could_touch_above_the_position_is_promised(
 
     assert touched() == [["5", "6"]]
     assert touched(sweeps=True) == []
+
+
+@pytest.mark.parametrize("limit", [500000, None])
+def test_it_says_beforehand_how_many_rows_it_compares(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, limit: int | None
+) -> None:
+    macros.context["model"] = SimpleNamespace(name="mv")
+    plan = make_plan(kind="sweep", reason="it was replaced", backfill_rate_limit=limit)
+    done = macros.call("sweep_execute", backfill, make_state(row_count=1234567), plan, None)
+
+    slices = "up to 500,000 rows of the upstream per barrier, " if limit else ""
+    assert done == {"failed": None, "counts": {}}
+    assert macros.logged == [
+        "mv compares all 1,234,567 rows read so far with its query, "
+        f"{slices}because it was replaced"
+    ]

@@ -476,3 +476,26 @@ def test_a_gap_in_a_sweep_begins_it_anew_whatever_the_model_says(
     plan = choose(set={"on_gap": on_gap}, observed={"id": "u2"}, committed=committed)
 
     assert plan["kind"] == "sweep"
+
+
+@pytest.mark.parametrize("on_gap", ["reanchor", "sweep", "fail"])
+@pytest.mark.parametrize("committed", [{"kind": "sweep"}, {"kind": "abandon", "sweeps": True}])
+def test_a_sweep_that_has_come_to_nothing_yet_begins_anew_and_empties_nothing(
+    choose: Any, make_plan: Any, on_gap: str, committed: Any
+) -> None:
+    """The MV has all of its rows; that no vnode has started does not make it an empty one."""
+    state = {"position": None, "dirty": committed["kind"] == "abandon"}
+    committed = make_plan(epoch=2, **committed)
+    plan = choose(set={"on_gap": on_gap}, observed={"id": "u2"}, committed=committed, **state)
+
+    assert plan["kind"] == "sweep"
+
+
+def test_a_table_that_is_to_be_replaced_is_emptied_by_whatever_run_comes_next(
+    choose: Any, make_plan: Any
+) -> None:
+    created = make_plan(epoch=2, kind="replace")
+    plan = choose(committed=created, position=None, upstream_version=None)
+
+    assert (plan["kind"], plan["reason"]) == ("reset", "another table stood in its place")
+    assert choose(committed=created, rebuild="full refresh")["reason"] == "full refresh"

@@ -1,0 +1,157 @@
+{#-
+    Refuse a table that cannot become an MV with its rows, by what is known of it without its model's query.
+
+    Arguments:
+      backfill (dict): its relations, 'options': {'file_format'}, and 'name' outside of a run of the model.
+      tblproperties (dict): the model's.
+-#}
+{% macro check_adoptable(backfill, existing, properties, tblproperties) %}
+    {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
+    {%- if existing.is_view -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is a view, which has no rows of its own to adopt',
+            'Drop it, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
+    {%- if format != file_format -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is a table of the format ' ~ format ~ ', and file_format is ' ~ file_format,
+            "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
+                else 'Convert the table to Delta or Iceberg, or build the model anew under another alias',
+            mv=backfill.get('name')
+        ) -%}
+    {%- elif properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'] -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
+            "Set tblproperties={'format-version': '2'}, with which it is then adopted", mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on, and keys with which no
+    MERGE can put it right. Returns how many rows it has.
+
+    Arguments:
+      columns (list of {'name', 'type'}): of the query.
+      keys (list): the key of the query.
+-#}
+{% macro check_adopted(backfill, existing, properties, columns, keys) %}
+    {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
+    {%- do dbt_backfill._check_adopted_columns(backfill, columns) -%}
+    {%- do dbt_backfill._check_adopted_merge(backfill, columns, keys) -%}
+    {{ return(dbt_backfill._check_adopted_keys(backfill, dbt_backfill.get_mv_keys(keys))) }}
+{% endmacro %}
+
+
+{% macro _check_adopted_columns(backfill, columns) %}
+    {%- set name, present, types = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv), {} -%}
+    {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {#- A select gives a char(n) or varchar(n) out as a string. -#}
+    {%- for row in dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name)
+            if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
+        {%- do types.update({row[0] | lower: row[1]}) -%}
+    {%- endfor -%}
+    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
+    {%- for column in columns if types.get(column.name | lower) != column.type -%}
+        {%- set type = types.get(column.name | lower) -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
+                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', and its query returns ' ~ column.type,
+            'Add it to the table as ' ~ column.type ~ ', or take it out of the query' if type is none
+                else 'Cast it in the query, or give the column of the table that type'
+        ) -%}
+    {%- endfor -%}
+    {%- for column in present if column.name | lower not in wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
+            'Select it in the query, or drop it from the table'
+        ) -%}
+    {%- endfor -%}
+    {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', and its query returns '
+                ~ columns | map(attribute='name') | join(', '),
+            'Select them in the order of the table'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse a table that Spark does not merge rows into: with an identity column, say. -#}
+{% macro _check_adopted_merge(backfill, columns, keys) %}
+    {%- set sql -%}
+        explain extended
+        merge into {{ backfill.mv.render() }} as mv
+        using (
+            {{ dbt_backfill.get_no_row_sql(columns, 'true') }}
+        ) as changes
+        on {{ dbt_backfill.equal_keys(keys, 'mv.', 'changes.') }}
+        when matched then update set *
+        when not matched then insert *
+    {%- endset -%}
+    {%- set plan = dbt_backfill.run_table('check that rows can be merged', sql)[0][0] -%}
+    {%- if not dbt_backfill._plan_section(plan, 'Optimized') -%}
+        {%- do dbt_backfill.refuse(
+            'Spark does not merge the rows of its query into ' ~ backfill.mv.render() ~ ': ' ~ dbt_backfill.get_plan_error(
+                (dbt_backfill._plan_section(plan, 'Analyzed') or [plan])[0]),
+            'Change the table, or build the model anew under another alias'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- One pass over the key columns, or two. Returns how many rows there are. -#}
+{% macro _check_adopted_keys(backfill, keys) %}
+    {%- set scan, name = 'select * from ' ~ backfill.mv.render(), backfill.mv.render() -%}
+    {%- set checked = dbt_backfill.run_json(
+        'check the keys of ' ~ backfill.mv.identifier,
+        'select to_json((' ~ dbt_backfill.get_key_check_sql(scan, '0', keys, backfill.options.vnode_count, true, many=true) ~ '))'
+    )[0] -%}
+    {%- set key = keys | map(attribute='name') | join(', ') -%}
+    {%- if checked.null_keys -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row') ~ ' with a null in ' ~ key,
+            'Delete them from the table; what belongs there the barriers add'
+        ) -%}
+    {%- endif -%}
+    {%- set twice = dbt_backfill.run_json(
+        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, keys)
+    ) if checked.duplicates else [] -%}
+    {%- if twice -%}
+        {%- do dbt_backfill.refuse(
+            'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it stands twice with ('
+                ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
+            'Delete the rows of these keys from the table; what belongs there the barriers add'
+        ) -%}
+    {%- endif -%}
+    {{ return(checked.row_count) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a table that a reset cannot replace. `create or replace` keeps to the format and the place of a table. To drop it
+    in its stead would be a statement that takes an MV away if it comes late; `drop view` does not.
+-#}
+{% macro check_replaced(backfill, existing) %}
+    {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
+    {%- if existing.is_view -%} {{ return(none) }} {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
+    {%- if format != file_format -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is a table of the format ' ~ format ~ ', which no ' ~ file_format ~ ' table replaces in one step',
+            'Drop or rename it, and run again'
+        ) -%}
+    {%- endif -%}
+    {%- set place = modules.re.search('Location: ([^\\n]*)', existing.information or '') -%}
+    {%- set root = config.get('location_root') -%}
+    {%- if file_format == 'delta' and root and place
+            and not place.group(1).endswith(root.rstrip('/') ~ '/' ~ backfill.mv.identifier) -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' is in ' ~ place.group(1) ~ ', and its location_root is ' ~ root,
+            'Set location_root to the place of the table, or drop or rename it'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,100 @@
+{#-
+    Make the MV of a model a copy of another MV, with its state, so that it goes on from the position of that one: for CI, or
+    another target. A Delta MV is a shallow clone, an Iceberg MV a copy of its rows. The copy has an id of its own; nothing of
+    the original is written.
+
+    Both are copied at versions that belong together: those that the MV and its state have while the state stands still, with
+    no barrier begun. Until the copy has its state it is a clone without one, which no run takes for an MV. If the operation is
+    broken off, repeat it.
+
+    Usage:
+      dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
+      replace (boolean): whether a clone without a state that stands in its place may be dropped before.
+-#}
+{% macro clone_backfill(model=none, source=none, replace=false) %}
+    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set clone = dict(dbt_backfill.get_operated(node), location_root=node.config.get('location_root')) -%}
+    {%- do dbt_backfill.check_clone_arguments(clone.name, {'model': model, 'source': source, 'replace': replace}, kwargs) -%}
+    {%- set original = dbt_backfill.observe_original(clone, source | trim) -%}
+    {%- if not dbt_backfill.prepare_clone(clone, original, replace) -%} {{ return(none) }} {%- endif -%}
+    {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
+    {%- for step, sql in dbt_backfill.get_clone_statements(clone, original, id) -%}
+        {%- do dbt_backfill.run_table(step, sql, clone.mv) -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.finish_clone(clone, original) -%}
+{% endmacro %}
+
+
+{#- The original: as observe_operated describes it, and 'versions': of 'mv', 'progress', at which they belong together. -#}
+{% macro observe_original(clone, source) %}
+    {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
+    {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
+        {%- do dbt_backfill._refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
+    {%- endif -%}
+    {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
+    {%- set existing = {} -%}
+    {%- for table in ['mv', 'progress', 'barriers'] -%}
+        {%- do existing.update({table: dbt_backfill.find_table(original[table])}) -%}
+    {%- endfor -%}
+    {%- if existing.mv is none or existing.progress is none -%}
+        {%- do dbt_backfill.refuse(
+            original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, so there is no MV with its state to copy',
+            'Name one that dbt run has made', mv=clone.name
+        ) -%}
+    {%- endif -%}
+    {%- set version = dbt_backfill.read_copied_version(original, 'progress') -%}
+    {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
+    {%- set versions = {'mv': dbt_backfill.read_copied_version(original, 'mv'), 'progress': version} -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
+    {%- if dbt_backfill.read_copied_version(original, 'progress') != version -%}
+        {%- do dbt_backfill.refuse(
+            'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Copy it while no barrier runs', mv=clone.name
+        ) -%}
+    {%- endif -%}
+    {{ return(dict(original, existing=existing, state=state, versions=versions)) }}
+{% endmacro %}
+
+
+{#-
+    Refuse to put a clone in the place of anything but an unfinished one, or, if it is said, one without a state, which is
+    dropped. Returns whether there is something to do.
+-#}
+{% macro prepare_clone(clone, original, replace) %}
+    {%- set name, properties = clone.mv.render(), {} -%}
+    {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
+    {%- if mv is not none and not mv.is_view -%} {%- set properties = dbt_backfill.read_table_properties(clone.mv) -%} {%- endif -%}
+    {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
+        {%- do dbt_backfill.refuse(name ~ ' exists, and is no clone of an MV', 'Drop or rename it', mv=clone.name) -%}
+    {%- elif progress is not none and properties.get('dbt_backfill.clone')
+            and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
+        {%- do dbt_backfill.finish_clone(clone, original) -%}
+        {{ return(false) }}
+    {%- elif progress is not none -%}
+        {%- do dbt_backfill.refuse(
+            clone.progress.render() ~ ' exists: there is an MV with its own state, or what is left of one',
+            'Drop it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'), mv=clone.name
+        ) -%}
+    {%- elif mv is not none -%}
+        {%- if not properties.get('dbt_backfill.clone') and not replace -%}
+            {%- do dbt_backfill.refuse(name ~ ' exists, without a state', 'Add replace: true to drop it before', mv=clone.name) -%}
+        {%- endif -%}
+        {%- do dbt_backfill.run_table('drop the clone without a state', 'drop table if exists ' ~ name, clone.mv) -%}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- The last statement of it, and a line that says what there is. -#}
+{% macro finish_clone(clone, original) %}
+    {%- do dbt_backfill.run_table(
+        'finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv
+    ) -%}
+    {%- do log(
+        clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
+            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress_text(original.state) ~ '). The next run goes on from there', info=true
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,436 @@
+"""A table that is there becomes an MV with its rows: `adopt_table`, and runs that compare them.
+
+A table of the same shape is made by hand for each test; only what differs in it is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import yaml
+
+from support.checks import (
+    assert_refused,
+    data_tests,
+    existing_tables,
+    model,
+    refused_operation,
+    rows_written,
+    source,
+)
+from support.profiles import any_connection
+from support.project import (
+    Crash,
+    Interceptor,
+    MakeProject,
+    Proceed,
+    Project,
+    RunResult,
+    crash_before,
+)
+from support.scripts import dying_after
+
+QUERY = f"select id, upper(name) as name, id * 2 as twice from {source('people')}"
+FOREIGN = "mv exists, and was not made by this materialization"
+
+
+def people(ids: str = "range(1, 21)") -> str:
+    return f"select cast(id as int) as id, concat('n', id) as name from {ids}"
+
+
+def make_upstream(project: Project) -> None:
+    project.create_table("people", "id int, name string")
+    project.sql("insert into {schema}.people " + people())
+
+
+def rows_of(upstream: str = "{schema}.people") -> str:
+    return f"select id, upper(name) as name, id * 2 as twice from {upstream}"
+
+
+def make_table(
+    project: Project, name: str = "mv", rows: str = "", columns: str = "", using: str = ""
+) -> None:
+    """A table that something else has filled; with the rows that the MV will have by default."""
+    columns = columns or "id int, name string, twice int"
+    project.sql(f"create table {{schema}}.{name} ({columns}) using {using or project.file_format}")
+    project.sql(f"insert into {{schema}}.{name} " + (rows or rows_of()))
+
+
+def write(project: Project, name: str = "mv", query: str = QUERY, **config: object) -> None:
+    project.write(
+        {name: model(query, **config)}, sources=["people"], properties=data_tests(project, name)
+    )
+
+
+@pytest.fixture
+def adopting(project: Project) -> Project:
+    """An upstream of 20 rows, and a table of the same ones that was made by hand."""
+    make_upstream(project)
+    make_table(project)
+    write(project, backfill_rate_limit=8)
+    return project
+
+
+def adopt(project: Project, name: str = "mv") -> str:
+    return project.operation("adopt_table", model=name).output
+
+
+def expected(project: Project, where: str = "true") -> list[tuple[object, ...]]:
+    return project.rows(f"select * from ({rows_of()}) where {where}")
+
+
+def shown(project: Project, where: str = "true", name: str = "mv") -> list[tuple[object, ...]]:
+    return project.rows(f"select id, name, twice from {{schema}}.{name} where {where}")
+
+
+def statuses(project: Project) -> dict[str, str]:
+    result = project.dbt("test", "--select", "mv", expect=False)
+    return {
+        "complete" if "complete" in node.name else "consistent": node.status
+        for node in result.nodes
+    }
+
+
+def files(project: Project, name: str = "mv") -> set[str]:
+    """The files that the rows of a table stand in."""
+    column = "_file" if project.file_format == "iceberg" else "_metadata.file_path"
+    return {row[0] for row in project.sql(f"select distinct {column} from {{schema}}.{name}")}
+
+
+def dies_inside(project: Project, step: str) -> Interceptor:
+    """Ends the run inside of the script of this step, after the first statement that writes."""
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        if step not in sql:
+            return proceed()
+        script = dying_after(sql, 1)
+        assert script is not None
+        with contextlib.suppress(Exception):
+            project.sql(script)
+        raise Crash(f"inside {step}")
+
+    return intercept
+
+
+@pytest.mark.every_profile
+def test_where_nothing_differs_no_row_of_the_table_is_written(adopting: Project) -> None:
+    """A run refuses, and names both ways; the operation says what is to come; and runs do it."""
+    project, before = adopting, files(adopting)
+    refused = project.fail()
+    assert_refused(refused, "mv", FOREIGN, "adopt_table --args '{model: mv}'", "replace_existing")
+
+    marked = adopt(project)
+    assert "mv is to be adopted with its 20 rows." in marked
+    assert "up to 8 rows of the upstream per barrier" in marked
+    assert existing_tables(project, "mv__progress", "mv__barriers") == []
+
+    first = project.run()
+    assert (
+        ".mv: its 20 rows are compared with its query, up to 8 rows of the upstream" in first.output
+    )
+    assert "· 8 of 20 rows · +8 compared ·" in first.output
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+    assert "there is nothing to adopt" in adopt(project)
+
+    write(project, backfill_rate_limit=8, barriers_per_run="all")
+    assert project.run().message("mv").endswith("(100.0 %), CAUGHT UP")
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+    assert files(project) == before
+    assert shown(project) == expected(project)
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project: Project) -> None:
+    make_upstream(project)
+    make_table(project)
+    write(project, backfill_rate_limit=8)
+    project.sql("update {schema}.mv set name = 'other' where id = 3")
+    project.sql("delete from {schema}.mv where id in (5, 14)")
+    project.sql("insert into {schema}.mv values (0, 'BELOW', 0), (90, 'ABOVE', 0)")
+    adopt(project)
+
+    project.run()
+    assert rows_written(project) == {"inserted": 1, "updated": 1, "deleted": 1}
+    assert shown(project, "id <= 8") == expected(project, "id <= 8")
+
+    write(project, backfill_rate_limit=0)
+    assert project.run().message("mv") == "PAUSED (40.0 %)"
+    write(project, backfill_rate_limit=8)
+
+    # Below the position, above it, and across it.
+    project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
+    project.sql("delete from {schema}.people where id in (4, 18)")
+    project.sql("update {schema}.people set id = 40 where id = 6")
+    project.run()
+    assert shown(project, "id <= 16") == expected(project, "id <= 16")
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+    project.run()
+    assert "CAUGHT UP" in project.run().message("mv")
+
+    assert shown(project) == expected(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+    assert "all equal" in project.operation("verify_backfill", model="mv").output
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
+    adopting: Project,
+) -> None:
+    project = adopting
+    project.fail(
+        "run-operation", "adopt_table", "--args", "{model: mv}", intercept=crash_before(": mark mv")
+    )
+    assert_refused(project.fail(), "mv", FOREIGN, "adopt_table")
+    adopt(project)
+
+    # Before the state, in the middle of its script, before the plan, and after it.
+    project.fail(intercept=crash_before(": create the tables"))
+    assert existing_tables(project, "mv__progress") == []
+    project.fail(intercept=dies_inside(project, ": create the tables"))
+    assert existing_tables(project, "mv__progress") == ["mv__progress"]
+    assert "dbt_backfill.id" not in project.table_properties("mv")
+    assert "is to be adopted" in adopt(project)
+    project.fail(intercept=crash_before(": plan the barrier 1"))
+    assert "dbt_backfill.id" in project.table_properties("mv")
+    assert shown(project) == expected(project)
+    project.fail(intercept=crash_before(": merge the range"))
+
+    project.run()
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+    write(project, barriers_per_run="all")
+    project.run()
+    assert shown(project) == expected(project)
+    assert statuses(project)["complete"] == "pass"
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
+    project: Project,
+) -> None:
+    make_upstream(project)
+    make_table(
+        project, rows="select 7, 'x', 8, 'more'", columns="a int, name string, b int, c string"
+    )
+    write(project)
+    assert_refused(project.fail("--full-refresh"), "mv", FOREIGN, "set replace_existing to true")
+
+    write(project, replace_existing=True)
+    assert_refused(project.fail(), "mv", FOREIGN)
+    # Half of it: the state is there, the table is not ours yet, and then not emptied yet.
+    project.fail("--full-refresh", intercept=dies_inside(project, ": create the tables"))
+    assert_refused(project.fail(), "mv", FOREIGN, "--full-refresh")
+    project.fail("--full-refresh", intercept=crash_before(": plan the barrier 1"))
+    assert project.rows("select a from {schema}.mv") == [(7,)]
+    refreshed = project.run()
+    assert "emptied: another table stood in its place" in refreshed.output
+    assert shown(project) == expected(project)
+
+
+def test_a_view_is_replaced_by_what_drops_no_table(project: Project) -> None:
+    """Hadoop's catalogs have no views."""
+    make_upstream(project)
+    project.sql("create view {schema}.seen as select 1 as id")
+    write(project, "seen", replace_existing=True)
+    project.fail(
+        "--select", "seen", "--full-refresh", intercept=dies_inside(project, ": create the tables")
+    )
+    assert_refused(project.fail("--select", "seen"), "seen", "seen exists, and was not made by")
+    assert "adopt" not in project.run("--select", "seen", "--full-refresh").output
+    assert shown(project, name="seen") == expected(project)
+    # As if the statement that has dropped the view came once more.
+    with contextlib.suppress(Exception):
+        project.sql("drop view if exists {schema}.seen")
+    assert "CAUGHT UP" in project.run("--select", "seen").message("seen")
+
+
+SPOILED = {
+    "lacks": ("id int, name string", "select id, upper(name)", "has no column twice"),
+    "more": ("id int, name string, twice int, c int", "select *, 1", "has the column c, which"),
+    "retyped": (
+        "id int, name string, twice bigint",
+        "select *",
+        "has the column twice of the type bigint, and its query returns int",
+    ),
+    "ordered": (
+        "id int, twice int, name string",
+        "select id, twice, name",
+        "has its columns in the order id, twice, name, and its query returns id, name, twice",
+    ),
+    "twice": (
+        "id int, name string, twice int",
+        "select * from t union all select *",
+        "the key id is not unique in",
+    ),
+    "nulls": (
+        "id int, name string, twice int",
+        "select if(id < 3, null, id), name, twice",
+        "has 2 rows with a null in id",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def spoiled(shared_project: MakeProject) -> tuple[Project, RunResult]:
+    """Tables that cannot be adopted, marked, and one run of their models."""
+    project = shared_project("not_adopted")
+    make_upstream(project)
+    for name, (columns, select, _) in SPOILED.items():
+        make_table(project, name, f"with t as ({rows_of()}) {select} from t", columns)
+    project.write({name: model(QUERY) for name in SPOILED}, sources=["people"])
+    for name in SPOILED:
+        project.sql(
+            f"alter table {{schema}}.{name} set tblproperties"
+            f" ('dbt_backfill.adopt' = 'model.tested.{name}')"
+        )
+    return project, project.dbt("run", expect=False)
+
+
+@pytest.mark.every_profile
+@any_connection
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_table_that_cannot_be_an_mv_is_refused_before_anything_is_written(
+    spoiled: tuple[Project, RunResult], name: str
+) -> None:
+    project, result = spoiled
+
+    assert_refused(
+        result, name, f"not_adopted.{name}" if name != "twice" else "key id", SPOILED[name][2]
+    )
+    assert existing_tables(project, f"{name}__progress", f"{name}__barriers") == []
+
+
+def test_what_is_no_table_of_the_models_format_is_refused_by_the_operation(
+    spoiled: tuple[Project, RunResult],
+) -> None:
+    project, _ = spoiled
+    project.sql("create or replace view {schema}.seen as select 1 as id")
+    make_table(project, "plain", using="parquet")
+    names = ("seen", "plain", "absent")
+    project.write({name: model(QUERY, replace_existing=True) for name in names})
+
+    def refused(name: str) -> str:
+        return refused_operation(project, "adopt_table", model=name)
+
+    assert "not_adopted.seen is a view, which has no rows of its own" in refused("seen")
+    assert (
+        f"plain is a table of the format parquet, and file_format is {project.file_format}"
+        in refused("plain")
+    )
+    assert "not_adopted.absent does not exist. Run the model, which builds it" in refused("absent")
+    replaced = project.fail("--select", "plain", "--full-refresh")
+    assert_refused(
+        replaced, "plain", "plain is a table of the format parquet, which", "Drop or rename it"
+    )
+
+
+@pytest.fixture
+def cloned(project: Project) -> Project:
+    """An MV in the middle of its backfill, `prod`, and the model `mv` that has the same query."""
+    make_upstream(project)
+    write(project, "prod", backfill_rate_limit=8)
+    project.run()
+    write(project, backfill_rate_limit=8)
+    return project
+
+
+def clone(project: Project, **arguments: object) -> str:
+    source = f"{project.schema}.prod"
+    return project.operation("clone_backfill", model="mv", source=source, **arguments).output
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned: Project) -> None:
+    project = cloned
+    project.sql("update {schema}.people set name = 'later' where id = 2")
+    project.fail(
+        *operation("clone_backfill", model="mv", source=f"{project.schema}.prod"),
+        intercept=crash_before(": copy the state"),
+    )
+    assert existing_tables(project, "mv", "mv__progress", "mv__barriers") == ["mv"]
+    assert_refused(project.fail("--select", "mv"), "mv", "mv is a clone of the MV", "adopt_table")
+
+    made = clone(project)
+    assert "is a clone of" in made and "at the barrier 1 (40.0 %)" in made
+    own, other = project.table_properties("mv"), project.table_properties("prod")
+    assert own["dbt_backfill.id"] != other["dbt_backfill.id"]
+
+    ran = project.run("--select", "mv")
+    assert "BARRIER 2 · 80.0 % · 16 of 20 rows · +8 backfilled · 1 changed" in ran.output
+    assert shown(project) == expected(project, "id <= 16")
+    assert shown(project, name="prod") == [(n, f"N{n}", 2 * n) for n in sorted(range(1, 9))]
+    assert statuses(project) == {"complete": "fail", "consistent": "pass"}
+    history = "select epoch from {schema}.mv__barriers"
+    assert project.rows(history) == [(0,), (1,), (2,)]
+    assert "exists: there is an MV with its own state" in refused_operation(
+        project, "clone_backfill", model="mv", source=f"{project.schema}.prod"
+    )
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> None:
+    """Whoever made it, `dbt clone` or a script: it can be adopted, or cloned with its state."""
+    project, prod = cloned, f"{cloned.schema}.prod"
+    copy_table(project, "prod", "mv")
+    refused = project.fail("--select", "mv")
+    assert_refused(
+        refused, "mv", f"mv is a clone of the MV {prod}, without its state", "adopt_table"
+    )
+    tested = project.dbt("test", "--select", "mv", expect=False)
+    assert f"mv is a clone of the MV {prod}, without its state" in tested.error
+
+    # A state that was copied beside it may be of another barrier.
+    copy_table(project, "prod__progress", "mv__progress")
+    facts = f"mv is a copy of the MV {prod}, and so is its state"
+    assert_refused(project.fail("--select", "mv"), "mv", facts, "clone_backfill", "adopt")
+    project.operation("drop_backfill", model="mv", keep_mv=True)
+
+    adopt(project)
+    write(project, barriers_per_run="all")
+    project.run("--select", "mv")
+    assert shown(project) == expected(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+    assert project.run("--select", "prod").message("prod").startswith("BARRIER 2")
+
+
+def test_an_mv_in_the_middle_of_a_barrier_is_not_cloned(cloned: Project) -> None:
+    project, prod = cloned, f"{cloned.schema}.prod"
+    project.fail("--select", "prod", intercept=crash_before("prod: commit"))
+    refused = refused_operation(project, "clone_backfill", model="mv", source=prod)
+    assert "its barrier 2 has begun and is not committed. Copy" in refused
+    assert existing_tables(project, "mv", "mv__progress", "mv__barriers") == []
+
+    project.run("--select", "prod")
+    copy_table(project, "prod", "mv")
+    assert "Add replace: true" in refused_operation(
+        project, "clone_backfill", model="mv", source=prod
+    )
+    assert "at the barrier 2" in clone(project, replace=True)
+    assert "CAUGHT UP" not in project.run("--select", "mv").message("mv")
+    assert shown(project) == expected(project)
+
+
+def copy_table(project: Project, old: str, new: str) -> None:
+    """As dbt's `clone` on Delta; on Iceberg a copy with the properties."""
+    if project.file_format == "delta":
+        project.sql(f"create table {{schema}}.{new} shallow clone {{schema}}.{old}")
+        return
+    kept = {
+        name: value
+        for name, value in project.table_properties(old).items()
+        if name.startswith(("dbt_backfill.", "write.")) or name == "format-version"
+    }
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in kept.items())
+    project.sql(
+        f"create table {{schema}}.{new} using iceberg tblproperties ({listed})"
+        f" as select * from {{schema}}.{old}"
+    )
+
+
+def operation(macro: str, **arguments: object) -> tuple[str, ...]:
+    return ("run-operation", macro, "--args", yaml.safe_dump(arguments))

@@ -1,0 +1,190 @@
+"""What a table has to be to be adopted, or replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+COLUMNS = [{"name": "k", "type": "bigint"}, {"name": "Shard", "type": "string"}]
+PLAN = "== Analyzed Logical Plan ==\nMerge\n\n== Optimized Logical Plan ==\nMerge\n"
+
+
+@pytest.fixture
+def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[..., int]:
+    """Checks a table that has these columns and keys; returns its number of rows."""
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+
+    def check(
+        columns: Any = COLUMNS,
+        shown: Any = (),
+        plan: str = PLAN,
+        checked: Any = (),
+        twice: Any = (),
+    ) -> Any:
+        macros.stub("get_table_format", lambda existing, mv: "delta")
+        macros.stub("get_table_columns", lambda relation: list(columns))
+        found = {"row_count": 7, "null_keys": 0, "duplicates": False, **dict(checked)}
+        macros.results = [shown, [[plan]], [[json.dumps(found)]]]
+        macros.results += [[[json.dumps({"key": key})] for key in twice]] if twice else [[]]
+        return macros.call("check_adopted", backfill, relations["mv"], {}, COLUMNS, keys)
+
+    return check
+
+
+def test_a_table_of_the_columns_of_the_query_is_adopted(macros: Macros, check: Any) -> None:
+    assert check() == 7
+    assert check([{"name": "K", "type": "bigint"}, {"name": "shard", "type": "string"}]) == 7
+    explained = " ".join(macros.statements[1].sql.split())
+    assert "explain extended merge into lake.mv as mv using (" in explained
+    assert "on mv.`k` = changes.`k` and mv.`shard` = changes.`shard`" in explained
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ([("k", "bigint")], "lake.mv has no column Shard, which its query returns. Add it to the"),
+        (
+            [("k", "int"), ("shard", "string")],
+            "lake.mv has the column k of the type int, and its query returns bigint. Cast it in",
+        ),
+        (
+            [("k", "bigint"), ("shard", "string"), ("c", "int")],
+            "lake.mv has the column c, which its query does not return. Select it in the query, or",
+        ),
+        (
+            [("shard", "string"), ("k", "bigint")],
+            "lake.mv has its columns in the order shard, k, and its query returns k, Shard. Select",
+        ),
+    ],
+)
+def test_other_columns_are_refused_by_name(
+    check: Any, refused: Any, columns: Any, told: str
+) -> None:
+    with refused(told):
+        check([{"name": name, "type": type} for name, type in columns])
+
+
+def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refused: Any) -> None:
+    """A select of the table says that it is a string."""
+    with refused("lake.mv has the column Shard of the type varchar(5), and its query returns str"):
+        check(shown=[["k", "bigint"], ["shard", "varchar(5)"], ["", None]])
+
+
+def test_what_spark_does_not_merge_into_is_refused_with_its_reason(
+    check: Any, refused: Any
+) -> None:
+    error = "org.apache.spark.AnalysisException: no value for the IDENTITY column k. SQLSTATE: 1"
+    with refused("Spark does not merge the rows of its query into lake.mv: no value for the IDEN"):
+        check(plan=f"== Analyzed Logical Plan ==\n{error}\n")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"checked": {"null_keys": 2}}, "lake.mv has 2 rows with a null in k, shard. Delete them"),
+        (
+            {"checked": {"duplicates": True}, "twice": [["1", "'a'"], ["2", "'b'"]]},
+            "the key k, shard is not unique in lake.mv; it stands twice with (1, 'a'), (2, 'b'). D",
+        ),
+    ],
+)
+def test_keys_that_no_merge_puts_right_are_refused(
+    check: Any, refused: Any, found: Any, told: str
+) -> None:
+    with refused(told):
+        check(**found)
+
+
+def test_unequal_keys_of_one_hash_are_not_the_same(check: Any) -> None:
+    assert check(checked={"duplicates": True}) == 7
+
+
+@pytest.mark.parametrize(
+    ("existing", "format", "properties", "told"),
+    [
+        ("view", "delta", {}, "lake.mv is a view, which has no rows of its own to adopt. Drop it"),
+        (
+            "table",
+            "iceberg",
+            {},
+            "lake.mv is a table of the format iceberg, and file_format is delta. Set file",
+        ),
+        (
+            "table",
+            "parquet",
+            {},
+            "lake.mv is a table of the format parquet, and file_format is delta. Convert",
+        ),
+        (
+            "table",
+            "delta",
+            {"format-version": "1"},
+            "lake.mv is an Iceberg table of format 1, in which single rows cannot be deleted. Set ",
+        ),
+    ],
+)
+def test_what_the_format_cannot_be_is_refused_by_its_name(
+    macros: Macros, backfill: Any, relations: Any, refused: Any,
+    existing: str, format: str, properties: Any, told: str,
+) -> None:  # fmt: skip
+    macros.context["model"] = SimpleNamespace(name="mv")
+    macros.stub("get_table_format", lambda existing, mv: format)
+    mv = relations["mv"].incorporate(type=existing)
+    with refused(told):
+        macros.call("check_adoptable", backfill, mv, properties, {})
+
+
+def test_an_iceberg_table_of_format_1_is_adopted_where_the_model_has_it_upgraded(
+    macros: Macros, backfill: Any, relations: Any
+) -> None:
+    macros.stub("get_table_format", lambda existing, mv: "delta")
+    of_the_model = {"format-version": 2}
+    arguments = backfill, relations["mv"], {"format-version": "1"}, of_the_model
+
+    macros.call("check_adoptable", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("format", "information", "root", "told"),
+    [
+        (
+            "parquet",
+            "",
+            None,
+            "lake.mv is a table of the format parquet, which no delta table replaces",
+        ),
+        (
+            "delta",
+            "Location: file:/a/mv\n",
+            "/b",
+            "lake.mv is in file:/a/mv, and its location_root is /b. Set location_root to the place",
+        ),
+    ],
+)
+def test_what_a_reset_cannot_replace_is_refused(
+    macros: Macros, backfill: Any, relations: Any, refused: Any,
+    format: str, information: str, root: str | None, told: str,
+) -> None:  # fmt: skip
+    macros.context["model"] = SimpleNamespace(name="mv")
+    macros.config["location_root"] = root
+    macros.stub("get_table_format", lambda existing, mv: format)
+    mv = relations["mv"].incorporate(type="table", information=information)
+    with refused(told):
+        macros.call("check_replaced", backfill, mv)
+
+
+def test_a_table_at_its_place_and_a_view_are_replaced(
+    macros: Macros, backfill: Any, relations: Any
+) -> None:
+    macros.config["location_root"] = "/a/"
+    macros.stub("get_table_format", lambda existing, mv: "delta")
+    there = relations["mv"].incorporate(type="table", information="Location: file:/a/mv\n")
+
+    macros.call("check_replaced", backfill, there)
+    macros.call("check_replaced", backfill, relations["mv"].incorporate(type="view"))

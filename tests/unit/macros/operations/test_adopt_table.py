@@ -1,0 +1,82 @@
+"""A table that is there is marked, for the next run of its model to take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Config, Macros
+
+Adopt = Callable[..., list[str]]
+
+
+@pytest.fixture
+def adopt(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Adopt:
+    """Marks the table of `mv`; returns the statements that write."""
+    config = Config(materialized="backfilled_mv", backfill_rate_limit=500000)
+    node = SimpleNamespace(name="mv", unique_id="model.p.mv", config=config, version=None)
+    macros.stub("find_backfilled_mv", lambda model: node)
+    macros.stub("get_operated", lambda node: verified)
+    macros.stub("get_table_format", lambda existing, mv: "delta")
+
+    def adopt(
+        *others: str, type: str = "table", left: Any = None, gone: bool = False, **properties: str
+    ) -> list[str]:
+        mv = None if gone else verified["mv"].incorporate(type=type)
+        macros.stub("get_existing_relations", lambda relations: {"mv": mv})
+        macros.stub("read_table_properties", lambda relation: properties)
+        macros.stub("read_left_state", lambda relations, existing: left)
+        macros.results = [[], [[json.dumps({"count": 1234567})]]]
+        macros.call("adopt_table", "mv")
+        return [" ".join(statement.sql.split()) for statement in macros.statements]
+
+    return adopt
+
+
+def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
+    mark, count = adopt()
+
+    assert mark.endswith(
+        "alter table lake.mv set tblproperties ( 'dbt_backfill.adopt' = 'model.p.mv' )"
+    )
+    assert "count(*)" in count
+    assert macros.logged == [
+        "mv: lake.mv is to be adopted with its 1,234,567 rows. Stop what else writes to it, and "
+        "run the model: dbt run --select mv. That checks its columns and keys, and begins to "
+        "compare its rows with the query, up to 500,000 rows of the upstream per barrier"
+    ]
+
+
+def test_what_a_run_that_died_has_left_is_marked_again(
+    adopt: Adopt, make_state: Any, make_plan: Any
+) -> None:
+    begun = make_state(epoch=0, committed=make_plan(epoch=0, kind="adopt"))
+
+    assert "'dbt_backfill.adopt' = 'model.p.mv'" in adopt(left=begun)[0]
+    assert "'dbt_backfill.adopt'" in adopt(left=begun, **{"dbt_backfill.id": "b0"})[0]
+
+
+def test_an_mv_is_left_alone(macros: Macros, adopt: Adopt, make_state: Any) -> None:
+    assert adopt(left=make_state(), **{"dbt_backfill.id": "b1"}) == []
+    assert macros.logged == ["mv: there is nothing to adopt; lake.mv is its MV, at the barrier 2"]
+
+
+def test_what_cannot_be_adopted_is_refused(
+    macros: Macros, adopt: Adopt, make_state: Any, refused: Any
+) -> None:
+    with refused("lake.mv does not exist. Run the model, which builds it: dbt run --select mv."):
+        adopt(gone=True)
+    with refused("lake.mv is a view, which has no rows of its own to adopt. Drop it, or set"):
+        adopt(type="view")
+    with refused("lake.mv__progress exists, and is the state of another table than lake.mv is n"):
+        adopt(left=make_state(), **{"dbt_backfill.id": "b2"})
+    assert macros.statements == []
+
+
+def test_an_unknown_argument_is_refused(macros: Macros, adopt: Adopt, refused: Any) -> None:
+    with refused("adopt_table has no argument 'table'. Its only argument is model"):
+        macros.call("adopt_table", "mv", table="x")
