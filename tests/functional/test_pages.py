@@ -1,4 +1,7 @@
-"""The pages of docs/ that a newcomer follows do what they say, word for word."""
+"""The pages of docs/ that a newcomer follows do what they say, word for word.
+
+They are read in this order, in one project: the last one goes on with that of the first.
+"""
 
 from __future__ import annotations
 
