@@ -99,13 +99,13 @@
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied.
+    yet is just emptied; one whose sweep has come to nothing yet has its rows of before.
 
     Arguments:
       views (list): the temporary views to drop before a refusal.
 -#}
 {% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[]) %}
-    {%- if not started -%}
+    {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
