@@ -67,7 +67,7 @@
     } -%}
     {%- set scan = dbt_backfill.get_range_scan_sql(read, remaining, state, backfill, plan.key) -%}
     {%- set found = dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, '(select count(*) from ' ~ read ~ ')', state.row_count, plan.key, backfill.options.backfill_rate_limit
+        scan, dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version), state.row_count, plan.key, backfill.options.backfill_rate_limit
     ))[0] -%}
     {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
 {% endmacro %}
