@@ -69,9 +69,8 @@ def written(project: Project, since: int) -> dict[str, int]:
     names = ("Inserted", "Updated", "Deleted")
     found: list[dict[str, int]] = []
     if project.file_format == "delta":
-        for [metrics] in project.sql(
-            "select operationMetrics from (describe history {schema}.mv) where operation = 'MERGE'"
-        ):
+        history = project.sql("describe history {schema}.mv")
+        for metrics in [row["operationMetrics"] for row in history if row["operation"] == "MERGE"]:
             found.append({name: int(metrics[f"numTargetRows{name}"]) for name in names})
     else:
         prefix = "spark.merge-into.num-target-rows-"

@@ -17,7 +17,7 @@
         {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
         {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
     {%- elif existing.mv is none -%}
-        {%- do dbt_backfill._check_progress_is_ours(backfill, existing.progress) -%}
+        {%- do dbt_backfill.check_progress_is_ours(backfill, existing.progress) -%}
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
@@ -177,7 +177,7 @@
 
 
 {#- Refuse a table with the state's name that is no state of ours, or not of this format. -#}
-{% macro _check_progress_is_ours(backfill, existing) %}
+{% macro check_progress_is_ours(backfill, existing) %}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(

@@ -97,7 +97,7 @@
 {#- The state beside a table, none if there is none; one that this version does not read is refused. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill.check_state_format(backfill, dbt_backfill.read_table_properties(backfill.progress)) -%}
+    {%- do dbt_backfill.check_progress_is_ours(backfill, existing.progress) -%}
     {{ return(dbt_backfill.read_state(backfill)) }}
 {% endmacro %}
 
