@@ -10,8 +10,8 @@ from dbt.adapters.spark.impl import SparkConfig
 class SparkBackfillConfig(SparkConfig):
     """Names and types only: the macros under `macros/config` hold the rules and the messages.
 
-    `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are dbt's own configs and
-    stand in its classes.
+    `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are
+    dbt's own configs and stand in its classes.
     """
 
     file_format: str = "delta"
