@@ -6,22 +6,24 @@ A narrow MV (6 of lineitem's 16 columns, one filter) in one warm session:
 * 1 % of the rows, scattered: one barrier beside one MERGE of the rows that were changed;
 * 3,000 rows in one window of keys: the same.
 
-The plain MERGE is told which rows changed and in which window of keys; the barrier finds out.
+Both first run over a small table, as in `first_run.py`. The plain MERGE is told which rows changed
+and in which window of keys; the barrier finds out.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
-from lineitem import KEY, load_lineitem, make_project
+from clock import Clock, timed
+from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_project
 from rich.console import Console
 from rich.table import Table
 
 from support.formats import FORMATS, properties_clause
-from support.project import Project
+from support.project import Project, intercepted
 
 COLUMNS = "l_orderkey, l_linenumber, l_partkey, l_quantity, l_extendedprice, l_shipdate"
 QUERY = f"select {COLUMNS} from {{relation}} where l_quantity > 2"
@@ -30,93 +32,118 @@ RANGES = 4
 console = Console()
 
 
-def timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
+@dataclass(frozen=True)
+class Step:
+    """Seconds of the plain statement and of the barrier, and of the statements of the latter."""
+
+    plain: float
+    barrier: float
+    clock: Clock
 
 
-def model(rate_limit: int) -> str:
-    config = (
-        f"materialized='backfilled_mv', unique_key={KEY}, backfill_rate_limit={rate_limit}, "
-        f"barriers_per_run={RANGES}"
-    )
-    return f"{{{{ config({config}) }}}} " + QUERY.format(
-        relation="{{ source('lake', 'lineitem') }}"
-    )
+class Case:
+    """A model over an upstream, and the plain table of the same rows."""
 
+    def __init__(self, project: Project, upstream: str) -> None:
+        self.project, self.upstream = project, upstream
+        self.mv, self.plain = f"{upstream}_mv", f"{upstream}_plain"
+        rows = project.value(f"select count(*) from {{schema}}.{upstream}")
+        self.rate_limit = -(-rows // RANGES)
+        self.last = project.value(f"select max(l_orderkey) from {{schema}}.{upstream}")
+        self.table = f"{{schema}}.{upstream}"
 
-def insert_windows(project: Project, bounds: list[int]) -> None:
-    """Four INSERTs, each of one window of keys, as plain literals."""
-    for low, high in zip(bounds, [*bounds[1:], 1 << 62], strict=True):
-        project.sql(
-            "insert into {schema}.plain "
-            + QUERY.format(relation="{schema}.lineitem")
-            + f" and l_orderkey > {low} and l_orderkey <= {high}"
+    def model(self) -> str:
+        config = (
+            f"materialized='backfilled_mv', unique_key={KEY}, "
+            f"backfill_rate_limit={self.rate_limit}, barriers_per_run={RANGES}"
+        )
+        source = f"{{{{ source('lake', '{self.upstream}') }}}}"
+        return f"{{{{ config({config}) }}}} " + QUERY.format(relation=source)
+
+    def begin(self) -> None:
+        """Both tables anew: the plain one is empty, and that of the model not made yet."""
+        for name in (self.mv, f"{self.mv}__progress", f"{self.mv}__barriers", self.plain):
+            self.project.sql(f"drop table if exists {{schema}}.{name}")
+        self.project.sql(
+            f"create table {{schema}}.{self.plain} using {self.project.file_format} "
+            + plain_properties(self.project.file_format)
+            + " as "
+            + QUERY.format(relation=self.table)
+            + " and false"
         )
 
+    def run(self) -> None:
+        self.project.run("--select", self.mv)
 
-def merge_changed(project: Project, where: str) -> None:
-    """One MERGE of the rows that the update has changed, with its window of keys in ON."""
-    project.sql(
-        "merge into {schema}.plain as mv using ("
-        + QUERY.format(relation="{schema}.lineitem")
-        + f" and {where}) as changed on mv.l_orderkey = changed.l_orderkey "
-        "and mv.l_linenumber = changed.l_linenumber "
-        f"and {where.replace('l_orderkey', 'mv.l_orderkey')} "
-        "when matched then update set * when not matched then insert *"
-    )
+    def insert_windows(self) -> None:
+        """Four INSERTs, each of one window of keys, as plain literals."""
+        bounds = [0, *(self.last * n // RANGES for n in range(1, RANGES)), 1 << 62]
+        for low, high in pairwise(bounds):
+            self.project.sql(
+                f"insert into {{schema}}.{self.plain} "
+                + QUERY.format(relation=self.table)
+                + f" and l_orderkey > {low} and l_orderkey <= {high}"
+            )
+
+    def change(self, where: str) -> None:
+        self.project.sql(f"update {self.table} set l_quantity = l_quantity + 1 where {where}")
+
+    def merge_changed(self, where: str) -> None:
+        """One MERGE of the rows that the update has changed, with its window of keys in ON."""
+        self.project.sql(
+            f"merge into {{schema}}.{self.plain} as mv using ("
+            + QUERY.format(relation=self.table)
+            + f" and {where}) as changed on mv.l_orderkey = changed.l_orderkey "
+            "and mv.l_linenumber = changed.l_linenumber "
+            f"and {where.replace('l_orderkey', 'mv.l_orderkey')} "
+            "when matched then update set * when not matched then insert *"
+        )
+
+    def play(self) -> dict[str, Step]:
+        """Each step, plain and as a barrier."""
+        self.begin()
+        plain, clock = timed(self.insert_windows), Clock()
+        with intercepted(clock.intercept):
+            steps = {f"{RANGES} ranges": Step(plain, timed(self.run), clock)}
+        half = self.last // 2
+        for name, where in (
+            ("1 % scattered", "l_orderkey % 100 = 7"),
+            ("3,000 in a window", f"l_orderkey between {half} and {half + 3000}"),
+        ):
+            self.change(where)
+            plain, clock = timed(partial(self.merge_changed, where)), Clock()
+            with intercepted(clock.intercept):
+                steps[name] = Step(plain, timed(self.run), clock)
+        return steps
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
     arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
-    arguments.add_argument("--rounds", type=int, default=2, help="rounds; the first is warm-up")
+    arguments.add_argument("--rounds", type=int, default=2, help="rounds after the warm-up")
+    arguments.add_argument("--warm-up", type=int, default=12, help="rounds over a small table")
     options = arguments.parse_args()
     project = make_project(options.format)
-    rows = load_lineitem(project, options.scale)
-    console.print(f"lineitem: {rows:,} rows, {options.format}")
-    project.write({"mv": model(-(-rows // RANGES))}, sources=["lineitem"])
-    last = project.value("select max(l_orderkey) from {schema}.lineitem")
-    bounds = [0, *(last * n // RANGES for n in range(1, RANGES))]
-    scattered = "l_orderkey % 100 = 7"
-    window = f"l_orderkey between {last // 2} and {last // 2 + 3000}"
+    console.print(f"lineitem: {load_lineitem(project, options.scale):,} rows, {options.format}")
+    copy_rows(project, SMALL, SMALL_ROWS)
+    small, large = Case(project, SMALL), Case(project, "lineitem")
+    project.write({case.mv: case.model() for case in (small, large)}, sources=[SMALL, "lineitem"])
+    for number in range(options.warm_up):
+        steps = small.play().values()
+        console.print(f"warm-up {number}: {sum(step.barrier for step in steps):.1f} s")
     table = Table("round", "step", "plain", "barrier", "ratio")
-
-    for number in range(options.rounds):
-        for name in ("mv", "mv__progress", "mv__barriers", "plain"):
-            project.sql(f"drop table if exists {{schema}}.{name}")
-        project.sql(
-            f"create table {{schema}}.plain using {options.format} "
-            + plain_properties(options.format)
-            + " as "
-            + QUERY.format(relation="{schema}.lineitem")
-            + " and false"
-        )
-        steps: list[tuple[str, float, float]] = [
-            (
-                f"{RANGES} ranges",
-                timed(lambda: insert_windows(project, bounds)),
-                timed(lambda: project.run()),
-            )
-        ]
-        for name, where in (("1 % scattered", scattered), ("3,000 in a window", window)):
-            project.sql(f"update {{schema}}.lineitem set l_quantity = l_quantity + 1 where {where}")
-            steps.append(
-                (
-                    name,
-                    timed(partial(merge_changed, project, where)),
-                    timed(lambda: project.run()),
-                )
-            )
-        for name, plain, ours in steps:
-            table.add_row(
-                str(number), name, f"{plain:.1f} s", f"{ours:.1f} s", f"{ours / plain:.2f}"
-            )
+    for number in range(options.rounds + 1):
+        steps_of = large.play()
+        for name, step in steps_of.items():
+            ratio = f"{step.barrier / step.plain:.2f}"
+            label = str(number or "warm-up")
+            table.add_row(label, name, f"{step.plain:.1f} s", f"{step.barrier:.1f} s", ratio)
     console.print(table)
-    assert project.last is not None
-    console.print("statements of the last barrier:", project.last.steps)
+    for name, step in steps_of.items():
+        statements = step.clock.table(1, step.barrier, step.plain, "plain statements")
+        statements.title = f"{name}, in the last round"
+        console.print(statements)
 
 
 def plain_properties(file_format: str) -> str:

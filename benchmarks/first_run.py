@@ -11,14 +11,11 @@ import argparse
 import statistics
 import time
 
-from lineitem import KEY, copy_rows, load_lineitem, make_project
+from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_project
 from rich.console import Console
 from rich.table import Table
 
 from support.project import Project, RunResult
-
-SMALL = "small"
-SMALL_ROWS = 10_000
 
 
 def models(upstream: str) -> dict[str, str]:

@@ -8,18 +8,15 @@ compiled its own code, and then measured in turn; figures are medians, and ratio
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
-import time
-from collections import defaultdict
-from collections.abc import Callable
 
+from clock import Clock, timed
 from lineitem import make_project
 from rich.console import Console
 from rich.table import Table
 
 from support.formats import FORMATS, properties_clause
-from support.project import Proceed, Project, intercepted
+from support.project import Project, intercepted
 
 RANGE = 5_000
 CHANGED = 50
@@ -71,12 +68,6 @@ def merge(project: Project, number: int, changed: str) -> None:
     )
 
 
-def timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
-
-
 def commits(project: Project) -> int:
     tables = ("mv", "mv__progress", "mv__barriers")
     if project.file_format == "delta":
@@ -96,18 +87,6 @@ def assert_same(project: Project) -> None:
     for one, other in ((mv, copy), (copy, mv)):
         different = project.value(f"select count(*) from ({one} except all {other})")
         assert different == 0, f"{different} rows are not what the plain MERGEs made"
-
-
-class Clock:
-    """Seconds of each statement of the materialization, by what its comment says."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, list[float]] = defaultdict(list)
-
-    def intercept(self, sql: str, proceed: Proceed) -> None:
-        found = re.search(r"/\* [^\s{]+: (.*?) \*/", sql)
-        step = re.sub(r" \d+$", "", found[1]) if found else "dbt's own"
-        self.seconds[step].append(timed(proceed))
 
 
 class Rounds:
@@ -143,14 +122,9 @@ class Rounds:
             median = statistics.median(seconds)
             figures.add_row(f"dbt run, {name}", f"{median:.2f}", f"{median / base:.2f}")
         figures.add_row("commits per barrier", f"{statistics.median(self.commits):.0f}", "")
-        rounds, total = len(self.plain), 0.0
-        steps = Table("statement", "times", "seconds in a barrier", "plain MERGEs")
-        for step, seconds in sorted(self.clock.seconds.items(), key=lambda item: -sum(item[1])):
-            each = sum(seconds) / rounds
-            total += each
-            steps.add_row(step, f"{len(seconds) / rounds:.1f}", f"{each:.2f}", f"{each / base:.2f}")
-        rest = statistics.fmean(self.barrier) - total
-        steps.add_row("dbt, and fetching", "", f"{rest:.2f}", f"{rest / base:.2f}")
+        steps = self.clock.table(
+            len(self.plain), statistics.fmean(self.barrier), base, "plain MERGEs"
+        )
         return [figures, steps]
 
 

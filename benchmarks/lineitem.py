@@ -17,6 +17,10 @@ from support.project import Project, install_package
 
 KEY = ["l_orderkey", "l_linenumber"]
 
+# A table over which a driver that has just started compiles its own code.
+SMALL = "small"
+SMALL_ROWS = 10_000
+
 REAL_WORK = {
     "spark.driver.memory": "4g",
     # What the tests switch off.

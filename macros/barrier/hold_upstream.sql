@@ -1,6 +1,6 @@
 {#-
-    In the mode `snapshot` one version is read until the backfill has finished. The upstream is asked to keep it: by the
-    barrier that begins to read a version, or with which the mode begins; and to let it go by the first one that leaves that
+    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The upstream is asked to keep it:
+    by the barrier that begins to read a version, be it again, or with which the mode begins; and to let it go by the first one that leaves that
     version, or the mode. Whether it is held is asked of the upstream, so that what a run that died left behind is let go by
     the next run. To hold a version lets the one before go.
 
@@ -9,7 +9,7 @@
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {%- if plan.backfill_mode == 'snapshot' and dbt_backfill.get_traits(plan).follows
-            and not state.finished and not plan.last_range
+            and (not state.finished or plan.kind == 'sweep') and not plan.last_range
             and [source.version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
         {{ return(dbt_backfill.hold_version(backfill.upstream, source, dbt_backfill._hold_name(plan))) }}
     {%- endif -%}

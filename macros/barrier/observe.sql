@@ -15,7 +15,7 @@
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill) -%}
     {%- elif existing.mv is none -%}
-        {%- do dbt_backfill.check_state_format(backfill, dbt_backfill.read_table_properties(backfill.progress)) -%}
+        {%- do dbt_backfill._check_progress_is_ours(backfill, existing.progress) -%}
         {%- set left = dbt_backfill.read_state(backfill) -%}
         {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
@@ -128,6 +128,21 @@
 {% endmacro %}
 
 
+{#- Refuse a table with the state's name that is no state of ours, or not of this format. -#}
+{% macro _check_progress_is_ours(backfill, existing) %}
+    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.progress) -%}
+    {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
+        {%- do dbt_backfill.refuse(
+            backfill.progress.render() ~ ' exists, and is no state of ours; it has the name that the state of '
+                ~ backfill.mv.render() ~ ' would have',
+            'Rename it, or give the model another alias',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.check_state_format(backfill, properties) -%}
+{% endmacro %}
+
+
 {% macro _refuse_foreign_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
@@ -226,13 +241,15 @@
 {#-
     How an Iceberg MV has left the snapshot of the last barrier: none, or {
       'begun_anew': whether by a reset of ours that came late, which Iceberg lets replace a table whatever was committed
-          since: it has left its id, or the table began anew and is empty, so that there is nothing to lose,
-      'rows': it has now; none where a late reset is told by its id
+          since: it has left its id and another oldest ancestor, or the table began anew and is empty, so that there is
+          nothing to lose,
+      'rows': it has now
     }
 
     CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the
-    MV itself before it is committed or given up. A snapshot that has expired tells nothing, unless the table began anew
-    since that barrier.
+    MV itself before it is committed or given up. Two runs may both have executed one reset, and the id is that of the last:
+    so it counts only where the oldest ancestor is another one than at the last commit. A snapshot that has expired tells
+    nothing, unless the table began anew since that barrier.
 
     Arguments:
       relations (dict): see get_relations.
@@ -243,18 +260,24 @@
     {%- if committed.get('mv_snapshot_id') in [none, snapshot_id]
             or planned and not dbt_backfill.get_traits(planned).follows -%}
         {{ return(none) }}
-    {%- elif reset_id != (committed.get('mv_reset_id') or '') -%}
-        {{ return({'begun_anew': true, 'rows': none}) }}
     {%- endif -%}
     {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}
-    {%- if history.ancestors or not (history.entries or history.begun) -%} {{ return(none) }} {%- endif -%}
+    {%- if history.ancestors -%}
+        {{ return(none) }}
+    {%- elif reset_id != (committed.get('mv_reset_id') or '')
+            and (history.get('root') is none or history.root != committed.get('mv_root_id')) -%}
+        {{ return({'begun_anew': true, 'rows': history.rows}) }}
+    {%- elif not (history.entries or history.begun) -%}
+        {{ return(none) }}
+    {%- endif -%}
     {{ return({'begun_anew': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
 {% endmacro %}
 
 
 {#-
     What an Iceberg MV tells of the snapshot at which a barrier left it: {'entries', 'ancestors': how often it stands in the
-    history, and among those that lead to the current one; 'begun': whether the table began anew after the barrier; 'rows'}.
+    history, and among those that lead to the current one; 'begun': whether the table began anew after the barrier; 'root':
+    the oldest ancestor of the current one, absent if it has expired; 'rows'}.
 -#}
 {% macro read_mv_history(relations, committed) %}
     {%- set known = committed.mv_snapshot_id -%}
@@ -264,6 +287,7 @@
             ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
             ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > timestamp"
             ~ dbt_backfill.string_literal(committed.committed_at) ~ '), '
+            ~ "'root', max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)), "
             ~ "'rows', (select count(*) from " ~ relations.mv.render() ~ '))) from ' ~ relations.mv.render() ~ '.history',
         relations.mv
     )[0]) }}

@@ -90,9 +90,10 @@
 -#}
 {% macro run_barrier(backfill, state, learned, rebuild, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state)) -%}
-    {%- set columns = none -%}
     {%- set plan = state.get('planned') -%}
+    {#- Where nothing was committed, the log has to reach back to what is planned. -#}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or plan) -%}
+    {%- set columns = none -%}
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}

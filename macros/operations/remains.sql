@@ -50,10 +50,7 @@
     {%- set departure = dbt_backfill.find_departure(
         relations, properties.get('current-snapshot-id'), properties.get('dbt_backfill.reset', ''), dict(state, planned=none)
     ) -%}
-    {%- if departure is none -%} {{ return(false) }} {%- endif -%}
-    {%- set rows = departure.rows if departure.rows is not none
-        else dbt_backfill.read_mv_history(relations, state.committed).rows -%}
-    {{ return(rows > 0) }}
+    {{ return(departure is not none and departure.rows > 0) }}
 {% endmacro %}
 
 

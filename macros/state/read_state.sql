@@ -2,7 +2,7 @@
     What is committed and what is planned, in one statement: {
       'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': of the progress table,
       'rows', 'last_epoch': how many rows it has, and the highest epoch on one,
-      'uniform': whether all vnodes have one position,
+      'uniform': whether all vnodes have one position, or all have finished,
       'committed': the plan of that epoch, with what became of it,
       'planned': the plan of the next epoch, none if there is none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was
@@ -73,7 +73,7 @@
         bool_and(backfill_finished) as finished,
         bool_or(backfill_finished) as any_finished,
         count(*) as rows,
-        min(__bf_position) <=> max(__bf_position) as uniform,
+        bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
         max(plan) as plan,
         max(plan_kind) as plan_kind,
         max(last) as last

@@ -20,12 +20,13 @@
       upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
       upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one, see new_gap
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
-      forgets_keys(observed, source)                           whether the feed may not tell of a key that came with a version, and went
+      forgets_keys(observed, committed, source)                whether the feed may not tell of a key that came with a version, and went
       upstream_readable(observed, source)                      whether a version can still be read
       committed_at(observed, version)                          when a version was committed
       held_version(observed, name)                             the version that is held under a name
       hold(source, name)                                       keep a version from going away; whether it is kept
       release(source, name)                                    let it go
+      row_count_sql(relation, version)                         how many rows a version has, about
       log_sql(relation)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
@@ -118,11 +119,11 @@
 
 
 {#-
-    Whether a feed that begins before the version of `source` and leads to the current one may leave out a key that was
-    there in that version: one that compares two versions knows nothing of what came and went between them.
+    Whether the feed from the version of `committed` to the current one may leave out a key that was there in that of
+    `source`, between them: one that compares two versions knows nothing of what came and went.
 -#}
-{% macro may_forget_keys(upstream, observed, source) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'forgets_keys')(observed, source)) }}
+{% macro may_forget_keys(upstream, observed, committed, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'forgets_keys')(observed, committed, source)) }}
 {% endmacro %}
 
 
@@ -134,6 +135,12 @@
 {#- As text; none if it is not known any more. -#}
 {% macro get_version_time(upstream, observed, version) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'committed_at')(observed, version)) }}
+{% endmacro %}
+
+
+{#- A scalar subquery, for people and for samples: it may tell some more than there are, or be null where that is not known. -#}
+{% macro get_row_count_sql(upstream, version) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'row_count_sql')(upstream.relation, version)) }}
 {% endmacro %}
 
 

@@ -52,9 +52,6 @@ PROTECTIONS = (
 )
 """What a world can be made without."""
 
-MISSING = ("an abandoned Iceberg plan stops what is on its way",)
-"""A further one, which the macros do not have: Iceberg offers nothing for it."""
-
 
 class Stopped(Exception):
     """A statement, and the run that sent it, finds that another one went on."""
@@ -232,7 +229,7 @@ class World:
     wrong: str | None = None
 
     def __post_init__(self) -> None:
-        assert self.without <= {*PROTECTIONS, *MISSING}
+        assert self.without <= {*PROTECTIONS}
         self.ids = itertools.count(1)
         self.state = State(0, Plan(0, 0, "create"))
 
@@ -241,7 +238,7 @@ class World:
         return self.file_format == "iceberg"
 
     def has(self, protection: str) -> bool:
-        assert protection in (*PROTECTIONS, *MISSING)
+        assert protection in PROTECTIONS
         return protection not in self.without
 
     def prefix(self, version: int | None, position: float) -> Counter[tuple[int, Any]]:
@@ -589,18 +586,17 @@ class _Flow:
             yield Statement("add the columns of the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
-        """On Delta by a change of the table's metadata; the macros do nothing of it on Iceberg."""
+        """By a change of the table's metadata, on Iceberg by a row that is written anew, if any."""
 
         def execute() -> Moments:
-            if self.world.has("an abandoned plan stops what is on its way"):
-                self.world.mv.stop()
+            world = self.world
+            is_possible = not world.is_iceberg or world.mv.rows
+            if is_possible and world.has("an abandoned plan stops what is on its way"):
+                world.mv.stop()
             return None
             yield
 
-        if not self.world.is_iceberg or self.world.has(
-            "an abandoned Iceberg plan stops what is on its way"
-        ):
-            yield Statement("stop what is on its way in the barrier", execute)
+        yield Statement("stop what is on its way in the barrier", execute)
 
     def _execute_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
         assert plan.version is not None

@@ -26,7 +26,6 @@ from exactness.faults import Scene
 from exactness.oracle import Position
 from exactness.protocol import (
     FINISHED,
-    MISSING,
     NOT_STARTED,
     Plan,
     Run,
@@ -107,7 +106,6 @@ class Interleaving:
             project.file_format,
             [],
             self.scene.mv.definition.query.evaluate,
-            without=frozenset(MISSING),
             draw_range=self._planned_range,
         )
         self.see_the_upstream()

@@ -1,7 +1,6 @@
 """The barrier protocol, as the model in `exactness/protocol.py` has it: exact in every history.
 
-Each protection is needed: without it some history is wrong. What the macros lack is expected to
-fail here.
+Each protection is needed: without it some history is wrong.
 
 DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (1000)
 """
@@ -27,7 +26,7 @@ from exactness.explore import (
     all_switches,
     random_histories,
 )
-from exactness.protocol import MISSING, PROTECTIONS
+from exactness.protocol import PROTECTIONS
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "1000"))
 
@@ -69,7 +68,6 @@ NEEDED = (
     Without("a fill ends at the position", odds=(FILLED,)),
     Without("columns are added by whatever ends a fill", odds=(FILLED,)),
 )
-LACKING = (Without("an abandoned Iceberg plan stops what is on its way", "iceberg", None),)
 
 
 def assert_exact(histories: Iterator[History]) -> None:
@@ -110,12 +108,5 @@ def test_what_is_taken_out_of_the_protocol_is_missed(without: Without) -> None:
     assert any(history.wrong for history in without.histories())
 
 
-@pytest.mark.xfail(strict=True, reason="the macros lack it")
-@pytest.mark.parametrize("without", LACKING, ids=lambda without: without.protection)
-def test_the_protocol_of_the_macros_is_exact(without: Without) -> None:
-    assert_exact(without.histories())
-
-
 def test_every_protection_is_taken_out_once() -> None:
     assert [without.protection for without in NEEDED] == [*PROTECTIONS]
-    assert [without.protection for without in LACKING] == [*MISSING]

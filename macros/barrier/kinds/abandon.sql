@@ -63,18 +63,28 @@
 
 
 {#-
-    Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's
-    metadata makes it fail. Iceberg has nothing of the kind but to replace the table.
+    Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's metadata makes it fail. On
+    Iceberg a row that is written anew does, as it is: merge-on-read notes a deleted position for it, which may be of any key,
+    and each MERGE fails that finds one committed since its base. (An empty MV has no such row, and copy-on-write notes none.)
 -#}
 {% macro run_abandon(backfill, plan) %}
     {%- if backfill.options.file_format == 'delta' -%}
-        {%- do dbt_backfill.run_table(
-            'stop what is on its way in the barrier ' ~ plan.epoch,
-            'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')",
-            backfill.mv
-        ) -%}
+        {%- set sql = 'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')" -%}
+    {%- else -%}
+        {%- set sql = dbt_backfill.get_row_anew_sql(backfill.mv, plan.key) -%}
     {%- endif -%}
+    {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%}
 {% endmacro %}
+
+
+{#- A MERGE that writes some row of the MV anew, as it is. -#}
+{% macro get_row_anew_sql(mv, keys) -%}
+    {%- set columns = dbt_backfill.mv_columns(keys) -%}
+    merge into {{ mv.render() }} as mv
+    using (select {{ columns | join(', ') }} from {{ mv.render() }} limit 1) as row
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'row.') }}
+    when matched then update set {{ columns[0] }} = mv.{{ columns[0] }}
+{%- endmacro %}
 
 
 {#-
@@ -101,9 +111,9 @@
 
 {#-
     The ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none
-    where the whole MV has to be compared. In a sweep nothing is promised above the position. Below the position they could write what the upstream changed since the last
-    executed barrier, which the feed still has to tell, up to a version that goes on from theirs; also of keys that came with
-    theirs and have gone since.
+    where the whole MV has to be compared. In a sweep nothing is promised above the position. Below the position they could
+    write what the upstream changed since the last executed barrier, which the feed still has to tell, up to a version that
+    goes on from theirs; also of keys that came with theirs and have gone since.
 -#}
 {% macro find_touched(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
@@ -113,11 +123,12 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set touched = [] -%}
+    {%- set begun = dbt_backfill.get_source(given_up.since) -%}
     {%- for plan in given_up.plans -%}
         {%- set source = dbt_backfill.get_source(plan) -%}
         {%- set moved = source.version != state.upstream_version -%}
         {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, source)
-                or moved and dbt_backfill.may_forget_keys(backfill.upstream, observed, source) -%}
+                or moved and dbt_backfill.may_forget_keys(backfill.upstream, observed, begun, source) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}

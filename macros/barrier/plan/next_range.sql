@@ -62,7 +62,7 @@
 {#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
 {% macro find_bounds(backfill, state, plan) %}
     {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
-    {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
+    {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
     {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
 {% endmacro %}

@@ -152,7 +152,8 @@
 {#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
 {% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
     {%- set plan = attempt.plan -%}
-    {%- set total = '(select count(*) from ' ~ dbt_backfill.get_planned_read(backfill, plan) ~ ')' -%}
+    {%- set total = 'coalesce(' ~ dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
+        ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
     {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique -%}
     {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
 {%- endmacro %}

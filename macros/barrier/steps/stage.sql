@@ -194,7 +194,7 @@
     from (
         select
             max_by(struct(*), {{ order }}) as latest,
-            min_by(struct(*), {{ order }}) as earliest,
+            min_by(struct(__bf_is_upsert, __bf_image), {{ order }}) as earliest,
             sum(if(__bf_is_upsert, 1, -1)) as balance,
             bit_xor(__bf_image) as images,
             count(*) as events

@@ -3,6 +3,12 @@
 {% endmacro %}
 
 
+{#- Read off the log. -#}
+{% macro delta_row_count_sql(relation, version) %}
+    {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(relation, version) ~ ')') }}
+{% endmacro %}
+
+
 {#- The change events in (from_version, to_version], as `upstream/upstream.sql` describes them. -#}
 {% macro delta_upstream_changes(observed, from_version, to_version, keys) %}
     {%- set events -%}
@@ -62,7 +68,7 @@
 {% endmacro %}
 
 
-{% macro delta_forgets_keys(observed, source) %}
+{% macro delta_forgets_keys(observed, committed, source) %}
     {{ return(false) }}
 {% endmacro %}
 

@@ -5,6 +5,17 @@
 
 
 {#-
+    As the snapshot tells it: to count them would be to read the whole table where it has delete files. Rows under equality
+    deletes are counted too.
+-#}
+{% macro iceberg_row_count_sql(relation, version) %}
+    {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
+    {{ return("(select cast(summary['total-records'] as bigint) - coalesce(cast(summary['total-position-deletes'] as bigint), 0) from "
+        ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ version ~ ')') }}
+{% endmacro %}
+
+
+{#-
     The change events in (from_version, to_version], as `upstream/upstream.sql` describes them: of format 3 by row
     lineage, of format 2 by Iceberg's changelog.
 -#}
@@ -40,9 +51,10 @@
 {% endmacro %}
 
 
-{#- Row lineage compares two snapshots; the changelog of format 2 tells each. -#}
-{% macro iceberg_forgets_keys(observed, source) %}
-    {{ return(dbt_backfill.parse_iceberg_id(observed.id).format == '3' and source.version != observed.version | string
+{#- Row lineage compares two snapshots, and so does what is told since a table without one; the changelog of format 2 tells each. -#}
+{% macro iceberg_forgets_keys(observed, committed, source) %}
+    {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
+    {{ return(compares and source.version != observed.version | string
         and dbt_backfill._iceberg_deletes_between(observed, source.version, observed.version)) }}
 {% endmacro %}
 
@@ -116,10 +128,7 @@
         {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '<=', 'high_' ~ loop.index)) -%}
     {%- endfor -%}
     select struct(
-        (
-            select cast(coalesce(max(sequence_number), 0) as string)
-            from {{ relation.render() }}.entries version as of {{ from_version }}
-        ) as committed,
+        cast(coalesce(committed, 0) as string) as committed,
         {%- if keys is none %}
         'true' as bounds,
         'true' as files
@@ -136,28 +145,33 @@
         end as files
         {%- endif %}
     )
-    {%- if keys is not none %}
     from (
+        {%- if keys is none %}
+        select max(sequence_number) as committed from {{ relation.render() }}.entries version as of {{ from_version }}
+        {%- else %}
         {{ dbt_backfill._iceberg_bounds_sql(relation, from_version, to_version, bounded) }}
+        {%- endif %}
     )
-    {%- endif %}
 {%- endmacro %}
 
 
 {#-
-    One row: the names of the data files that differ between the versions, the bounds of the keys over all of them, and
-    whether deletes have changed that may be of any file.
+    One row: the last sequence number that was committed, the names of the data files that differ between the versions, the
+    bounds of the keys over all of these, and whether deletes have changed that may be of any file.
 -#}
 {% macro _iceberg_bounds_sql(relation, from_version, to_version, bounded) -%}
+    {%- set paths = 'count(path) filter (where differs)' %}
     select
+        max(committed) as committed,
         {%- for key in bounded %}
-        if(count(low_{{ loop.index }}) = count(path), min(low_{{ loop.index }}), null) as low_{{ loop.index }},
-        if(count(high_{{ loop.index }}) = count(path), max(high_{{ loop.index }}), null) as high_{{ loop.index }},
+        {%- set low, high = 'low_' ~ loop.index, 'high_' ~ loop.index %}
+        if(count({{ low }}) filter (where differs) = {{ paths }}, min({{ low }}) filter (where differs), null) as {{ low }},
+        if(count({{ high }}) filter (where differs) = {{ paths }}, max({{ high }}) filter (where differs), null) as {{ high }},
         {%- endfor %}
-        coalesce(bool_or(path is null), false) as any_file,
-        collect_list(path) as paths
+        coalesce(bool_or(differs and path is null), false) as any_file,
+        collect_list(path) filter (where differs) as paths
     from (
-        {{ dbt_backfill._iceberg_differing_files_sql(relation, from_version, to_version, bounded) }}
+        {{ dbt_backfill._iceberg_compared_files_sql(relation, from_version, to_version, bounded) }}
     )
 {%- endmacro %}
 
@@ -176,13 +190,19 @@
 
 
 {#-
-    The data files that only one of two versions has, or both but not with the same deletes, each with the bounds of the
-    keys; null where it does not tell them or has a null. What the live rows of a file are depends on nothing else than on
-    the delete files that name it, and on those that name none (equality deletes, and position deletes of several
-    files): where these differ there is a row without a path.
+    The data files of two versions, each with the bounds of the keys (null where it does not tell them or has a null), and with
+    `differs`: whether only one of them has it, or both but not with the same deletes. What the live rows of a file are depends
+    on nothing else than on the delete files that name it, and on those that name none (equality deletes, and position deletes
+    of several files), which are in a row without a path.
 -#}
-{% macro _iceberg_differing_files_sql(relation, from_version, to_version, bounded) -%}
+{% macro _iceberg_compared_files_sql(relation, from_version, to_version, bounded) -%}
     select
+        max(if(is_new, null, sequence_number)) as committed,
+        (path is null or bool_or(delete_file is null))
+            and (
+                count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
+                or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
+            ) as differs,
         path
         {%- for _ in bounded %}, any_value(low_{{ loop.index }}, true) as low_{{ loop.index }}, any_value(high_{{ loop.index }}, true) as high_{{ loop.index }}{% endfor %}
     from (
@@ -191,27 +211,28 @@
         {{ dbt_backfill._iceberg_files_sql(relation, to_version, 'true', bounded) }}
     )
     group by path
-    having (path is null or bool_or(delete_file is null))
-        and (
-            count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
-            or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
-        )
 {%- endmacro %}
 
 
-{#- The data files of a version, and its delete files (`delete_file`), each under the path of the data file that it names. -#}
+{#-
+    The data files of a version, and its delete files (`delete_file`), each under the path of the data file that it names:
+    by the entries of its manifests, so that these are read once. Those of the status 2 tell what it has removed.
+-#}
 {% macro _iceberg_files_sql(relation, version, is_new, bounded) -%}
+    {%- set is_data = 'data_file.content = 0' -%}
     select
-        {{ is_new }} as is_new, file_path as path, null as delete_file
+        {{ is_new }} as is_new,
+        sequence_number,
+        if({{ is_data }}, data_file.file_path, data_file.referenced_data_file) as path,
+        if({{ is_data }}, null, struct(data_file.file_path, data_file.content_offset)) as delete_file
         {%- for key in bounded %}
-        {%- set metrics = 'readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %},
-        if({{ metrics }}.null_value_count = 0, {{ metrics }}.lower_bound, null) as low_{{ loop.index }},
-        if({{ metrics }}.null_value_count = 0, {{ metrics }}.upper_bound, null) as high_{{ loop.index }}
+        {%- set metrics = 'readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %}
+        {%- set is_bounded = is_data ~ ' and ' ~ metrics ~ '.null_value_count = 0' %},
+        if({{ is_bounded }}, {{ metrics }}.lower_bound, null) as low_{{ loop.index }},
+        if({{ is_bounded }}, {{ metrics }}.upper_bound, null) as high_{{ loop.index }}
         {%- endfor %}
-    from {{ relation.render() }}.data_files version as of {{ version }}
-    union all
-    select {{ is_new }}, referenced_data_file, struct(file_path, content_offset){{ ', null, null' * bounded | length }}
-    from {{ relation.render() }}.delete_files version as of {{ version }}
+    from {{ relation.render() }}.entries version as of {{ version }}
+    where status <> 2
 {%- endmacro %}
 
 

@@ -394,8 +394,26 @@ def test_an_mv_that_a_reset_has_replaced_which_was_not_committed_is_to_be_reset(
     macros: Macros, observe_iceberg: Observe
 ) -> None:
     """Whatever has been merged into it since: nothing of that was committed."""
-    assert observe_iceberg("12", reset="p1")["begun_anew"] == BEGUN_ANEW
-    assert len(macros.statements) == 1
+    history = {"entries": 1, "ancestors": 0, "begun": 1, "root": "12", "rows": 7}
+
+    assert observe_iceberg("12", history, reset="p1")["begun_anew"] == BEGUN_ANEW
+    assert observe_iceberg("12", dict(history, root=None), reset="p1")["begun_anew"] == BEGUN_ANEW
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"entries": 1, "ancestors": 1}, {"entries": 0, "ancestors": 0, "begun": 0, "root": "9"}],
+    ids=["compacted", "compacted, and its snapshot has expired"],
+)
+def test_an_mv_that_two_runs_have_replaced_for_one_reset_goes_on(
+    observe_iceberg: Observe, make_plan: Any, history: Any
+) -> None:
+    """It has the id of the run that replaced it last, and the other run has committed that."""
+    known = {"mv_snapshot_id": "11", "mv_root_id": "9", "mv_reset_id": "p1 of the first"}
+    committed = make_plan(epoch=2, committed_at="2024-05-01T10:00:00Z", **known)
+    observed = observe_iceberg("12", history, reset="p1 of the second", committed=committed)
+
+    assert observed["begun_anew"] is None
 
 
 def test_an_mv_that_the_last_reset_has_replaced_is_asked_what_came_after_it(

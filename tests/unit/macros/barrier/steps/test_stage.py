@@ -26,7 +26,10 @@ def test_the_latest_version_of_a_key_wins_and_within_one_the_row_that_is_there(
         "events = 1 and not latest.__bf_is_upsert as __bf_gone, "
     )
     order = "struct(__bf_version, __bf_is_upsert)"
-    assert f"select max_by(struct(*), {order}) as latest, min_by(struct(*), {order}) as" in sql
+    assert (
+        f"select max_by(struct(*), {order}) as latest, "
+        f"min_by(struct(__bf_is_upsert, __bf_image), {order}) as earliest, "
+    ) in sql
     assert sql.endswith(" from (select * from events) ) group by `id`, `shard` )")
 
 
