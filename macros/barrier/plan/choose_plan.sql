@@ -110,8 +110,7 @@
 {#-
     After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
     is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied; a sweep that has come to nothing yet begins anew: there is nothing to compare, and the MV has its rows of
-    before.
+    yet is just emptied; one whose sweep has come to nothing yet has its rows of before.
 
     Arguments:
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
@@ -119,9 +118,7 @@
 -#}
 {% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
     {%- set ended = dbt_backfill.end_filling(filling) -%}
-    {%- if not started and dbt_backfill.is_sweeping(state) -%}
-        {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
-    {%- elif not started -%}
+    {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
