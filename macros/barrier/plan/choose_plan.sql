@@ -124,7 +124,7 @@
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
     {%- set touched = none if whole or filling else dbt_backfill.find_touched(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
-    {%- if touched is none and backfill.options.on_gap == 'fail' -%}
+    {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
