@@ -92,6 +92,8 @@
             barriers=result.barriers,
             progress=dbt_backfill.get_progress(result.state),
             backfill_finished=dbt_backfill.is_complete(result.state),
+            row_count=result.state.get('row_count'),
+            upstream_row_count=result.state.committed.get('upstream_row_count'),
             rows_backfilled=result.rows_backfilled,
             rows_changed=result.changed,
             rows_deleted=result.deleted,

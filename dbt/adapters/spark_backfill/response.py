@@ -16,7 +16,7 @@ class BarrierResponse(AdapterResponse):
     """
 
     kind: str | None = None
-    """`advance`, `reset`, `reanchor` or `abandon`; None if the run had nothing to do."""
+    """As the history has it, see docs/state.md; None if the run had nothing to do."""
     epoch: int | None = None
     barriers: int | None = None
     """How many barriers this run committed, of all kinds; 0 if it had nothing to do."""
@@ -26,6 +26,7 @@ class BarrierResponse(AdapterResponse):
     row_count: int | None = None
     """Snapshot rows read since the backfill began."""
     upstream_row_count: int | None = None
+    """As last counted."""
     upstream_version: str | None = None
     rows_backfilled: int | None = None
     rows_changed: int | None = None

@@ -6,7 +6,7 @@
     Returns {'guarded', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none if it was guarded}.
 -#}
 {% macro run_merge(backfill, work, step, sql) %}
-    {%- if not work.guarded -%} 
+    {%- if not work.guarded -%}
         {{ return({'guarded': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql)}) }}
     {%- endif -%}
     {%- set script -%}

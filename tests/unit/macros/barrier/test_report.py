@@ -264,6 +264,8 @@ def test_the_result_goes_to_dbt_as_fields_with_the_adapter(
         "barriers": 2,
         "progress": 0.4,
         "backfill_finished": False,
+        "row_count": state["row_count"],
+        "upstream_row_count": 100,
         "rows_backfilled": 50,
         "rows_changed": 4,
         "rows_deleted": 1,
