@@ -17,7 +17,7 @@ functional = $(1:%=tests/functional/test_%.py)
 exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill life_with_dbt) $(call exactness,fault_matrix twin_histories) \
+	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill) $(call exactness,fault_matrix twin_histories) \
 	$(call exactness,interleavings found_by_the_model)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
 ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill) \
