@@ -452,6 +452,11 @@ def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: 
     for old, new in zip(tables_of("dressed_up"), tables_of("renamed"), strict=True):
         project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
     project.write({"dressed": MODELS["dressed"].replace("dressed_up", "renamed")})
+    name = f"{project.schema}.renamed"
+    told = f"ALTER TABLE {name} SET TBLPROPERTIES ('dbt_backfill.mv' = '{name}')"
+    refused = project.fail("--select", "dressed").error
+    assert f"If it was only renamed, with its state: {told}" in refused
+    project.sql(told)
 
     message = project.run("--select", "dressed").message("dressed")
 
