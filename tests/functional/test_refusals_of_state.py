@@ -90,7 +90,7 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "column": (model(QUERY.replace("name", "upper(name) as name")), ("its query changed",)),
     "upstream": (
         model(f"select id, 1 as code, name from {source('letters')}"),
-        ("its query changed",),
+        ("its upstream changed from ", "people to ", "letters"),
     ),
     "vnode_count": (model(QUERY, vnode_count=8), ("vnode_count changed from 4 to 8",)),
     "unique_key": (
