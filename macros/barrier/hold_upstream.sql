@@ -1,8 +1,8 @@
 {#-
     In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The upstream is asked to keep it:
-    by the barrier that begins to read a version, be it again, or with which the mode begins; and to let it go by the first one that leaves that
-    version, or the mode. Whether it is held is asked of the upstream, so that what a run that died left behind is let go by
-    the next run. To hold a version lets the one before go.
+    by the barrier that begins to read a version, be it again, or with which the mode begins; and to let it go by the first one
+    that leaves that version, or the mode. Whether it is held is asked of the upstream, so that what a run that died left
+    behind is let go by the next run. To hold a version lets the one before go.
 
     Returns whether this barrier has held one, so that it has nothing to let go.
 -#}

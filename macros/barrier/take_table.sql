@@ -115,8 +115,7 @@
 
 {#- One line that says what an adoption is about to do. `rows`: how many the table has. -#}
 {% macro report_taking(backfill, rows) %}
-    {%- set limit = backfill.options.backfill_rate_limit -%}
-    {%- set slices = ', up to ' ~ '{:,}'.format(limit) ~ ' rows of the upstream per barrier' if limit else '' -%}
+    {%- set slices = dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) -%}
     {%- do log(
         dbt_backfill.get_model_name(model) ~ ' adopts ' ~ backfill.mv.render() ~ ': its ' ~ '{:,}'.format(rows)
             ~ (' row is' if rows == 1 else ' rows are') ~ ' compared with its query' ~ slices ~ ', and only what differs is written', info=true

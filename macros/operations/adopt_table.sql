@@ -49,6 +49,6 @@
         adopted.name ~ ': ' ~ adopted.mv.render() ~ ' is to be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
             ~ '. Stop what else writes to it, and run the model: dbt run --select ' ~ adopted.name
             ~ '. That checks its columns and keys, and begins to compare its rows with the query'
-            ~ (', up to ' ~ '{:,}'.format(limit) ~ ' rows of the upstream per barrier' if limit else ''), info=true
+            ~ dbt_backfill.get_slices_text(limit), info=true
     ) -%}
 {% endmacro %}

@@ -18,6 +18,7 @@ from support.checks import (
     refused_operation,
     rows_written,
     source,
+    statuses,
 )
 from support.profiles import any_connection
 from support.project import (
@@ -82,14 +83,6 @@ def expected(project: Project, where: str = "true") -> list[tuple[object, ...]]:
 
 def shown(project: Project, where: str = "true", name: str = "mv") -> list[tuple[object, ...]]:
     return project.rows(f"select id, name, twice from {{schema}}.{name} where {where}")
-
-
-def statuses(project: Project) -> dict[str, str]:
-    result = project.dbt("test", "--select", "mv", expect=False)
-    return {
-        "complete" if "complete" in node.name else "consistent": node.status
-        for node in result.nodes
-    }
 
 
 def files(project: Project, name: str = "mv") -> set[str]:

@@ -12,7 +12,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from support.checks import assert_refused, assert_writes_nothing, data_tests, model, source
+from support.checks import (
+    assert_refused,
+    assert_writes_nothing,
+    data_tests,
+    model,
+    source,
+    statuses,
+)
 from support.project import MakeProject, Project, crash_before
 
 KEY = ["id", "shard"]
@@ -69,14 +76,6 @@ def assert_exact(project: Project) -> None:
     assert up_to(mv_rows(project), position) == up_to(upstream_rows(project), position)
     assert any(row[3] is None for row in mv_rows(project))
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
-
-
-def statuses(project: Project) -> dict[str, str]:
-    result = project.dbt("test", "--select", "mv", expect=False)
-    return {
-        "complete" if "complete" in node.name else "consistent": node.status
-        for node in result.nodes
-    }
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.checks import data_tests, model, rows_written, source
+from support.checks import data_tests, model, rows_written, source, statuses
 from support.project import Project, RunResult
 
 pytestmark = [pytest.mark.every_profile]
@@ -47,14 +47,6 @@ def shown(project: Project, where: str = "true") -> list[tuple[object, ...]]:
     return project.rows(
         f"select id, shard, name, letter, to_json(tags) from {{schema}}.mv where {where}"
     )
-
-
-def statuses(project: Project) -> dict[str, str]:
-    result = project.dbt("test", "--select", "mv", expect=False)
-    return {
-        "complete" if "complete" in node.name else "consistent": node.status
-        for node in result.nodes
-    }
 
 
 @pytest.fixture

@@ -98,6 +98,15 @@ def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
     return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}
 
 
+def statuses(project: Project) -> dict[str, str]:
+    """How the two tests that `data_tests` puts on the model `mv` end now."""
+    result = project.dbt("test", "--select", "mv", expect=False)
+    return {
+        "complete" if "complete" in node.name else "consistent": node.status
+        for node in result.nodes
+    }
+
+
 WRITES = ("inserted", "updated", "deleted")
 
 

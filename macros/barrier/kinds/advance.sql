@@ -34,8 +34,7 @@
     {%- if changes.staged and plan.at_once -%}
         {{ return(dbt_backfill.run_changes_and_range(backfill, state, plan, work, changes.staged)) }}
     {%- endif -%}
-    {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
-        else {'failed': changes.failed, 'counts': {}} -%}
+    {%- set done = dbt_backfill.run_taken_changes(backfill, plan, work, changes) -%}
     {%- if not done.failed and dbt_backfill.merges_range(plan) -%}
         {%- set run = dbt_backfill.run_swept_range if plan.sweeps else dbt_backfill.run_range -%}
         {%- set done = {'failed': run(backfill, state, plan, work), 'counts': done.counts} -%}

@@ -42,8 +42,7 @@
 {% macro fill_execute(backfill, state, plan, work) %}
     {%- do dbt_backfill.run_additions(backfill, plan) -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
-    {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
-        else {'failed': changes.failed, 'counts': {}} -%}
+    {%- set done = dbt_backfill.run_taken_changes(backfill, plan, work, changes) -%}
     {%- if not done.failed and dbt_backfill.merges_range(plan) -%}
         {%- set failed = dbt_backfill.run_swept_range(backfill, state, plan, work, dbt_backfill.get_fill_window(plan)) -%}
         {%- set done = {'failed': failed, 'counts': done.counts} -%}

@@ -56,6 +56,29 @@
 {% endmacro %}
 
 
+{#- The merge of these changes, where there are any; returns what run_changes does. -#}
+{% macro run_taken_changes(backfill, plan, work, changes) %}
+    {%- if changes.staged -%} {{ return(dbt_backfill.run_changes(backfill, plan, work, changes.staged)) }} {%- endif -%}
+    {{ return({'failed': changes.failed, 'counts': {}}) }}
+{% endmacro %}
+
+
+{#- One line before all rows that were read are compared with the query, at once or in slices; `slices`: see get_slices_text. -#}
+{% macro report_comparison(state, plan, slices='') %}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count)
+            ~ ' rows read so far with its query' ~ slices ~ ', because ' ~ plan.reason,
+        info=true
+    ) -%}
+{% endmacro %}
+
+
+{#- How much of a comparison a barrier does, as it follows what is compared; empty without a rate limit. -#}
+{% macro get_slices_text(rate_limit) %}
+    {{ return(', up to ' ~ '{:,}'.format(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
+{% endmacro %}
+
+
 {#- What kinds report that move or keep the position; `notes` are their own. -#}
 {% macro get_report_of_merges(barrier, notes=[]) %}
     {%- set plan, state = barrier.plan, barrier.state -%}

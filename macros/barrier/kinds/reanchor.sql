@@ -25,17 +25,12 @@
 {#- Limited: the changes, and the removal of what given-up plans left above the position. -#}
 {% macro reanchor_execute(backfill, state, plan, work) %}
     {%- if plan.get('touched') is none -%}
-        {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count)
-                ~ ' rows read so far with its query, because ' ~ plan.reason,
-            info=true
-        ) -%}
+        {%- do dbt_backfill.report_comparison(state, plan) -%}
         {%- do dbt_backfill.run_additions(backfill, plan) -%}
         {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }}
     {%- endif -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
-    {%- set done = dbt_backfill.run_changes(backfill, plan, work, changes.staged) if changes.staged
-        else {'failed': changes.failed, 'counts': {}} -%}
+    {%- set done = dbt_backfill.run_taken_changes(backfill, plan, work, changes) -%}
     {%- if not done.failed and plan.touched -%}
         {%- set done = {'failed': dbt_backfill.run_removal(backfill, plan, work), 'counts': done.counts} -%}
     {%- endif -%}

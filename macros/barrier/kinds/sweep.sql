@@ -23,12 +23,7 @@
 {#- Nothing yet but a line that says what is to come. -#}
 {% macro sweep_execute(backfill, state, plan, work) %}
     {%- do dbt_backfill.run_additions(backfill, plan) -%}
-    {%- set limit = plan.get('backfill_rate_limit') -%}
-    {%- do log(
-        dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, '
-            ~ ('up to ' ~ '{:,}'.format(limit) ~ ' rows of the upstream per barrier, ' if limit else '') ~ 'because ' ~ plan.reason,
-        info=true
-    ) -%}
+    {%- do dbt_backfill.report_comparison(state, plan, dbt_backfill.get_slices_text(plan.get('backfill_rate_limit'))) -%}
     {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}
 
