@@ -4,7 +4,8 @@
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
-      'sql': the model's query, 'query': with the upstream substituted, 'query_hash'
+      'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
+      'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
     What Spark says is none of it: see new_observed, observe_upstream and new_learned.
@@ -17,7 +18,7 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql) if options.change_feed else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
-    {%- do dbt_backfill.check_state_names(relations) -%}
+    {%- do dbt_backfill.check_state_names(relations, options.full_refresh_mode) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -26,24 +27,37 @@
         sql=sql,
         query=query,
         query_hash=dbt_backfill.query_hash(query),
+        generation=none,
     )) }}
 {% endmacro %}
 
 
 {#-
-    Refuse an MV beside which another node of the project makes a table with the name of its state or history: dbt would
-    replace the one by the other, or take it for its own.
+    Refuse an MV beside which another node of the project makes a table with the name of its state or history, or of its next
+    generation: dbt would replace the one by the other, or take it for its own.
 -#}
-{% macro check_state_names(relations) %}
-    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers)$', node.get('alias') or node.name)
-            and node.config.materialized != 'ephemeral' -%}
-        {%- set made = dbt_backfill.get_node_relation(node).render() -%}
-        {%- if made | lower in [relations.progress.render() | lower, relations.barriers.render() | lower] -%}
+{% macro check_state_names(relations, full_refresh_mode) %}
+    {%- set taken = [relations.progress, relations.barriers] -%}
+    {%- if full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
+    {%- for relation in taken -%}
+        {%- set node = dbt_backfill.find_maker(relation) -%}
+        {%- if node is not none -%}
             {%- do dbt_backfill.refuse(
-                made ~ ' is where its state stands, and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
+                relation.render() ~ ' is where ' ~ ('its state stands' if loop.index <= 2 else 'its next generation stands')
+                    ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
                 'Give one of the two another alias'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
+{% macro find_maker(relation) %}
+    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
+            and modules.re.search('(?i)__(progress|barriers|next)$', node.get('alias') or node.name)
+            and node.config.materialized != 'ephemeral' -%}
+        {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
+    {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}

@@ -30,3 +30,31 @@
 {% macro _hold_name(plan) %}
     {{ return('dbt_backfill_' ~ plan.backfill_id) }}
 {% endmacro %}
+
+
+{#- The tags that hold a version for this MV, see hold_upstream: a list of {'upstream', 'source', 'name'}. -#}
+{% macro find_tags(state) %}
+    {%- set tags = {} -%}
+    {%- for plan in [(state or {}).get('committed'), (state or {}).get('planned')]
+            if plan and dbt_backfill.get_source(plan) is not none -%}
+        {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
+        {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+        {%- set existing = dbt_backfill.load_table(upstream.relation) if source.relation not in tags else none -%}
+        {%- if existing is not none and not existing.is_view
+                and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
+            {%- set observed = dbt_backfill.read_upstream(upstream, source) -%}
+            {%- if dbt_backfill.get_held_version(upstream, observed, name) is not none -%}
+                {%- do tags.update({source.relation: {'upstream': upstream, 'source': source, 'name': name}}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(tags.values() | list) }}
+{% endmacro %}
+
+
+{% macro run_release(dropped, tags) %}
+    {%- for tag in tags -%}
+        {%- do dbt_backfill.release_version(tag.upstream, tag.source, tag.name) -%}
+        {%- do log(dropped.name ~ ': dropped the tag ' ~ tag.name ~ ' of ' ~ tag.source.relation, info=true) -%}
+    {%- endfor -%}
+{% endmacro %}

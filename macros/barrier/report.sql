@@ -4,7 +4,8 @@
     {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(barrier.state)] -%}
     {%- do parts.extend(dbt_backfill.of_kind(plan.kind, 'report')(barrier)) -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
-    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+    {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
+    {%- do log(dbt_backfill.get_model_name(model) ~ generation ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
 {% endmacro %}
 
 

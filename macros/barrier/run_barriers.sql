@@ -9,15 +9,16 @@
     Arguments:
       observed (dict): as observe_state returned it.
       rebuild (string or none): why the user wants it rebuilt.
+      next (dict or text): the generation that one of them puts in its place, with which the run ends, see choose_plan.
 -#}
-{% macro run_barriers(backfill, observed, rebuild) %}
+{% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set run = namespace(
-        state=observed.state, learned=observed.learned, rebuild=rebuild, replaced=false,
+        state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
-    {%- elif not rebuild -%}
+    {%- elif not rebuild and not next -%}
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
@@ -44,7 +45,8 @@
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set barrier = dbt_backfill.run_barrier(
-        backfill, run.state, run.learned, run.rebuild, last=run.barriers + 1 == backfill.options.barriers_per_run
+        backfill, run.state, run.learned, run.rebuild, run.next,
+        last=run.next or run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
     {%- if barrier is none -%}
         {%- set run.done = true -%}
@@ -76,7 +78,7 @@
     {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
     {%- set reads = not traits.reads_range or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
-    {%- set run.done = run.barriers == backfill.options.barriers_per_run
+    {%- set run.done = run.barriers == backfill.options.barriers_per_run or traits.replaces_mv and run.next
         or backfill.options.barriers_per_run is none and run.followed == 2 -%}
 {% endmacro %}
 
@@ -86,9 +88,10 @@
 
     Arguments:
       learned (dict): what the run has learned of its query before, see new_learned.
+      next (dict or text): see choose_plan.
       last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
 -#}
-{% macro run_barrier(backfill, state, learned, rebuild, last=false) %}
+{% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set plan = state.get('planned') -%}
     {#- Where nothing was committed, the log has to reach back to what is planned. -#}
@@ -97,13 +100,13 @@
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
-        {%- set choice = dbt_backfill.choose_plan(backfill, state, observed, learned, rebuild) -%}
+        {%- set choice = dbt_backfill.choose_plan(backfill, state, observed, learned, rebuild, next) -%}
         {%- if choice is none -%}
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- set learned = choice.learned -%}
-        {%- if state.get('missing') or dbt_backfill.get_traits(choice.plan).replaces_mv -%}
+        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}

@@ -23,15 +23,19 @@
         {%- do store_raw_result('main', message='NO-OP (' ~ flag ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
-        {%- set result = dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
+        {%- set next = dbt_backfill.find_next_generation(backfill, observed, rebuild) -%}
+        {%- set result = dbt_backfill.run_beside(backfill, observed, next) if next
+            else dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
         {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
         {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
-    {%- do dbt_backfill.apply_docs(backfill, found) -%}
+    {#- While a next generation is filled, the MV is what another query has made. -#}
+    {%- set is_former = not reads_nothing and result.get('filling', false) -%}
+    {%- if not is_former -%} {%- do dbt_backfill.apply_docs(backfill, found) -%} {%- endif -%}
     {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
-    {%- if not reads_nothing and not dbt_backfill.is_sweeping(result.state) and not dbt_backfill.get_filling(result.state) -%}
+    {%- if not reads_nothing and not is_former and not dbt_backfill.is_sweeping(result.state) and not dbt_backfill.get_filling(result.state) -%}
         {%- do dbt_backfill.apply_constraints(backfill, found) -%}
     {%- endif -%}
 

@@ -55,6 +55,10 @@
         {%- do dbt_backfill._refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
     {%- elif given.keep_mv is not boolean -%}
         {%- do dbt_backfill._refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
+    {%- elif given.generation not in [none, 'next'] -%}
+        {%- do dbt_backfill._refuse_argument(name, 'generation', given.generation, 'next, or leave it out') -%}
+    {%- elif given.generation and given.keep_mv -%}
+        {%- do dbt_backfill._refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -46,11 +46,11 @@
             'Name one that dbt run has made', mv=clone.name
         ) -%}
     {%- endif -%}
-    {%- set version = dbt_backfill.read_copied_version(original, 'progress') -%}
+    {%- set version = dbt_backfill.read_version(original, 'progress') -%}
     {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
-    {%- set versions = {'mv': dbt_backfill.read_copied_version(original, 'mv'), 'progress': version} -%}
+    {%- set versions = {'mv': dbt_backfill.read_version(original, 'mv'), 'progress': version} -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
-    {%- if dbt_backfill.read_copied_version(original, 'progress') != version -%}
+    {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
             'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Copy it while no barrier runs', mv=clone.name
         ) -%}

@@ -8,18 +8,6 @@
 {% endmacro %}
 
 
-{#- The version that one of the tables of an MV now has. -#}
-{% macro read_copied_version(original, table) %}
-    {%- set relation = original[table] -%}
-    {%- if original.options.file_format == 'iceberg' -%}
-        {{ return(dbt_backfill.read_table_properties(relation).get('current-snapshot-id', 'none')) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.run_table(
-        'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', original.mv
-    )[0]['version'] | string) }}
-{% endmacro %}
-
-
 {#-
     The statements that make a clone, in order, as pairs of a step and its SQL. Each can be repeated, and does nothing where
     its table is there: the MV, the state, and the history, if there is one to copy. Without that a run goes on, too.

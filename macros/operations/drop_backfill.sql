@@ -9,18 +9,32 @@
       dbt run-operation drop_backfill --args '{model: my_mv}'
       dbt run-operation drop_backfill --args '{mv: my_schema.my_mv}'
       dbt run-operation drop_backfill --args '{mv: my_schema.my_mv, keep_mv: true}'
+      dbt run-operation drop_backfill --args '{model: my_mv, generation: next}'
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       mv (string): in its place the table of a model that is gone, with its schema.
       keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more, or is to be
         adopted anew.
+      generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
 -#}
-{% macro drop_backfill(model=none, mv=none, keep_mv=false) %}
-    {%- do dbt_backfill.check_drop_arguments({'model': model, 'mv': mv, 'keep_mv': keep_mv}, kwargs) -%}
+{% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
+    {%- set given = {'model': model, 'mv': mv, 'keep_mv': keep_mv, 'generation': generation} -%}
+    {%- do dbt_backfill.check_drop_arguments(given, kwargs) -%}
     {%- set catalog = dbt_backfill.read_current_catalog() -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
     {%- set dropped = dbt_backfill.find_dropped(model, mv, keep_mv, owners, catalog) -%}
+    {%- set next = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)) -%}
+    {#- The next generation first: without its MV nothing goes on with it. -#}
+    {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
+        {%- do dbt_backfill.drop_tables_of(next, false, owners) -%}
+    {%- endif -%}
+    {%- if generation is none -%} {%- do dbt_backfill.drop_tables_of(dropped, keep_mv, owners) -%} {%- endif -%}
+{% endmacro %}
+
+
+{#- Drop the tables of an MV, as far as they are there. `dropped`: see find_dropped. -#}
+{% macro drop_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dbt_backfill.get_existing_relations(dropped) -%}
     {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}

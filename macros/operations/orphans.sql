@@ -19,7 +19,9 @@
             dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(source), catalog)
         )) -%}
     {%- endfor -%}
-    {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%} {%- do known.append(key) -%} {%- endfor -%}
+    {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
+        {%- do known.extend([key, key ~ '__next']) -%}
+    {%- endfor -%}
     {%- set names, left = [], [] -%}
     {%- for table in tables -%}
         {%- set name = modules.re.fullmatch('(?s)(.+)__(progress|barriers)', table) -%}

@@ -38,6 +38,20 @@
 
 
 {#-
+    Such a query, as `substitute_upstream` returned it, with the upstream's whole name again: it means what it meant, unless it
+    has an expression of that name in quotes of its own, and then it does not run.
+-#}
+{% macro get_query_by_name(query, upstream) %}
+    {%- set pieces = [] -%}
+    {%- for token in dbt_backfill.tokens(query) -%}
+        {%- set is_upstream = token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
+        {%- do pieces.append(upstream.render() if is_upstream else token.text) -%}
+    {%- endfor -%}
+    {{ return(pieces | join) }}
+{% endmacro %}
+
+
+{#-
     Refuse a query that has the upstream's name in front of a column's where that may also mean a column, or an alias,
     that is called like the upstream's schema: which of them Spark takes depends on what else is in scope.
 -#}

@@ -16,7 +16,8 @@
         that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
         fills (the columns that were added and are being filled, a list of {name, type}), fill_low, fill_high (like range_low and
         range_high: between which it fills them), last_fill (whether they hold up to the position after it; then none as
-        fill_high: open above), filled_row_count (rows that were read to fill them), next_bounds (lists of literals' texts of
+        fill_high: open above), filled_row_count (rows that were read to fill them), generation (of a swap: {'relation', 'id',
+        'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
         the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
         query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others), key (a list of
         {name, upstream, type, position: the progress table's column}), vnode_count, backfill_mode, backfill_rate_limit.
@@ -46,6 +47,7 @@
         'fill_high': ['array<string>', texts(plan.get('fill_high'))],
         'last_fill': ['boolean', 'true' if plan.get('last_fill') else none],
         'filled_row_count': ['bigint', plan.get('filled_row_count')],
+        'generation': ['map<string, string>', dbt_backfill._map_literal(plan.get('generation'))],
         'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],
         'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
         'query': ['string', text(plan.query)],
@@ -90,6 +92,17 @@
 {% endmacro %}
 
 
+{#- A dict of texts as a SQL map; none for none. -#}
+{% macro _map_literal(entries) %}
+    {%- if entries is none -%} {{ return(none) }} {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for name, value in entries.items() -%}
+        {%- do literals.append(dbt_backfill.string_literal(name) ~ ', ' ~ dbt_backfill.string_literal(value)) -%}
+    {%- endfor -%}
+    {{ return('map(' ~ literals | join(', ') ~ ')') }}
+{% endmacro %}
+
+
 {#- Positions, lists of literals' texts, as an array of arrays; `null` for none. -#}
 {% macro _bounds_literal(bounds) %}
     {%- if bounds is none -%} {{ return('null') }} {%- endif -%}
@@ -129,9 +142,10 @@
 
 
 {#-
-    Whether a committed plan is a reset that was given up (it reads no version). The MV may be an empty one of its columns,
-    and the progress table has the key and vnodes of the plan before it: only another reset can follow.
+    Whether a committed plan is a reset that was given up (it reads no version), or a swap. The MV may be a table of its columns,
+    and the progress table has the key and vnodes of the plan before it: only one that replaces it again can follow.
 -#}
 {% macro is_abandoned_reset(plan) %}
-    {{ return(plan.kind == 'abandon' and dbt_backfill.get_source(plan).get('version') is none) }}
+    {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
+    {{ return(plan.kind == 'abandon' and replaces) }}
 {% endmacro %}

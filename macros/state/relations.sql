@@ -14,6 +14,12 @@
 {% endmacro %}
 
 
+{#- The tables of the next generation of an MV, as get_relations returns them. -#}
+{% macro get_next_relations(mv) %}
+    {{ return(dbt_backfill.get_relations(mv.incorporate(path={'identifier': mv.identifier ~ '__next'}))) }}
+{% endmacro %}
+
+
 {#- Which of them exist. -#}
 {% macro get_existing_relations(relations) %}
     {%- set existing = {} -%}
@@ -46,4 +52,16 @@
         {%- do columns.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#- The version that one of the tables of an MV now has, as text; `none` of an Iceberg table without a snapshot. `relations` with 'options'. -#}
+{% macro read_version(relations, table) %}
+    {%- set relation = relations[table] -%}
+    {%- if relations.options.file_format == 'iceberg' -%}
+        {{ return(dbt_backfill.read_table_properties(relation).get('current-snapshot-id', 'none')) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.run_table(
+        'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', relations.mv
+    )[0]['version'] | string) }}
 {% endmacro %}

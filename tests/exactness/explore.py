@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from exactness.protocol import (
     FINISHED,
     NOT_STARTED,
+    REPLACING,
     Flow,
     Moments,
     Plan,
@@ -68,6 +69,8 @@ class Odds:
     refresh: float = 0.1
     abandon: float = 0.1
     sweeps: float = 0.0
+    beside: float = 0.3
+    """That a full refresh puts a next generation in place."""
     widens: float = 0.0
     """That, at every moment, the model is deployed with a query that returns the new column."""
 
@@ -203,7 +206,8 @@ class History:
             name, flow = "abandon_plan", abandon_plan(self.world)
         elif chance < self._odds.abandon + self._odds.refresh:
             name = "full refresh"
-            flow = dbt_run(self.world, full_refresh=True, wide=self._is_wide)
+            beside = self.rng.random() < self._odds.beside
+            flow = dbt_run(self.world, full_refresh=True, wide=self._is_wide, beside=beside)
         else:
             barriers = self.rng.randint(1, 2)
             sweeps = self._odds.sweeps > 0 and self.rng.random() < self._odds.sweeps
@@ -258,7 +262,7 @@ class History:
                 return
             epoch, plan = self.world.state.epoch, self.world.state.plan
             # It is refused where a full refresh of the old query has begun.
-            again = plan is not None and plan.kind == "reset" and plan.wide != self._is_wide
+            again = plan is not None and plan.kind in REPLACING and plan.wide != self._is_wide
             flow = dbt_run(self.world, wide=self._is_wide, full_refresh=again)
             self.actors["last run"] = run = Run(flow)
             while not run.ended and not self.wrong:

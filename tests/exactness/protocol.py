@@ -28,6 +28,8 @@ from typing import Any
 Rows = Mapping[int, Any]
 NOT_STARTED, FINISHED = -math.inf, math.inf
 """Positions beside those that are keys."""
+REPLACING = ("reset", "swap")
+"""The kinds after which the MV is a new table."""
 
 PROTECTIONS = (
     "a plan that stands is not replaced",
@@ -83,6 +85,9 @@ class Plan:
     fill_low: float | None = None
     fill_high: float | None = None
     """Where a fill is before and after it; None where it is no part of one."""
+    generation: bool = False
+    """Whether it puts a next generation in place, which holds this version; `kind` says no more so
+    once it was given up."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -353,9 +358,14 @@ def dbt_run(
     barriers: int = 1,
     sweeps: bool = False,
     wide: bool = False,
+    beside: bool = False,
 ) -> Flow:
-    """`sweeps`: whether its model has `on_gap` say so; `wide`: its query returns the new column."""
-    return _Flow(world, sweeps, wide).run(full_refresh, barriers)
+    """`sweeps`: whether its model has `on_gap` say so; `wide`: its query returns the new column.
+
+    `beside`: a full refresh finds a next generation that is complete at the newest version. How
+    that was filled is the same protocol, over a table and a state of its own.
+    """
+    return _Flow(world, sweeps, wide, beside).run(full_refresh, barriers)
 
 
 def abandon_plan(world: World) -> Flow:
@@ -370,6 +380,7 @@ class _Flow:
     world: World
     sweeps: bool = False
     wide: bool = False
+    beside: bool = False
     guarded: bool = False
     """Whether the plan may be given up if one of its statements fails."""
 
@@ -377,6 +388,7 @@ class _Flow:
         snapshot = (yield self._describe()) if self.world.is_iceberg else None
         state, log = yield self._observe()
         replaced = snapshot is not None and (yield from self._find_replacement(state, snapshot))
+        self.beside = self.beside and not (state.begun_anew or replaced)
         rebuild = full_refresh or state.begun_anew or replaced
         while barriers:
             self.guarded = False
@@ -395,7 +407,9 @@ class _Flow:
                 plan = yield from self._give_up(state, plan, stopped)
             state, log = yield self._commit(state, plan)
             self._check_committed(state, plan)
-            rebuild = (rebuild or state.begun_anew) and plan.kind != "reset"
+            if plan.kind == "swap" and self.beside:
+                return
+            rebuild = (rebuild or state.begun_anew) and plan.kind not in REPLACING
             barriers -= plan.kind not in ("reset", "abandon") and not rebuild
 
     def _describe(self) -> Statement:
@@ -428,7 +442,7 @@ class _Flow:
     def _find_replacement(self, state: State, snapshot: int) -> Flow:
         """Whether the MV has left the snapshot of the last barrier because it was begun anew."""
         plan = state.plan
-        if snapshot == state.snapshot or (plan and plan.kind in ("reset", "abandon")):
+        if snapshot == state.snapshot or (plan and plan.kind in (*REPLACING, "abandon")):
             return False
         heals = self.world.has("an MV that was begun anew is reset, whatever it holds")
         if heals and self.world.mv.root > state.snapshot:
@@ -452,17 +466,17 @@ class _Flow:
             and _has_changes(self.world, state, plan)
             and (since is None or since < log.feed_from)
         )
-        is_wanted = not rebuild or (plan.kind == "reset" and plan.wide == self.wide)
+        is_wanted = not rebuild or (plan.kind in REPLACING and plan.wide == self.wide)
         if plan.kind == "abandon" or (not lost and is_wanted):
             self._check_model(state, plan)
-            self.guarded = plan.kind not in ("abandon", "reset") and plan.version != log.newest
+            self.guarded = plan.kind not in ("abandon", *REPLACING) and plan.version != log.newest
             return plan
         return (yield from self._abandon(plan))
 
     def _check_model(self, state: State, plan: Plan) -> None:
         """A plan of the old query is executed before the column is added."""
         appends = self.wide and not state.wide and plan.kind != "reset"
-        if plan.kind != "abandon" and plan.wide != self.wide and not appends:
+        if plan.kind not in ("abandon", "swap") and plan.wide != self.wide and not appends:
             raise Stopped
 
     def _abandon(self, plan: Plan) -> Flow:
@@ -487,8 +501,10 @@ class _Flow:
 
     def _choose(self, state: State, log: Log, rebuild: bool) -> Plan | None:
         plan = Plan(next(self.world.ids), state.epoch + 1, "reset", wide=self.wide)
-        if rebuild or (state.last.kind == "abandon" and state.last.version is None):
-            return plan
+        left = state.last
+        if rebuild or (left.kind == "abandon" and (left.version is None or left.generation)):
+            swap = replace(plan, kind="swap", version=log.newest, high=FINISHED, generation=True)
+            return swap if self.beside else plan
         if state.wide and not self.wide:
             raise Stopped  # its query has changed
         started = state.position != NOT_STARTED
@@ -556,8 +572,9 @@ class _Flow:
     def _execute(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
         if plan.fill_low is not None and plan.kind != "abandon":
             yield from self._add_column(plan)
-        if plan.kind == "reset":
-            yield Statement("empty the MV in the barrier", lambda: self._reset(plan), plan)
+        if plan.kind in REPLACING:
+            step = "empty the MV" if plan.kind == "reset" else "put the next generation in place"
+            yield Statement(f"{step} in the barrier", lambda: self._replace(plan), plan)
         elif plan.kind == "abandon":
             yield from self._stop_what_is_on_its_way(plan)
         elif plan.kind == "sweep":
@@ -691,7 +708,7 @@ class _Flow:
 
         return Statement(step, execute, plan)
 
-    def _reset(self, plan: Plan) -> Moments:
+    def _replace(self, plan: Plan) -> Moments:
         base = self.world.mv.snapshot
         yield
         self._fence(plan)
@@ -701,6 +718,9 @@ class _Flow:
         elif not self.world.state.stands(plan):
             self.world.emptied = True
         self.world.mv.begin_anew(plan.wide)
+        if plan.kind == "swap":
+            rows = dict(self.world.prefix(plan.version, FINISHED).keys())
+            self.world.mv.append(self._as_shown(plan, rows))
 
     def _fence(self, plan: Plan) -> None:
         if self.world.has("the fence") and not self._is_current(plan):
@@ -739,7 +759,9 @@ class _Flow:
             yield
             if self._is_current(plan) or not world.has("the commit is guarded"):
                 noted = world.has("a commit notes that the MV was begun anew")
-                anew = world.is_iceberg and plan.kind != "reset" and root != state.root and noted
+                anew = (
+                    world.is_iceberg and plan.kind not in REPLACING and root != state.root and noted
+                )
                 self._record(plan)
                 world.state = replace(
                     _committed(world, state, plan), snapshot=snapshot, root=root, begun_anew=anew
@@ -754,11 +776,11 @@ class _Flow:
         if plan.epoch in world.executed:
             world.wrong = f"the epoch {plan.epoch} is committed twice"
         world.executed[plan.epoch] = (plan.id, plan.kind)
-        if plan.kind == "reset":
+        if plan.kind in REPLACING:
             world.emptied = False
 
     def _check_committed(self, state: State, plan: Plan) -> None:
-        overtaken = plan.kind == "reset" and state.epoch > plan.epoch
+        overtaken = plan.kind in REPLACING and state.epoch > plan.epoch
         lost = (state.dirty and plan.kind != "abandon") or state.last.id != plan.id
         if state.epoch < plan.epoch or overtaken or (state.epoch == plan.epoch and lost):
             raise Stopped
@@ -821,7 +843,7 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
 def _committed(world: World, state: State, plan: Plan) -> State:
     """The state that the commit of a plan leaves; `state` is the one that it was planned in."""
     new = State(plan.epoch, plan, wide=plan.wide)
-    if plan.kind != "reset" and plan.fill_low is not None and plan.fill_high is not None:
+    if plan.kind not in REPLACING and plan.fill_low is not None and plan.fill_high is not None:
         is_filled = plan.kind != "abandon" and (plan.kind != "fill" or plan.fill_high >= plan.high)
         at = plan.fill_low if plan.kind == "abandon" else plan.fill_high
         new = replace(new, filled=FINISHED if is_filled else at)
@@ -831,7 +853,7 @@ def _committed(world: World, state: State, plan: Plan) -> State:
         sweeping = plan.kind == "sweep" or (state.sweeping and plan.high != FINISHED)
         return replace(new, version=plan.version, position=plan.high, sweeping=sweeping)
     earlier = state.given_up if state.last.kind == "abandon" else GivenUp(state.version, ())
-    if earlier is not None and plan.version is not None:
+    if earlier is not None and plan.version is not None and not plan.generation:
         earlier = GivenUp(earlier.since, (plan, *earlier.plans))
     else:
         earlier = None

@@ -91,7 +91,7 @@ def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
 ) -> None:
     histories = list(islice(random_histories(file_format), 200))
     kinds = {kind for history in histories for _, kind in history.world.executed.values()}
-    assert kinds == {"advance", "fill", "reset", "reanchor", "sweep", "abandon"}
+    assert kinds == {"advance", "fill", "reset", "swap", "reanchor", "sweep", "abandon"}
     told = "\n".join(line for history in histories for line in history.told)
     for what in (
         "(Stopped)",

@@ -26,4 +26,5 @@ class SparkBackfillConfig(SparkConfig):
     on_query_change: str = "fail"
     on_gap: str = "reanchor"
     replace_existing: bool = False
+    full_refresh_mode: str = "in_place"
     change_feed: dict[str, Any] | None = None

@@ -40,7 +40,7 @@
     {%- set columns = (columns if plan.query == backfill.query else none)
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
-    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill._is_retyped(backfill.mv, columns) -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.run_table(
             'take the columns off ' ~ backfill.mv.identifier,
             dbt_backfill.get_columnless_mv_sql(backfill.mv, plan, fence)
@@ -55,7 +55,7 @@
     Whether a column's type differs from that of the column which now is at its place, see get_columnless_mv_sql, or has
     its name: Iceberg would take it for the same, and the partitions of before may be by that column.
 -#}
-{% macro _is_retyped(mv, columns) %}
+{% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
     {%- set types = {} -%}
     {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}

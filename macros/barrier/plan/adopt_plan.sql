@@ -4,17 +4,19 @@
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {%- set readable = source.get('version') is none or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
+    {#- A swap reads another table than the upstream. -#}
+    {%- set readable = source.get('version') is none or plan.get('generation') or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
     {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
     {%- if readable and dbt_backfill.has_changes(state, plan) -%}
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
+    {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
     {%- set traits = dbt_backfill.get_traits(plan) -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
     {%- set wanted = not rebuild
             or traits.replaces_mv and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
-        {%- if not traits.gives_up -%}
+        {%- if not traits.gives_up and not plan.get('generation') -%}
             {%- do dbt_backfill.check_model_of_plan(dbt_backfill._get_planned_model(backfill, state, plan), state.settings, plan) -%}
         {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}

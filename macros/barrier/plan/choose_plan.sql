@@ -1,17 +1,22 @@
 {#-
-    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `reanchor`,
-    `sweep`, `fill` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
+    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `swap`,
+    `reanchor`, `sweep`, `fill` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
       learned (dict): see new_learned.
       rebuild (string or none): why the MV is to be rebuilt.
+      next (dict or text): the generation that is to be put in its place, see observe_filled; 'planned' where that was planned
+        before, and given up.
 -#}
-{% macro choose_plan(backfill, state, observed, learned, rebuild) %}
-    {%- set replaces = state.committed.kind == 'replace' -%}
-    {%- if rebuild or replaces or dbt_backfill.is_abandoned_reset(state.committed) -%}
+{% macro choose_plan(backfill, state, observed, learned, rebuild, next=none) %}
+    {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
+    {%- if next -%}
+        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_swap_plan(backfill, state, learned, next, rebuild))) }}
+    {%- endif -%}
+    {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
+    {%- if reason -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.explain_backfill(backfill, learned)) -%}
-        {%- set reason = rebuild or ('another table stood in its place' if replaces else 'a rebuild was given up') -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
@@ -21,7 +26,7 @@
         ) -%}
     {%- endif -%}
     {%- set started = dbt_backfill.has_started(state) -%}
-    {%- set gap = dbt_backfill._find_gap(backfill, state, observed) -%}
+    {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
     {%- set filling = dbt_backfill.get_filling(state) -%}
@@ -71,8 +76,15 @@
 {% endmacro %}
 
 
+{#- Why an MV can be followed by nothing but a rebuild; none as a rule. -#}
+{% macro find_rebuild(state) %}
+    {%- if state.committed.kind == 'replace' -%} {{ return('another table stood in its place') }} {%- endif -%}
+    {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
+{% endmacro %}
+
+
 {#- Why the changes since the committed version cannot be read as a feed; none if they can. -#}
-{% macro _find_gap(backfill, state, observed) %}
+{% macro find_gap(backfill, state, observed) %}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill._stays_at_snapshot(backfill, state)

@@ -38,6 +38,34 @@
 
 
 {#-
+    A plan that puts a next generation in the MV's place: with the query that it was filled by, up to the version that it holds,
+    and its counts of rows.
+
+    Arguments:
+      next (dict): see observe_filled.
+-#}
+{% macro new_swap_plan(backfill, state, learned, next, reason) %}
+    {%- set filled, taken = next.state.committed, {} -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+        {%- do taken.update({name: filled.get(name)}) -%}
+    {%- endfor -%}
+    {{ return(dict(
+        dbt_backfill.new_plan(backfill, state, dict(learned, key=filled.key), 'swap', reason),
+        sweeps=false,
+        used_settings=filled.settings.keys() | list,
+        key=dbt_backfill.place_positions(backfill, state, filled.key),
+        last_range=true,
+        next_bounds=[],
+        bounds_complete=true,
+        vnode_row_counts='(select map_from_entries(collect_list(struct(vnode, row_count))) from '
+            ~ next.backfill.progress.render() ~ ')',
+        generation={'relation': next.backfill.mv.render(), 'id': filled.backfill_id, 'version': next.version},
+        **taken
+    )) }}
+{% endmacro %}
+
+
+{#-
     A plan that begins a sweep. The old position is noted as the beginning of its range, where the state stays if it is given up;
     it has no end.
 -#}

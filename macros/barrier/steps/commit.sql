@@ -135,7 +135,7 @@
 
 
 {#-
-    Statements that commit a reset to another key or number of vnodes: missing columns are added, which changes nothing
+    Statements that commit a reset, or a swap, to another key or number of vnodes: missing columns are added, which changes nothing
     that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was
     committed since. Columns of a key of before stay, empty.
 -#}
@@ -155,8 +155,10 @@
     {%- endfor %}
     {%- set assignments = [] -%}
     {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
-    {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'backfill_finished': 'false', 'row_count': '0', 'dirty': 'false'} -%}
-    {%- set stands = dbt_backfill.plan_stands_predicate(plan) ~ " and plan_kind = 'reset'" -%}
+    {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished} -%}
+    {%- do new.update({'row_count': columns.row_count | replace('progress.vnode', 'vnodes.id')}) -%}
+    {%- do new.update({'upstream_version': columns.upstream_version}) -%}
+    {%- set stands = dbt_backfill.plan_stands_predicate(plan) ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind) -%}
     {%- set sql -%}
         merge into {{ backfill.progress.render() }} as progress
         using (

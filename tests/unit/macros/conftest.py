@@ -190,6 +190,7 @@ def options() -> dict[str, Any]:
         "on_query_change": "fail",
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
+        "full_refresh_mode": "in_place",
         "file_format": "delta",
         "change_feed": None,
     }
@@ -234,6 +235,7 @@ def backfill(
         "sql": "select id as k, shard from lake.up",
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",
+        "generation": None,
     }
 
 

@@ -50,16 +50,33 @@ TABLE = {"materialized": "table"}
 OTHER = {"resource_type": "model", "name": "other", "schema": "lake", "config": TABLE}
 
 
-@pytest.mark.parametrize("alias", ["mv__progress", "MV__Barriers"])
+@pytest.mark.parametrize(
+    ("alias", "stands"),
+    [
+        ("mv__progress", "its state"),
+        ("MV__Barriers", "its state"),
+        ("mv__next", "its next generation"),
+        ("mv__next__progress", "its next generation"),
+    ],
+)
 def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
-    macros: Macros, relations: Any, nodes: dict[str, Any], refused: Any, alias: str
+    macros: Macros, relations: Any, nodes: dict[str, Any], refused: Any, alias: str, stands: str
 ) -> None:
     nodes["model.p.other"] = {**OTHER, "alias": alias}
 
     with refused(
-        f"lake.{alias} is where its state stands, and the model other makes a table there. "
+        f"{{name}} is where {stands} stands, and the model other makes a table there. ".format(
+            name=f"lake.{alias}".replace("MV__B", "mv__b")
+        )
     ):
-        macros.call("check_state_names", relations)
+        macros.call("check_state_names", relations, "beside")
+
+
+def test_a_next_generation_has_tables_only_where_there_is_to_be_one(
+    macros: Macros, relations: Any, nodes: dict[str, Any]
+) -> None:
+    nodes["model.p.other"] = {**OTHER, "alias": "mv__next"}
+    macros.call("check_state_names", relations, "in_place")
 
 
 @pytest.mark.parametrize(
@@ -76,4 +93,4 @@ def test_other_names_are_let_pass(
     macros: Macros, relations: Any, nodes: dict[str, Any], node: dict[str, Any]
 ) -> None:
     nodes["model.p.other"] = {**OTHER, **node}
-    macros.call("check_state_names", relations)
+    macros.call("check_state_names", relations, "beside")

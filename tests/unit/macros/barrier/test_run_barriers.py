@@ -50,7 +50,7 @@ def run(
         asked_in_vain: list[Any] = []
 
         def run_barrier(
-            backfill: Any, state: Any, learned: Any, rebuild: Any, last: bool = False
+            backfill: Any, state: Any, learned: Any, rebuild: Any, next: Any, last: bool = False
         ) -> Any:
             assert learned == state["epoch"]  # what the barrier before it has learned
             if not left:
@@ -300,7 +300,7 @@ def barrier(
     macros.stub("observe_upstream", observe_upstream)
     macros.stub(
         "choose_plan",
-        lambda backfill, state, observed, nothing, rebuild: {
+        lambda backfill, state, observed, nothing, rebuild, next: {
             "plan": make_plan(), "most_rows": None, "learned": learned
         },
     )  # fmt: skip
@@ -331,7 +331,7 @@ def barrier(
         macros.stub("plan_barrier", plan_barrier)
         nothing = macros.call("new_learned")
         return (
-            macros.call("run_barrier", backfill, make_state(**state), nothing, None, last),
+            macros.call("run_barrier", backfill, make_state(**state), nothing, None, None, last),
             asked,
         )
 

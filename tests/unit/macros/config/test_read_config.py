@@ -34,6 +34,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "on_query_change": "fail",
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
+        "full_refresh_mode": "in_place",
         "replace_existing": False,
         "file_format": "delta",
         "change_feed": None,
@@ -72,6 +73,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("on_gap", "reanchor", "reanchor"),
         ("on_gap", "sweep", "sweep"),
         ("on_gap", "fail", "fail"),
+        ("full_refresh_mode", "beside", "beside"),
         ("file_format", "delta", "delta"),
         ("file_format", "iceberg", "iceberg"),
     ],
@@ -163,8 +165,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, check_key, on_query_change, on_schema_change, on_gap, "
-        "replace_existing, file_format, change_feed, and dbt's own. What something else reads "
-        "belongs into meta."
+        "replace_existing, full_refresh_mode, file_format, change_feed, and dbt's own. "
+        "What something else reads belongs into meta."
     )
     with refused(text):
         read(**{name: 1})

@@ -41,7 +41,7 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
     ) -> list[str]:
         verified["options"]["file_format"] = file_format
         left = iter(versions)
-        macros.stub("read_copied_version", lambda original, table: str(next(left)))
+        macros.stub("read_version", lambda original, table: str(next(left)))
         originals = {"mv", "mv__progress", "mv__barriers"}
         macros.stub(
             "find_table",

@@ -39,6 +39,7 @@ def drop(macros: Macros) -> Drop:
         foreign: dict[str, str] | None = None,
         tags: Any = (),
         information: str = "",
+        next_exists: bool = False,
         **arguments: Any,
     ) -> list[str]:
         found = {each["unique_id"]: each for each in nodes}
@@ -55,6 +56,7 @@ def drop(macros: Macros) -> Drop:
             return {"ours": ours, "foreign": strange, "state": None}
 
         macros.stub("read_current_catalog", lambda: "spark_catalog")
+        macros.stub("load_table", lambda relation: relation if next_exists else None)
         macros.stub("get_existing_relations", exists)
         macros.stub("find_remains", find)
         macros.stub("find_tags", lambda state: tags)
@@ -84,6 +86,29 @@ def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
         "orders: dropped the state lake.orders_mv__progress",
     ]
     assert macros.statements[0].sql.strip().startswith("/* lake.orders_mv: drop the MV */")
+
+
+def test_a_next_generation_goes_first_and_may_go_alone(drop: Drop) -> None:
+    alone = [
+        "drop table if exists lake.mv__next",
+        "drop table if exists lake.mv__next__barriers",
+        "drop table if exists lake.mv__next__progress",
+    ]
+
+    assert drop(node("mv"), model="mv", generation="next") == alone
+    both = drop(node("mv"), model="mv", next_exists=True)[len(alone) :]
+    assert both == [*alone, *(sql.replace("mv__next", "mv") for sql in alone)]
+
+
+@pytest.mark.parametrize(
+    ("given", "fact"),
+    [
+        ({"generation": "old"}, 'generation is "old". Set it to next'),
+        ({"generation": "next", "keep_mv": True}, "keep_mv is true. Set it to false"),
+    ],
+)
+def test_only_the_next_generation_can_be_named(drop: Drop, given: Any, fact: str) -> None:
+    assert fact in refusal(drop, node("mv"), model="mv", **given)
 
 
 def test_what_a_drop_that_was_broken_off_has_left_is_dropped(macros: Macros, drop: Drop) -> None:

@@ -117,7 +117,7 @@ def test_the_columns_of_the_key_are_those_of_the_mv(observe: Callable[..., Any])
     assert [key["upstream"] for key in observe()["key"]] == ["k", "shard"]
 
 
-@pytest.mark.parametrize("state", [{"planned": {"epoch": 3}}, {"dirty": True}])
+@pytest.mark.parametrize("state", [{"planned": {"epoch": 3, "kind": "advance"}}, {"dirty": True}])
 def test_a_barrier_in_the_middle_has_to_be_ended_first(
     observe: Callable[..., Any], refused: Any, state: Any
 ) -> None:

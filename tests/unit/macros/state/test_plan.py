@@ -37,6 +37,7 @@ TYPES = {
     "fill_high": "array<string>",
     "last_fill": "boolean",
     "filled_row_count": "bigint",
+    "generation": "map<string, string>",
     "next_bounds": "array<array<string>>",
     "bounds_complete": "boolean",
     "query": "string",
@@ -79,7 +80,7 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         used_settings=["spark.sql.ansi.enabled"], sources=[make_source(), changes],
         next_bounds=[["7", "8"], ["9", "'x'"]], touched=[["5", "6"], []], at_once="merged.few",
         sweeps=True, fills=[{"name": "it's", "type": "int"}], fill_low=["1"], fill_high=["2"],
-        last_fill=True, filled_row_count="4 + checked.row_count",
+        last_fill=True, filled_row_count="4 + checked.row_count", generation={"id": "it's"},
     )  # fmt: skip
 
     assert stored == {
@@ -108,6 +109,7 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         "fill_high": "array('2')",
         "last_fill": "true",
         "filled_row_count": "4 + checked.row_count",
+        "generation": "map('id', 'it\\'s')",
         "next_bounds": "array(array('7', '8'), array('9', '\\'x\\''))",
         "bounds_complete": "true",
         "query": "'select id as k, shard from `up`'",
@@ -157,7 +159,7 @@ def test_what_a_plan_does_not_have_is_null(values: Callable[..., Any]) -> None:
     assert {name for name, value in stored.items() if value in (None, "null")} == {
         "reason", "upstream_row_count", "range_low", "range_high", "vnodes", "range_row_count",
         "touched", "backfill_mode", "backfill_rate_limit", "fills", "fill_low", "fill_high",
-        "last_fill", "filled_row_count",
+        "last_fill", "filled_row_count", "generation",
     }  # fmt: skip
     assert stored["vnode_row_counts"] == "map()"
     assert stored["next_bounds"] == "array()"

@@ -369,8 +369,8 @@ def test_vnodes_that_are_missing_are_added_and_those_that_are_too_many_go(reshap
     assert "select cast(id as int) as id from range(0, 8, 1, 1) where" in sql
     assert "on progress.vnode = vnodes.id when matched and progress." in sql
     assert (
-        "when not matched then insert (vnode, epoch, backfill_finished, row_count, dirty) "
-        "values (vnodes.id, 3, false, 0, false) "
+        "when not matched then insert (vnode, epoch, dirty, backfill_finished, row_count, "
+        "upstream_version) values (vnodes.id, 3, false, false, 0, '17') "
         f"when not matched by source and {stands} then delete"
     ) in sql
 

@@ -1,0 +1,117 @@
+{#-
+    A run while there is a next generation: barriers of it; then, if all of the upstream is read, the swap, and else barriers of
+    the former one, so that whoever reads the MV sees what changes. Returns what run_barriers does, and
+    'filling': whether the next generation is still to be put in place.
+
+    Each step may be the last of a run, and the next run goes on from what stands. A next generation that has been put in place
+    is only dropped.
+
+    Arguments:
+      observed (dict): of the MV in use.
+      next (dict): see find_next_generation.
+-#}
+{% macro run_beside(backfill, observed, next) %}
+    {%- set planned, committed = observed.state.get('planned') or {}, observed.state.committed -%}
+    {%- if planned.get('generation') -%}
+        {%- set swapped = dbt_backfill.run_barriers(backfill, observed, none, 'planned') -%}
+        {%- do dbt_backfill.drop_generation(next.backfill, planned.generation.id) -%}
+        {{ return(dict(swapped, filling=false)) }}
+    {%- endif -%}
+    {%- if committed.get('generation') and dbt_backfill.drop_generation(next.backfill, committed.generation.id) and not next.reason -%}
+        {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
+    {%- endif -%}
+    {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
+    {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
+    {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
+    {%- set ready = dbt_backfill.observe_filled(next.backfill, seen, filled) -%}
+    {%- if ready is none -%}
+        {%- do dbt_backfill.run_former(backfill, observed) -%}
+        {{ return(dict(filled, message='NEXT: ' ~ filled.message, filling=true)) }}
+    {%- endif -%}
+    {%- set swapped = dbt_backfill.run_barriers(backfill, observed, next.reason or 'full refresh', ready) -%}
+    {%- do dbt_backfill.drop_generation(next.backfill, ready.state.committed.backfill_id) -%}
+    {{ return(dict(
+        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled,
+        changed=filled.changed, deleted=filled.deleted,
+    )) }}
+{% endmacro %}
+
+
+{#-
+    One line where a next generation begins, after refusing what could not be put in place at the end: a location that has moved,
+    and, of an Iceberg MV, a column of another type at the place of one, for which a Hive metastore lets no table be replaced.
+-#}
+{% macro _begin_generation(backfill, next, seen) %}
+    {%- set is_new = seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
+    {%- if not is_new -%} {{ return(none) }} {%- endif -%}
+    {%- do dbt_backfill._check_location(backfill.mv) -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
+        {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
+            {%- do dbt_backfill.refuse(
+                'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that place, or under that name, '
+                    ~ 'and a Hive metastore lets no Iceberg table be replaced by such a one at once',
+                "Leave the columns that it has at their places, or set full_refresh_mode='in_place' for this refresh"
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ' is filled anew as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
+            ~ (next.reason or 'its query changed') ~ '). To give that up: ' ~ dbt_backfill.get_drop_next_text(), info=true
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    A next generation that can be put in place: {'backfill', 'state', 'version': of its MV, with which the state belongs, none of
+    an Iceberg table without a snapshot}; none if it is not ready. It has the comments and the constraints of the model by then.
+
+    The version is read before the state, which has no plan after it: so no barrier came between them.
+
+    Arguments:
+      seen (dict): as observe_state returned it before this run's barriers, and `filled` (dict) what they returned.
+-#}
+{% macro observe_filled(next, seen, filled) %}
+    {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
+    {%- set found = none if filled.replaced else seen.mv -%}
+    {%- do dbt_backfill.apply_docs(next, found) -%}
+    {%- do dbt_backfill.apply_constraints(next, found) -%}
+    {%- set version = dbt_backfill.read_version(next, 'mv') -%}
+    {%- set state = dbt_backfill.read_state(next) -%}
+    {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
+    {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
+{% endmacro %}
+
+
+{#- The former generation's barriers while the next one is filled, or a line that says why it stands still. -#}
+{% macro run_former(backfill, observed) %}
+    {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
+    {%- set standstill = dbt_backfill.find_standstill(former, observed.state) -%}
+    {%- if standstill.why -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ observed.state.get('upstream_version')
+                ~ ' until the next generation is put in place: ' ~ standstill.why, info=true
+        ) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do dbt_backfill.run_barriers(former, dict(observed, learned=standstill.learned), none) -%}
+{% endmacro %}
+
+
+{#-
+    Drop a next generation, if it is the one of this id, in the order of drop_backfill: its state last, so that what a run that
+    died has left is found by it. Returns whether it was there.
+-#}
+{% macro drop_generation(next, id) %}
+    {%- set progress = dbt_backfill.find_table(next.progress) -%}
+    {%- if progress is none or dbt_backfill.read_table_properties(next.progress).get('dbt_backfill.id') != id -%} {{ return(false) }} {%- endif -%}
+    {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
+    {%- do dbt_backfill.run_table('drop the next generation', 'drop table if exists ' ~ next.mv.render()) -%}
+    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
+    {%- for table in ['barriers', 'progress'] -%}
+        {%- do dbt_backfill.run_table(
+            'drop the ' ~ dbt_backfill.table_words()[table] ~ ' of the next generation', 'drop table if exists ' ~ next[table].render()
+        ) -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{% endmacro %}

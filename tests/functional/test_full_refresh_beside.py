@@ -1,0 +1,128 @@
+"""`full_refresh_mode: beside`: the next generation is filled while the MV in use is read and followed.
+
+A reader that looks at the MV before each statement of the runs finds it complete each time: as the
+query of before has it, or as the new one does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.checks import (
+    data_tests,
+    existing_tables,
+    model,
+    source,
+    statuses,
+    tables_of,
+)
+from support.project import Proceed, Project, crash_before
+
+OLD = f"select id, name from {source('people')}"
+NEW = f"select id, upper(name) as name, length(name) as size from {source('people')} where id <> 3"
+DOCS = {"relation": True, "columns": True}
+NEXT = tables_of("mv__next")
+
+
+def write(project: Project, query: str, **config: object) -> None:
+    config = {"full_refresh_mode": "beside", "persist_docs": DOCS, **config}
+    last = "select id, name from {{ ref('mv') }}"
+    properties: dict[str, Any] = data_tests(project, "mv")
+    properties["models"][0] |= {
+        "description": "it's all",
+        "columns": [{"name": "name", "description": "who"}],
+    }
+    project.write(
+        {"mv": model(query, **config), "last": model(last)}, sources=["people"], properties=properties
+    )
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    project.create_table("people", "id int, name string")
+    row = "cast(id as int), concat('n', id)"
+    project.sql(f"insert into {{schema}}.people select {row} from range(1, 21)")
+    write(project, OLD)
+    project.run("--threads", "1")
+    return project
+
+
+def new_rows(project: Project) -> Any:
+    return project.rows(
+        "select id, upper(name), length(name) from {schema}.people where id <> 3"
+    )
+
+
+def old_rows(project: Project) -> Any:
+    return project.rows("select id, name from {schema}.people")
+
+
+@pytest.mark.every_profile
+def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place(
+    project: Project,
+) -> None:
+    write(project, NEW, backfill_rate_limit=8)
+    first = project.run("--full-refresh", "--select", "mv")
+    assert "is filled anew as" in first.output
+    assert "mv (next) [BARRIER 1 · 40.0 % · 8 of 20 rows" in first.output
+    assert first.message("mv") == "NEXT: BARRIER 1 (40.0 %)"
+    assert project.rows("select * from {schema}.mv") == old_rows(project)
+
+    # Changes reach readers, and the next generation. The same command goes on with it.
+    project.sql("update {schema}.people set name = 'later' where id in (2, 19)")
+    project.sql("delete from {schema}.people where id = 5")
+    second = project.run("--full-refresh", "--select", "mv", "last")
+    assert "mv (next) [BARRIER 2 · " in second.output
+    assert "mv [BARRIER 2 · 100.0 % · 2 changed, 1 deleted" in second.output
+    assert project.rows("select * from {schema}.mv") == old_rows(project)
+    assert project.rows("select * from {schema}.last") == old_rows(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+    write(project, NEW)
+    seen: list[Any] = []
+
+    def look(sql: str, proceed: Proceed) -> None:
+        seen.append(project.rows("select * from {schema}.mv"))
+        proceed()
+
+    third = project.run(intercept=look)
+    assert all(rows in (old_rows(project), new_rows(project)) for rows in seen)
+    assert seen[0] == old_rows(project) and seen[-1] == new_rows(project)
+    assert "mv [BARRIER 3 · 100.0 % · 20 rows · next generation put in place: " in third.output
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+    assert project.rows("select * from {schema}.last") == [row[:2] for row in new_rows(project)]
+    assert existing_tables(project, *NEXT) == []
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+    assert comments(project) == ("it's all", "who")
+
+    # From then on it is as before.
+    project.sql("insert into {schema}.people values (50, 'x')")
+    project.run("--select", "mv")
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+
+
+def comments(project: Project) -> tuple[str, str]:
+    """Of the table and of the column `name`."""
+    described = project.sql("describe table extended {schema}.mv")
+    values = {row["col_name"]: row for row in reversed(described)}
+    return values["Comment"]["data_type"], values["name"]["comment"]
+
+
+def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Project) -> None:
+    write(project, NEW)
+    project.fail("--full-refresh", "--select", "mv", intercept=crash_before("commit the barrier 1"))
+    project.fail("--select", "mv", intercept=crash_before("put the next generation in place"))
+    assert project.rows("select * from {schema}.mv") == old_rows(project)
+    project.fail("--select", "mv", intercept=crash_before("commit the barrier 2"))
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+    # The plan stands: the next generation is put in place once more, and dropped in two steps.
+    last = project.fail("--select", "mv", intercept=crash_before("drop the state of the next"))
+    assert "put in place: full refresh · version 1" in last.output
+    assert existing_tables(project, *NEXT) == ["mv__next__progress"]
+
+    project.sql("delete from {schema}.people where id = 7")
+    assert "BARRIER 3 · 100.0 % · 0 changed, 1 deleted" in project.run("--select", "mv").output
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+    assert existing_tables(project, *NEXT) == []
