@@ -106,12 +106,22 @@
     {%- set progress = dbt_backfill.find_table(next.progress) -%}
     {%- if progress is none or dbt_backfill.read_table_properties(next.progress).get('dbt_backfill.id') != id -%} {{ return(false) }} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
-    {%- do dbt_backfill.run_table('drop the next generation', 'drop table if exists ' ~ next.mv.render()) -%}
+    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id)) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
-    {%- for table in ['barriers', 'progress'] -%}
-        {%- do dbt_backfill.run_table(
-            'drop the ' ~ dbt_backfill.table_words()[table] ~ ' of the next generation', 'drop table if exists ' ~ next[table].render()
-        ) -%}
-    {%- endfor -%}
     {{ return(true) }}
 {% endmacro %}
+
+
+{#- A script: it may have been on its way for so long that another generation stands there by now. -#}
+{% macro get_drop_generation_sql(next, id) -%}
+    begin
+        if (
+            select count(*) from {{ next.progress.render() }}
+            where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
+        ) > 0 then
+            {%- for table in ['mv', 'barriers', 'progress'] %}
+            drop table if exists {{ next[table].render() }};
+            {%- endfor %}
+        end if;
+    end
+{%- endmacro %}

@@ -185,6 +185,7 @@ class Scenario:
     arguments: tuple[str, ...] = ()
     cells_per_mv: int = 5
     on_gap: str = "reanchor"
+    full_refresh_mode: str = "in_place"
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
     """In which what there is of changes and range is merged."""
 
@@ -281,6 +282,14 @@ SCENARIOS = {
             Scene.commit,
             ("--full-refresh",),
             cells_per_mv=8,
+        ),
+        Scenario(
+            "swap",
+            None,
+            _begun_and_changed,
+            Scene.commit,
+            ("--full-refresh",),
+            full_refresh_mode="beside",
         ),
         Scenario("abandon and re-anchor", 4, _begun_and_lost, _lost),
         Scenario("adoption", 20, _marked_and_changed, None),
@@ -391,7 +400,11 @@ class Theatre:
         self._struck = []
         name = self.scenario.name.replace(" ", "_").replace("-", "_")
         self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
-        scene.mv.write(backfill_rate_limit=self.scenario.limit, on_gap=self.scenario.on_gap)
+        scene.mv.write(
+            backfill_rate_limit=self.scenario.limit,
+            on_gap=self.scenario.on_gap,
+            full_refresh_mode=self.scenario.full_refresh_mode,
+        )
         self.scenario.begin(scene)
         return scene
 
@@ -399,7 +412,8 @@ class Theatre:
         """The MV is completed without a limit, and must be the query of all that there is."""
         assert self._scene is not None
         scene, self._scene = self._scene, None
-        scene.mv.write(barriers_per_run="all")
+        mode = self.scenario.full_refresh_mode
+        scene.mv.write(barriers_per_run="all", full_refresh_mode=mode)
         scene.run()
         checked = scene.mv.check()
         scene.mv.check_complete()
