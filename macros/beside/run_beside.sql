@@ -99,22 +99,38 @@
 
 
 {#-
-    Drop a next generation, if it is the one of this id, in the order of drop_backfill: its state last, so that what a run that
-    died has left is found by it. Returns whether it was there.
+    Drop a next generation, if it is the one of this id: its state last, so that what a run that died has left is found by it.
+    Returns whether it was there.
 -#}
 {% macro drop_generation(next, id) %}
-    {%- set progress = dbt_backfill.find_table(next.progress) -%}
-    {%- if progress is none or dbt_backfill.read_table_properties(next.progress).get('dbt_backfill.id') != id -%} {{ return(false) }} {%- endif -%}
+    {%- if not dbt_backfill._is_generation(next, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
     {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id)) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
+    {%- if dbt_backfill._is_generation(next, id) -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
+                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
+        ) -%}
+    {%- endif -%}
     {{ return(true) }}
 {% endmacro %}
 
 
-{#- A script: it may have been on its way for so long that another generation stands there by now. -#}
+{#- Whether the state of this one stands there. -#}
+{% macro _is_generation(next, id) %}
+    {%- set progress = dbt_backfill.find_table(next.progress) -%}
+    {{ return(progress is not none and dbt_backfill.read_table_properties(next.progress).get('dbt_backfill.id') == id) }}
+{% endmacro %}
+
+
+{#-
+    A script. It may have been on its way for so long that another generation stands there by now; sent again, or by two runs at
+    once, it finds nothing, which is no error.
+-#}
 {% macro get_drop_generation_sql(next, id) -%}
     begin
+        declare exit handler for sqlexception begin end;
         if (
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}

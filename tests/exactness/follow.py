@@ -329,7 +329,7 @@ class Follower:
         sweeping = not finished and (swept_anew or committed.get("sweeps", False))
         return Progress(
             epoch, number, positions, row_counts, bool(dirty), sweeping, swept_anew,
-            _filled_of(committed, bool(dirty)),
+            committed.get("kind") == "swap", _filled_of(committed, bool(dirty)),
         )  # fmt: skip
 
     def check(self) -> Checked:

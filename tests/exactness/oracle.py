@@ -82,6 +82,8 @@ class Progress:
     """Whether the MV may have rows of before above the positions."""
     swept_anew: bool = False
     """Whether the barrier that was committed last has begun a sweep."""
+    swapped: bool = False
+    """Whether the last barrier has put a next generation in place, which counts its own rows."""
     filled: Position | None = None
     """The second position, None while no columns are being filled."""
 
@@ -305,6 +307,10 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
         for vnode, position in old.positions.items():
             if not position.is_behind(new.positions[vnode]):
                 raise Inexact(f"vnode {vnode}: {position} went back {where}")
+        if new.swapped and not new.finished:
+            raise Inexact(f"a generation that has not finished was put in place {where}")
+        if new.swapped:
+            continue
         read = definition.scanned(new.version, old.positions, new.positions)
         for vnode, count in old.row_counts.items():
             if new.row_counts[vnode] != count + read[vnode]:

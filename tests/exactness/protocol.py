@@ -258,7 +258,10 @@ class World:
         if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
             return True  # promised again by the next commit
         allowed = [(state.version, state.position)]
-        if plan is not None:
+        if plan is not None and plan.kind == "swap":
+            if self.mv.rows == self.complete(plan):
+                return True
+        elif plan is not None:
             allowed += [(plan.version, state.position), (plan.version, plan.high)]
         filled = state.filled if state.wide and self.state.wide else NOT_STARTED
         if plan is not None and plan.fill_low is not None:
@@ -275,6 +278,13 @@ class World:
             row == Wide(narrow(row), narrow(row)) for key, row in shown if key <= filled
         )
         return old == self.prefix(version, position) and is_filled
+
+    def complete(self, plan: Plan) -> Counter[tuple[int, Any]]:
+        """What a next generation that has finished holds."""
+        rows = self.prefix(plan.version, FINISHED)
+        return Counter(
+            {(key, Wide(row, row) if plan.wide else row): n for (key, row), n in rows.items()}
+        )
 
     def shown(self, position: float) -> Counter[tuple[int, Any]]:
         """The rows that the MV promises, at this position: in a sweep those up to it."""
@@ -719,8 +729,7 @@ class _Flow:
             self.world.emptied = True
         self.world.mv.begin_anew(plan.wide)
         if plan.kind == "swap":
-            rows = dict(self.world.prefix(plan.version, FINISHED).keys())
-            self.world.mv.append(self._as_shown(plan, rows))
+            self.world.mv.append(dict(self.world.complete(plan).keys()))
 
     def _fence(self, plan: Plan) -> None:
         if self.world.has("the fence") and not self._is_current(plan):

@@ -35,7 +35,9 @@ def write(project: Project, query: str, **config: object) -> None:
         "columns": [{"name": "name", "description": "who"}],
     }
     project.write(
-        {"mv": model(query, **config), "last": model(last)}, sources=["people"], properties=properties
+        {"mv": model(query, **config), "last": model(last)},
+        sources=["people"],
+        properties=properties,
     )
 
 
@@ -50,9 +52,7 @@ def project(project: Project) -> Project:
 
 
 def new_rows(project: Project) -> Any:
-    return project.rows(
-        "select id, upper(name), length(name) from {schema}.people where id <> 3"
-    )
+    return project.rows("select id, upper(name), length(name) from {schema}.people where id <> 3")
 
 
 def old_rows(project: Project) -> Any:

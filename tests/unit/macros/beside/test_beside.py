@@ -1,0 +1,166 @@
+"""A full refresh beside the MV in use: what begins, goes on, follows and is put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def find(
+    macros: Macros, backfill: Any, options: Any, make_state: Any
+) -> Callable[..., dict[str, Any] | None]:
+    """What find_next_generation returns."""
+
+    def find(
+        mode: str = "beside",
+        exists: bool = False,
+        rebuild: str | None = None,
+        change: str | None = None,
+        begun_anew: str | None = None,
+        **state: Any,
+    ) -> Any:
+        options["full_refresh_mode"] = mode
+        macros.stub("load_table", lambda relation: relation if exists else None)
+        macros.stub("find_query_change", lambda *_: change)
+        macros.stub("find_maker", lambda relation: None)
+        observed = {"state": make_state(**state), "begun_anew": begun_anew, "learned": {}}
+        return macros.call("find_next_generation", backfill, observed, rebuild)
+
+    return find
+
+
+def test_a_next_generation_begins_where_the_mv_would_be_rebuilt(find: Any) -> None:
+    assert find() is None
+    assert find(rebuild="full refresh")["reason"] == "full refresh"
+    assert find(change="its query changed")["reason"] == "its query changed"
+
+
+def test_it_goes_on_whatever_the_command_is(find: Any) -> None:
+    """Without a reason of its own: nobody asks for it once more."""
+    assert find(exists=True, change="its query changed")["reason"] is None
+    assert find(exists=True, rebuild="full refresh")["reason"] == "full refresh"
+
+
+def test_a_swap_that_is_planned_goes_on_too(find: Any, make_plan: Any) -> None:
+    planned = make_plan(kind="swap", generation={"id": "n1"})
+
+    assert find(planned=planned)["reason"] is None
+
+
+def test_what_nobody_can_use_is_rebuilt_in_place(find: Any, make_plan: Any) -> None:
+    assert find(rebuild="full refresh", missing=True) is None
+    assert find(rebuild="full refresh", begun_anew="it was begun anew") is None
+    assert find(rebuild="full refresh", planned=make_plan(kind="reset")) is None
+
+
+def test_a_swap_that_was_given_up_is_followed_by_another(find: Any, make_plan: Any) -> None:
+    given_up = make_plan(kind="abandon", generation={"id": "n1"})
+
+    assert find(committed=given_up)["reason"] == "a rebuild was given up"
+
+
+def test_in_place_one_that_is_left_is_warned_of(find: Any, macros: Macros) -> None:
+    assert find(mode="in_place", exists=True, rebuild="full refresh") is None
+    [warning] = macros.logged
+    assert "lake.mv__next is the next generation of it" in warning
+    assert "drop_backfill --args '{model: mv, generation: next}'" in warning
+
+
+def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(
+    macros: Macros, backfill: Any
+) -> None:
+    backfill["options"]["on_schema_change"] = "fail"
+    found = macros.call("get_next_backfill", backfill)
+
+    names = [found[table].render() for table in ("mv", "progress", "barriers")]
+    assert names == ["lake.mv__next", "lake.mv__next__progress", "lake.mv__next__barriers"]
+    assert found["generation"] == "next"
+    assert found["query"] == backfill["query"]
+    options = found["options"]
+    assert (options["on_query_change"], options["on_schema_change"]) == ("rebuild", "ignore")
+    assert backfill["options"]["on_query_change"] == "fail"
+
+
+def test_the_former_one_has_the_query_that_it_was_made_by(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
+) -> None:
+    committed = make_plan(query="select id as k, `up`.shard from `up`", query_hash="h0")
+    found = macros.call("get_former_backfill", backfill, make_state(committed=committed))
+
+    assert (found["query"], found["query_hash"]) == (committed["query"], "h0")
+    assert found["sql"] == "select id as k, lake.up.shard from lake.up"
+    assert found["options"]["backfill_rate_limit"] == 0
+    assert found["options"]["unique_key"] == ["k", "shard"]
+    assert found["options"]["upstream_key"] == ["id", "shard"]
+    assert found["mv"].render() == "lake.mv"
+
+
+@pytest.fixture
+def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., str | None]:
+    def standstill(
+        difference: str | None = None, gap: str | None = None, runs: bool = True, **state: Any
+    ) -> Any:
+        macros.stub("find_difference", lambda *_: difference)
+        macros.stub("observe_upstream", lambda *_: {"version": "17"})
+        macros.stub("find_gap", lambda *_: gap)
+        macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
+        macros.stub("explain_backfill", lambda backfill, learned: {**learned, "explained": True})
+        return macros.call("find_standstill", backfill, make_state(**state))["why"]
+
+    return standstill
+
+
+def test_the_former_one_stands_still_where_it_would_stop_the_run_or_be_compared(
+    standstill: Any, make_plan: Any
+) -> None:
+    assert standstill() is None
+    assert standstill(difference="its upstream changed") == "its upstream changed"
+    assert standstill(gap="the feed was off") == "the feed was off"
+    assert standstill(runs=False) == "its query does not run any more"
+    assert standstill(upstream_version=None) == "it has no rows yet"
+    swept = make_plan(sweeps=True)
+    assert standstill(committed=swept) == "it does not hold what its query gives yet"
+
+
+def test_rows_are_taken_from_the_version_that_belongs_to_the_state(
+    macros: Macros, make_plan: Any
+) -> None:
+    macros.stub("mv_clauses", lambda *_: "using delta")
+    plan = make_plan(kind="swap", generation={"relation": "lake.mv__next", "version": "7"})
+    columns = [{"name": "k", "type": "bigint"}]
+    next_mv = macros.relation.incorporate(path={"identifier": "mv__next"})
+
+    sql = macros.call("get_swap_sql", macros.relation, next_mv, columns, plan, "FENCE")
+    assert "create or replace table lake.mv" in sql
+    assert "from lake.mv__next version as of 7 where FENCE union all" in " ".join(sql.split())
+    plan["generation"].pop("version")
+    empty = macros.call("get_swap_sql", macros.relation, next_mv, columns, plan, "FENCE")
+    assert "from lake.mv__next where FENCE and false union all" in " ".join(empty.split())
+
+
+def test_a_swap_finishes_every_vnode_with_its_rows(
+    macros: Macros, make_state: Any, make_plan: Any
+) -> None:
+    plan = make_plan(kind="swap", vnode_row_counts={"0": 3})
+    columns = macros.call("swap_columns", make_state(), plan)
+
+    assert columns["backfill_finished"] == "true"
+    assert "'{\"0\": 3}'" in columns["row_count"]
+    assert columns["upstream_version"] == "'17'"
+
+
+def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> None:
+    sql = macros.call("get_drop_generation_sql", relations, "it's")
+
+    assert "'$.backfill_id') = 'it\\'s'" in sql
+    drops = [line.strip() for line in sql.splitlines() if "drop table" in line]
+    assert drops == [
+        "drop table if exists lake.mv;",
+        "drop table if exists lake.mv__barriers;",
+        "drop table if exists lake.mv__progress;",
+    ]
