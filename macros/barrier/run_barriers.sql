@@ -59,9 +59,6 @@
     {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
     {%- set run.state = barrier.state -%}
     {%- set run.learned = barrier.learned -%}
-    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
-        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
-    {%- endif -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
         {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {%- endif -%}
@@ -71,6 +68,9 @@
     {%- if traits.replaces_mv -%}
         {%- set run.rebuild = none -%}
         {%- set run.replaced = true -%}
+    {%- endif -%}
+    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
+        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
     {%- if traits.reads_range -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
@@ -122,7 +122,7 @@
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views) -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
     {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}

@@ -76,6 +76,7 @@ class Odds:
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
+OVERTAKEN = Odds(change=0.1, refresh=0.8, loss=0, abandon=0, beside=0.5)
 GIVEN_UP = Odds(abandon=0.4, loss=0, refresh=0)
 UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
 SWEPT = Odds(loss=0.03, refresh=0.03, sweeps=0.8)

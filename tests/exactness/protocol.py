@@ -51,6 +51,7 @@ PROTECTIONS = (
     "the changes of a fill have all columns",
     "a fill ends at the position",
     "columns are added by whatever ends a fill",
+    "a replacement that came late is found",
 )
 """What a world can be made without."""
 
@@ -162,6 +163,8 @@ class Mv:
     commits: list[frozenset[int] | None] = field(default_factory=list)
     root: int = 0
     """The version that began it anew."""
+    root_plan: int = 0
+    """The id of the plan that did."""
 
     @property
     def snapshot(self) -> int:
@@ -188,9 +191,9 @@ class Mv:
         self.wide = True
         self.rows = Counter({(key, self._as_it_has(row)): n for (key, row), n in self.rows.items()})
 
-    def begin_anew(self, wide: bool) -> None:
+    def begin_anew(self, plan: Plan) -> None:
         self.rows.clear()
-        self.wide = wide
+        self.wide, self.root_plan = plan.wide, plan.id
         self.stop()
         self.root = self.snapshot
 
@@ -393,6 +396,8 @@ class _Flow:
     beside: bool = False
     guarded: bool = False
     """Whether the plan may be given up if one of its statements fails."""
+    left_at: int = 0
+    """The snapshot at which a barrier has left an Iceberg MV that it replaced."""
 
     def run(self, full_refresh: bool, barriers: int) -> Flow:
         snapshot = (yield self._describe()) if self.world.is_iceberg else None
@@ -419,7 +424,7 @@ class _Flow:
             self._check_committed(state, plan)
             if plan.kind == "swap" and self.beside:
                 return
-            rebuild = (rebuild or state.begun_anew) and plan.kind not in REPLACING
+            rebuild = state.begun_anew or (rebuild and plan.kind not in REPLACING)
             barriers -= plan.kind not in ("reset", "abandon") and not rebuild
 
     def _describe(self) -> Statement:
@@ -584,7 +589,7 @@ class _Flow:
             yield from self._add_column(plan)
         if plan.kind in REPLACING:
             step = "empty the MV" if plan.kind == "reset" else "put the next generation in place"
-            yield Statement(f"{step} in the barrier", lambda: self._replace(plan), plan)
+            yield from self._run_replacement(f"{step} in the barrier", plan)
         elif plan.kind == "abandon":
             yield from self._stop_what_is_on_its_way(plan)
         elif plan.kind == "sweep":
@@ -594,6 +599,24 @@ class _Flow:
             yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
         else:
             yield from self._execute_steps(state, log, plan, staged)
+
+    def _run_replacement(self, step: str, plan: Plan) -> Flow:
+        """On Iceberg a late one may stand in its place already, or come until it is committed."""
+        for _ in range(3):
+            yield Statement(step, lambda: self._replace(plan), plan)
+            if not self.world.is_iceberg:
+                return
+            by, self.left_at = yield self._describe_replacement()
+            if by == plan.id or not self.world.has("a replacement that came late is found"):
+                return
+        raise Stopped
+
+    def _describe_replacement(self) -> Statement:
+        def execute() -> Moments:
+            return self.world.mv.root_plan, self.world.mv.snapshot
+            yield
+
+        return Statement("describe the MV", execute)
 
     def _add_column(self, plan: Plan) -> Flow:
         """Where the MV has it not. The fence and the statement are one moment here: a reset to the
@@ -727,7 +750,7 @@ class _Flow:
             self._check_conflicts(base, Everything())
         elif not self.world.state.stands(plan):
             self.world.emptied = True
-        self.world.mv.begin_anew(plan.wide)
+        self.world.mv.begin_anew(plan)
         if plan.kind == "swap":
             self.world.mv.append(dict(self.world.complete(plan).keys()))
 
@@ -768,9 +791,10 @@ class _Flow:
             yield
             if self._is_current(plan) or not world.has("the commit is guarded"):
                 noted = world.has("a commit notes that the MV was begun anew")
-                anew = (
-                    world.is_iceberg and plan.kind not in REPLACING and root != state.root and noted
-                )
+                anew = world.is_iceberg and noted and root != state.root
+                if plan.kind in REPLACING:
+                    found = world.has("a replacement that came late is found")
+                    anew = world.is_iceberg and found and snapshot != self.left_at
                 self._record(plan)
                 world.state = replace(
                     _committed(world, state, plan), snapshot=snapshot, root=root, begun_anew=anew
@@ -786,7 +810,7 @@ class _Flow:
             world.wrong = f"the epoch {plan.epoch} is committed twice"
         world.executed[plan.epoch] = (plan.id, plan.kind)
         if plan.kind in REPLACING:
-            world.emptied = False
+            world.emptied = world.is_iceberg and world.mv.root_plan != plan.id
 
     def _check_committed(self, state: State, plan: Plan) -> None:
         overtaken = plan.kind in REPLACING and state.epoch > plan.epoch

@@ -1,4 +1,4 @@
-"""`full_refresh_mode: beside`: the next generation is filled while the MV in use is read and followed.
+"""`full_refresh_mode: beside`: a next generation is filled while the MV in use is followed.
 
 A reader that looks at the MV before each statement of the runs finds it complete each time: as the
 query of before has it, or as the new one does.

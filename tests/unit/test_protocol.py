@@ -17,6 +17,7 @@ import pytest
 from exactness.explore import (
     FILLED,
     GIVEN_UP,
+    OVERTAKEN,
     PLAIN,
     REFRESHED,
     SWEPT,
@@ -56,7 +57,7 @@ NEEDED = (
     Without("overlapping merges conflict"),
     Without("an Iceberg range has a WHEN MATCHED clause", "iceberg"),
     Without("an abandoned plan stops what is on its way", odds=None),
-    Without("a commit notes that the MV was begun anew", "iceberg", (REFRESHED,)),
+    Without("a commit notes that the MV was begun anew", "iceberg", (OVERTAKEN,)),
     Without("changes follow the last executed barrier", odds=(UNCHANGED,)),
     Without("snapshots that the log does not know may delete", "iceberg"),
     Without("epochs do not restart"),
@@ -67,6 +68,7 @@ NEEDED = (
     Without("the changes of a fill have all columns", odds=(FILLED,)),
     Without("a fill ends at the position", odds=(FILLED,)),
     Without("columns are added by whatever ends a fill", odds=(FILLED,)),
+    Without("a replacement that came late is found", "iceberg", (OVERTAKEN,)),
 )
 
 

@@ -14,7 +14,7 @@
       follows_feed(plan)                     whether it merges what changed upstream below the position
       execute(backfill, state, plan, work)   runs what it does to the MV, the same whenever it is run for this plan and state:
         {'failed': the step that failed, if it was guarded, see run_merge, 'counts': get_merge_counts, {} if it merged no
-        changes}
+        changes, 'left_at': of one that replaces the MV what run_replacement returned}
       columns(state, plan)                   what its commit sets in the progress table beside get_state_columns: {column: SQL
         over a row of it}
       report(barrier)                        the middle of its line in dbt's output, as a list of texts

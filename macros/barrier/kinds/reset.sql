@@ -18,8 +18,7 @@
 
 
 {% macro reset_execute(backfill, state, plan, work) %}
-    {%- do dbt_backfill.run_reset(backfill, plan, work.columns) -%}
-    {{ return({'failed': none, 'counts': {}}) }}
+    {{ return({'failed': none, 'counts': {}, 'left_at': dbt_backfill.run_reset(backfill, plan, work.columns)}) }}
 {% endmacro %}
 
 
@@ -34,7 +33,7 @@
 {% endmacro %}
 
 
-{#- Its step: the MV is replaced by an empty one with the plan's columns. -#}
+{#- Its step: the MV is replaced by an empty one with the plan's columns. Returns what run_replacement does. -#}
 {% macro run_reset(backfill, plan, columns=none) %}
     {#- Known where this run has planned it. -#}
     {%- set columns = (columns if plan.query == backfill.query else none)
@@ -47,7 +46,7 @@
         ) -%}
     {%- endif -%}
     {%- set sql = dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan, fence) -%}
-    {%- do dbt_backfill.run_table('empty the MV in the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.run_replacement(backfill, plan, 'empty the MV', sql)) }}
 {% endmacro %}
 
 

@@ -19,8 +19,7 @@
 
 
 {% macro swap_execute(backfill, state, plan, work) %}
-    {%- do dbt_backfill.run_swap(backfill, plan) -%}
-    {{ return({'failed': none, 'counts': {}}) }}
+    {{ return({'failed': none, 'counts': {}, 'left_at': dbt_backfill.run_swap(backfill, plan)}) }}
 {% endmacro %}
 
 
@@ -45,13 +44,14 @@
 
 {#-
     Its step. The rows are those that the next generation had when the plan was made, whatever it has now. Grants belong to the
-    table, which stays; the comments on columns come with the rows, and everything else stands in the statement.
+    table, which stays; the comments on columns come with the rows, and everything else stands in the statement. Returns what
+    run_replacement does.
 -#}
 {% macro run_swap(backfill, plan) %}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns = dbt_backfill.get_table_columns(next) -%}
     {%- set sql = dbt_backfill.get_swap_sql(backfill.mv, next, columns, plan, dbt_backfill.get_fence(backfill, plan)) -%}
-    {%- do dbt_backfill.run_table('put the next generation in place in the barrier ' ~ plan.epoch, sql) -%}
+    {{ return(dbt_backfill.run_replacement(backfill, plan, 'put the next generation in place', sql)) }}
 {% endmacro %}
 
 

@@ -6,15 +6,16 @@
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
       views (list): the temporary views that are of no use after it.
+      left_at (string or none): see run_replacement.
 -#}
-{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[]) %}
+{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none) %}
     {%- set sql -%}
         begin
             declare token string;
             declare outcome string;
             declare state string;
             set token = uuid();
-            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts) }});
+            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
             set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream) }});
@@ -44,10 +45,10 @@
 {#-
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
     script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
-    'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, so
-    that something has replaced the MV, and 'mv_reset_id', see get_reset_id.
+    'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
+    replaces the MV the snapshot is not the one that it made, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
-{% macro get_outcome_sql(backfill, state, plan, counts) -%}
+{% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set replaces = dbt_backfill.get_traits(plan).replaces_mv -%}
     {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
@@ -62,6 +63,8 @@
         {{ dbt_backfill.string_literal(dbt_backfill.get_reset_id(plan) if replaces else state.committed.get('mv_reset_id')) }} as mv_reset_id
         {%- if root %},
         if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
+        {%- elif left_at %},
+        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }}, true, null) as begun_anew
         {%- endif %}
         {%- endif %}
     ), {{ dbt_backfill.plan_json_options() }})

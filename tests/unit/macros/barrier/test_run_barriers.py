@@ -289,7 +289,7 @@ def barrier(
         return {"failed": None, "counts": {"changed": 1}}
 
     def commit_barrier(
-        backfill: Any, state: Any, plan: Any, counts: Any, ends: bool, views: Any
+        backfill: Any, state: Any, plan: Any, counts: Any, ends: bool, views: Any, left_at: Any
     ) -> Any:
         asked["before"] = state["committed"]
         asked["committed"] = (plan["plan_id"], counts, views)
