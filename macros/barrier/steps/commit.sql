@@ -36,8 +36,6 @@
     {%- set committed = sent.state -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
     {%- set overtaken = dbt_backfill.get_traits(plan).replaces_mv and committed.epoch > plan.epoch -%}
-    {#- A later barrier of another deployment: a run that goes on would take its columns back. -#}
-    {%- set overtaken = overtaken or committed.committed.query_hash not in [plan.query_hash, backfill.query_hash] -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return(committed) }}
 {% endmacro %}
