@@ -110,12 +110,15 @@
 {% endmacro %}
 
 
-{#- Those of `others` that have another type than the one of their name among the columns. Only some print quotes in a type. -#}
+{#-
+    Those of `others` that have another type than the one of their name among the columns. Only some print quotes in a type; and
+    behind the last type of a query may stand the columns of a star in it, see columns_of_inner_star, which make values of others.
+-#}
 {% macro _find_retyped(columns, others) %}
     {%- set retyped = [] -%}
     {%- for column in columns -%}
-        {%- for other in others
-                if other.name | lower == column.name | lower and other.type | replace('`', '') != column.type | replace('`', '') -%}
+        {%- for other in others if ' of ' not in column.type
+                and other.name | lower == column.name | lower and other.type | replace('`', '') != column.type | replace('`', '') -%}
             {%- do retyped.append(other) -%}
         {%- endfor -%}
     {%- endfor -%}

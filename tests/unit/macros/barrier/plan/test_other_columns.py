@@ -189,6 +189,15 @@ def test_a_type_that_cannot_be_made_is_no_change_of_columns_alone(sync: Any) -> 
     assert found["why"] == "x has the type string, and no ALTER of Delta makes it of int"
 
 
+def test_a_star_in_an_expression_is_no_other_type(sync: Any) -> None:
+    """A column more upstream makes other values of it, wherever it stands."""
+    plan = {"query_columns": "k: bigint, x: string, shard: int of id, name, shard"}
+    found = sync(NEW, COLUMNS, plan=plan)
+    assert found["why"] == "it returns no new column"
+    more = [*COLUMNS, {"name": "y", "type": "int"}]
+    assert sync(NEW, more, plan=plan)["why"] == RETYPED
+
+
 def test_a_column_that_is_being_filled_may_go_or_be_widened(sync: Any) -> None:
     filling = {"plan": {"kind": "fill", "fills": [{"name": "x", "type": "int"}]}}
     table = [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]]
