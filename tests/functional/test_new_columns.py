@@ -203,6 +203,7 @@ def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
 
 
 @pytest.mark.every_profile
+@pytest.mark.any_connection
 def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> None:
     make_people(project)
     sync(
