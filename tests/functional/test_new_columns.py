@@ -22,6 +22,7 @@ from support.checks import (
     source,
     statuses,
 )
+from support.profiles import any_connection
 from support.project import MakeProject, Project, crash_before
 
 KEY = ["id", "shard"]
@@ -203,7 +204,7 @@ def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
 
 
 @pytest.mark.every_profile
-@pytest.mark.any_connection
+@any_connection
 def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> None:
     make_people(project)
     sync(
