@@ -44,6 +44,10 @@
     the last ones merged changes only; 'done', and 'ended', because there was nothing to do.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
+    {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
+    {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
+        {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
+    {%- endif -%}
     {%- set barrier = dbt_backfill.run_barrier(
         backfill, run.state, run.learned, run.rebuild, run.next,
         last=run.next or run.barriers + 1 == backfill.options.barriers_per_run

@@ -16,7 +16,7 @@
         'backfill_vnodes': dbt_backfill._read_vnodes(),
         'check_key': dbt_backfill._read_boolean('check_key', true),
         'on_query_change': dbt_backfill._read_choice('on_query_change', ['fail', 'rebuild']),
-        'on_schema_change': dbt_backfill._read_choice('on_schema_change', ['ignore', 'fail', 'append_new_columns']),
+        'on_schema_change': dbt_backfill._read_choice('on_schema_change', ['ignore', 'fail', 'append_new_columns', 'sync_all_columns']),
         'on_gap': dbt_backfill._read_choice('on_gap', ['reanchor', 'sweep', 'fail']),
         'full_refresh_mode': dbt_backfill._read_choice('full_refresh_mode', ['in_place', 'beside']),
         'replace_existing': dbt_backfill._read_boolean('replace_existing', false),

@@ -38,6 +38,16 @@
 {% endmacro %}
 
 
+{#- Whether a query is another one with some of its words left out. -#}
+{% macro leaves_words_out(query, other) %}
+    {%- set words, at = dbt_backfill._split_words(query), namespace(word=0) -%}
+    {%- for word in dbt_backfill._split_words(other) -%}
+        {%- if at.word < words | length and words[at.word] == word -%} {%- set at.word = at.word + 1 -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(at.word == words | length) }}
+{% endmacro %}
+
+
 {#- The texts and numbers in a query, as they are written, in lower case but for what is in quotes. -#}
 {% macro get_constants(query) %}
     {%- set constants = [] -%}

@@ -14,7 +14,8 @@
         rows), range_row_count, sweeps (whether the MV had rows of before above the position when it was planned, see
         is_sweeping), at_once (whether changes and range are merged by one statement), touched (of a re-anchor
         that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
-        fills (the columns that were added and are being filled, a list of {name, type}), fill_low, fill_high (like range_low and
+        fills (the columns that are being filled, as new_filling describes them), drops (the names of the columns that the MV
+        is to lose), fill_low, fill_high (like range_low and
         range_high: between which it fills them), last_fill (whether they hold up to the position after it; then none as
         fill_high: open above), filled_row_count (rows that were read to fill them), generation (of a swap: {'relation', 'id',
         'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
@@ -43,6 +44,7 @@
         'at_once': ['boolean', plan.get('at_once') or 'false'],
         'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
         'fills': [dbt_backfill._rows_type(dbt_backfill._fill_fields()), row(plan.fills, dbt_backfill._fill_fields()) if plan.get('fills') else none],
+        'drops': ['array<string>', texts(plan.get('drops') or none)],
         'fill_low': ['array<string>', texts(plan.get('fill_low'))],
         'fill_high': ['array<string>', texts(plan.get('fill_high'))],
         'last_fill': ['boolean', 'true' if plan.get('last_fill') else none],
@@ -70,7 +72,7 @@
 
 
 {% macro _fill_fields() %}
-    {{ return(['name', 'type']) }}
+    {{ return(['name', 'type', 'was']) }}
 {% endmacro %}
 
 

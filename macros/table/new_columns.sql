@@ -3,15 +3,16 @@
 
     Arguments:
       columns (list of {'name', 'type'}): that its query returns and the MV has not, as far as the state knows.
-      filling (list): those of them that a plan has added before.
+      left (list): the names of columns that a plan was to drop and may not have, see get_open_filling.
 -#}
-{% macro check_new_columns(mv, columns, filling) %}
-    {%- set properties = dbt_backfill.read_table_properties(mv) -%}
+{% macro check_new_columns(mv, properties, columns, left) %}
+    {%- if not columns -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_columns(columns, properties) -%}
-    {%- set present = dbt_backfill.get_table_columns(mv) | map(attribute='name') | map('lower') | list -%}
-    {%- set added = filling | map(attribute='name') | map('lower') | list -%}
+    {%- set types, left = {}, left | map('lower') | list -%}
+    {%- for column in dbt_backfill.get_table_columns(mv) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
     {%- for column in columns -%}
-        {%- if column.name | lower in present and column.name | lower not in added -%}
+        {%- set is_left = column.name | lower in left and types.get(column.name | lower) == column.type -%}
+        {%- if column.name | lower in types and not is_left -%}
             {%- do dbt_backfill.refuse(
                 'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' has one already that is not of its query',
                 'Drop that column of the table, or give the new one another name'

@@ -186,6 +186,8 @@ class Scenario:
     cells_per_mv: int = 5
     on_gap: str = "reanchor"
     full_refresh_mode: str = "in_place"
+    loses: bool = False
+    """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
     """In which what there is of changes and range is merged."""
 
@@ -245,7 +247,7 @@ def _go_on_with_the_sweep(scene: Scene) -> None:
 
 
 def _half_and_widened(scene: Scene) -> None:
-    """Half of the rows are there, and the query returns a column more by now."""
+    """Half of the rows are there, and the query returns a column more by now, or another one."""
     scene.run()
     scene.commit()
     scene.mv.widen()
@@ -295,7 +297,7 @@ SCENARIOS = {
         Scenario("adoption", 20, _marked_and_changed, None),
         Scenario("sweep", 4, _begun_and_broken, _broken, on_gap="sweep"),
         Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
-        Scenario("begin of a fill", 40, _half_and_widened, None),
+        Scenario("begin of a fill", 40, _half_and_widened, None, loses=True),
         Scenario("fill", 40, _filling, Scene.commit, cells_per_mv=3),
     )
 }
@@ -400,6 +402,7 @@ class Theatre:
         self._struck = []
         name = self.scenario.name.replace(" ", "_").replace("-", "_")
         self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
+        scene.mv.loses = self.scenario.loses
         scene.mv.write(
             backfill_rate_limit=self.scenario.limit,
             on_gap=self.scenario.on_gap,

@@ -40,7 +40,7 @@ from exactness.oracle import (
     describe_difference,
     rows_by_key,
 )
-from exactness.queries import MORE, UPSTREAM, with_more
+from exactness.queries import MORE, UPSTREAM, with_less, with_more
 from exactness.risingwave import RisingWave, chunk_of
 from exactness.upstream import Commit, Commits, Schema
 from exactness.versions import VersionedTable
@@ -51,6 +51,12 @@ READERS: dict[str, type[VersionedTable]] = {"delta": VersionedDelta, "iceberg": 
 
 # Spark's default, INT96, is read as nanoseconds by others: only the years 1677 to 2262.
 READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+LOSING: dict[str, Any] = {
+    "on_schema_change": "sync_all_columns",
+    # What a Delta table has to have for it.
+    "tblproperties": {"delta.columnMapping.mode": "name"},
+}
 
 
 @dataclass
@@ -200,6 +206,8 @@ class Follower:
     """Whether the table was there before its state; nothing is promised of that time."""
     wide: Query | None = None
     """The query once it returns a column more, see `widen`."""
+    loses: bool = False
+    """Whether it has another column until then, which is dropped: nothing here looks at that."""
 
     def widen(self) -> None:
         """Lets the model that is written next return a column more; from then on all have it."""
@@ -216,10 +224,11 @@ class Follower:
             "unique_key": list(self.query.key_columns),
             "vnode_count": self.vnode_count,
             **({"on_schema_change": "append_new_columns"} if self.wide else {}),
+            **(LOSING if self.loses else {}),
             **config,
         }
         arguments = ",\n    ".join(f"{name}={value!r}" for name, value in settings.items())
-        query = self.written.sql
+        query = with_less(self.query.sql) if self.loses and not self.wide else self.written.sql
         relation = self.relation or f"{{{{ source('lake', '{self.upstream.name}') }}}}"
         sources = () if self.relation else (self.upstream.name,)
         text = f"{{{{ config(\n    {arguments}\n) }}}}\n{query}\n"

@@ -8,6 +8,9 @@ from exactness.upstream import Schema
 MORE = "more"
 """The column that `with_more` adds."""
 
+LESS = "less"
+"""The column that `with_less` adds to a query's text, and `with_more` does not have."""
+
 UPSTREAM = "__upstream__"
 """Stands in `Query.sql` for the relation that the model reads."""
 
@@ -77,6 +80,13 @@ def with_more(query: Query) -> Query:
         key_columns=query.key_columns,
         evaluate=evaluate,
     )
+
+
+def with_less(sql: str) -> str:
+    """The text of `positive` with a column that is dropped when the one of `with_more` comes."""
+    doubled = "amount * 2 as doubled,"
+    assert doubled in sql
+    return sql.replace(doubled, f"{doubled} amount - 1 as {LESS},")
 
 
 QUERIES = {"everything": everything, "positive": positive, "unhidden": unhidden}

@@ -1,13 +1,15 @@
-"""`on_schema_change: append_new_columns`: a query that returns more columns needs no rebuild.
+"""`on_schema_change`: a query that returns other columns needs no rebuild.
 
-The columns are added to the MV and filled for the rows that are there, range by range, while the
-changes are merged all along. All columns of before are exact at every barrier, and the new ones up
-to the second position.
+With `append_new_columns` and `sync_all_columns` new columns are added to the MV and filled for the
+rows that are there, range by range, while the changes are merged all along. All columns of before
+are exact at every barrier, and the new ones up to the second position. With `sync_all_columns`
+columns are also dropped, and widened.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -20,6 +22,7 @@ from support.checks import (
     source,
     statuses,
 )
+from support.profiles import any_connection
 from support.project import MakeProject, Project, crash_before
 
 KEY = ["id", "shard"]
@@ -176,6 +179,65 @@ def test_what_compares_all_rows_ends_a_fill(finished: Project, on_gap: str) -> N
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
 
+# -- columns that go, and wider ones --------------------------------------------------------------
+
+# What a Delta table has to have for it; Iceberg takes no notice.
+ALTERABLE = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+
+
+def sync(project: Project, columns: str, **config: object) -> None:
+    config = {"on_schema_change": "sync_all_columns", "tblproperties": ALTERABLE, **config}
+    query = f"select id, shard, {columns} from {source('people')} where name <> 'hidden'"
+    project.write({"mv": model(query, unique_key=KEY, **config)}, sources=["people"])
+
+
+def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
+    """The MV is the query of these columns, and has them with these types."""
+    names = ", ".join(types)
+    wanted = f"select id, shard, {columns} from {{schema}}.people where name <> 'hidden'"
+    assert project.rows(f"select {names} from {{schema}}.mv") == project.rows(
+        f"select {names} from ({wanted})"
+    )
+    described = {row["col_name"]: row["data_type"] for row in project.sql("describe {schema}.mv")}
+    assert {name: described.get(name) for name in types} == types
+    assert set(project.lake.columns(project.table("mv"))) == {"id", "shard", *types}
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> None:
+    make_people(project)
+    sync(
+        project,
+        "upper(name) as loud, name, cast(id as int) as n, 1 as gone",
+        backfill_rate_limit=20,
+    )
+    project.run()
+
+    # A drop is no barrier of its own.
+    project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
+    now = "upper(name) as loud, name, cast(id as int) as n"
+    sync(project, now, barriers_per_run=2)
+    dropped = project.run()
+    assert "· 40 rows · +20 backfilled · dropped gone · 2 changed, " in dropped.output
+    assert dropped.message("mv") == "BARRIER 2 (100.0 %), CAUGHT UP"
+    assert_is(project, now, {"loud": "string", "name": "string", "n": "int"})
+
+    # The type is of the rows that have changed at once.
+    project.sql("update {schema}.people set name = 'big' where id = 20 and shard = 'y'")
+    wide = "name, if(name = 'big', 99999999999, id) as n, upper(name) as again"
+    sync(project, wide, backfill_rate_limit=24)
+    project.fail(intercept=crash_before("merge the changes of the barrier"))
+    begun = project.run()
+    assert "· 60.0 % · fills n, again · 24 of 40 rows · " in begun.output
+    assert "· dropped loud ·" in begun.output
+    found = project.rows("select n from {schema}.mv where id = 20 and shard = 'y'")
+    assert found == [(99999999999,)]
+    assert "· filled n, again · +16 read for it ·" in project.run().output
+    assert_is(project, wide, {"name": "string", "n": "bigint", "again": "string"})
+    assert project.run().message("mv") == "CAUGHT UP"
+
+
 # -- queries that do more than that ---------------------------------------------------------------
 
 ROWS = "from __up__ where n > 0"
@@ -205,13 +267,16 @@ def others(shared_project: MakeProject) -> Project:
     return project
 
 
-def _write_others(project: Project, queries: dict[str, str], *, old: bool = False) -> None:
+def _write_others(
+    project: Project, queries: dict[str, str], *, old: bool = False, syncs: bool = False
+) -> None:
     texts = {}
     for name, query in queries.items():
-        config: dict[str, object] = {"on_schema_change": "append_new_columns"}
+        option = "sync_all_columns" if syncs else "append_new_columns"
+        config: dict[str, object] = {"on_schema_change": option}
         if name == "vnodes" and old:
             config["backfill_vnodes"] = [1]
-        if name == "rebuilt":
+        if name == "rebuilt" and not syncs:
             config = {"on_schema_change": "fail", "on_query_change": "rebuild"}
         texts[name] = model(query.replace("__up__", source("up")), **config)
     project.write(texts, sources=["up"])
@@ -246,3 +311,35 @@ def test_layout_and_case_are_no_barrier_and_no_rebuild(project: Project) -> None
     assert "1 changed" in project.run().output
     recorded = project.value("select last from {schema}.mv__progress where vnode = 0")
     assert "-- once more" in json.loads(recorded)["query"]
+
+
+SYNCED = {
+    "filter": ("select id from __up__ where n > 1", "other rows, or other values"),
+    "constant": ("select id, hash(n, 1L) as h from __up__ where n > 0", "more than leave columns"),
+    "type": (f"select id, cast(n as string) as n {ROWS}", "n has the type string, and no ALTER of"),
+}
+GONE = f"select id {ROWS}"
+WIDER = f"select id, cast(n as bigint) as n {ROWS}"
+
+
+@pytest.mark.profiles("session-delta")
+def test_what_a_table_cannot_do_is_refused_with_the_alter_that_lets_it(others: Project) -> None:
+    project = others
+    queries = {name: query for name, (query, _) in SYNCED.items()}
+    _write_others(project, queries | {"gone": GONE, "renamed": WIDER, "vnodes": GONE}, syncs=True)
+    result = assert_writes_nothing(project, project.fail, "gone")
+
+    for name, (_, why) in SYNCED.items():
+        facts = "its query changed since its last barrier, and not by its columns alone: "
+        assert_refused(result, name, facts, why)
+    assert_refused(result, "vnodes", "its vnodes have different positions")
+    for name, fact in {
+        "gone": "its query no longer returns n, and {mv} lets no column be dropped without the",
+        "renamed": "its query returns n as bigint and no longer as int, and {mv} lets no column be",
+    }.items():
+        assert_refused(result, name, fact.format(mv=project.table(name)))
+        [alter] = re.findall(r"ALTER TABLE \S+ SET TBLPROPERTIES \(.*?\)", result.message(name))
+        project.sql(alter)
+    project.run("--select", "gone", "renamed")
+    assert project.sql("select * from {schema}.gone order by id")[1].asDict() == {"id": 2}
+    assert project.sql("describe {schema}.renamed")[1]["data_type"] == "bigint"

@@ -30,6 +30,7 @@
 
 
 {% macro advance_execute(backfill, state, plan, work) %}
+    {%- do dbt_backfill.run_alterations(backfill, plan) -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
     {%- if changes.staged and plan.at_once -%}
         {{ return(dbt_backfill.run_changes_and_range(backfill, state, plan, work, changes.staged)) }}

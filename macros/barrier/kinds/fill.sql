@@ -40,7 +40,7 @@
 
 
 {% macro fill_execute(backfill, state, plan, work) %}
-    {%- do dbt_backfill.run_additions(backfill, plan) -%}
+    {%- do dbt_backfill.run_alterations(backfill, plan) -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}
     {%- set done = dbt_backfill.run_taken_changes(backfill, plan, work, changes) -%}
     {%- if not done.failed and dbt_backfill.merges_range(plan) -%}

@@ -96,6 +96,7 @@
 {#- What all kinds report that follow the upstream. -#}
 {% macro get_report_of_changes(barrier) %}
     {%- set parts, counts = [], barrier.counts -%}
+    {%- if barrier.plan.get('drops') -%} {%- do parts.append('dropped ' ~ barrier.plan.drops | join(', ')) -%} {%- endif -%}
     {%- if counts -%}
         {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
         {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}

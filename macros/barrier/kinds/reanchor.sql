@@ -24,9 +24,9 @@
 
 {#- Limited: the changes, and the removal of what given-up plans left above the position. -#}
 {% macro reanchor_execute(backfill, state, plan, work) %}
+    {%- if plan.get('touched') is none -%} {%- do dbt_backfill.report_comparison(state, plan) -%} {%- endif -%}
+    {%- do dbt_backfill.run_alterations(backfill, plan) -%}
     {%- if plan.get('touched') is none -%}
-        {%- do dbt_backfill.report_comparison(state, plan) -%}
-        {%- do dbt_backfill.run_additions(backfill, plan) -%}
         {{ return(dbt_backfill.run_reanchor(backfill, state, plan, work)) }}
     {%- endif -%}
     {%- set changes = dbt_backfill.take_staged_changes(backfill, state, plan, work) -%}

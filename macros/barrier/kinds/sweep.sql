@@ -22,7 +22,7 @@
 
 {#- Nothing yet but a line that says what is to come. -#}
 {% macro sweep_execute(backfill, state, plan, work) %}
-    {%- do dbt_backfill.run_additions(backfill, plan) -%}
+    {%- do dbt_backfill.run_alterations(backfill, plan) -%}
     {%- do dbt_backfill.report_comparison(state, plan, dbt_backfill.get_slices_text(plan.get('backfill_rate_limit'))) -%}
     {{ return({'failed': none, 'counts': {}}) }}
 {% endmacro %}

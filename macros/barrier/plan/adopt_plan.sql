@@ -29,11 +29,11 @@
 
 
 {#-
-    The model as it was when a plan of the committed query was made, if it returns more columns by now: these are added once
-    that plan is executed. A run whose query differs otherwise was refused before, or rebuilds the MV.
+    The model as it was when a plan of the committed query was made, if it returns other columns by now: the MV gets these
+    once that plan is executed. A run whose query differs otherwise was refused before, or rebuilds the MV.
 -#}
 {% macro _get_planned_model(backfill, state, plan) %}
-    {%- if backfill.options.on_schema_change != 'append_new_columns' or plan.query_hash != state.committed.query_hash -%}
+    {%- if not dbt_backfill.alters_columns(backfill) or plan.query_hash != state.committed.query_hash -%}
         {{ return(backfill) }}
     {%- endif -%}
     {{ return(dict(backfill, query=plan.query, query_hash=plan.query_hash)) }}

@@ -29,7 +29,7 @@
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
-    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- set filling = dbt_backfill.get_open_filling(state) -%}
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
     {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
@@ -37,28 +37,30 @@
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}
-    {%- elif waits and not change.fills -%}
+    {%- elif waits and not change.columns -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- if change.fills -%}
-        {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.fills) -%}
+    {%- if change.columns -%}
+        {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
     {%- endif -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
-        {%- set reason = gap or 'its query returns more columns' -%}
+        {%- set reason = gap or 'its query returns other columns' -%}
         {{ return(dbt_backfill._new_choice(
             learned, dbt_backfill.choose_reanchor(backfill, state, observed, learned, reason, started, filling=filling)
         )) }}
-    {%- elif filling -%}
+    {%- elif filling and filling.columns -%}
         {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'fill', observed, version) -%}
         {%- set ranged = dbt_backfill.get_plan_with_fill(backfill, state, plan, filling) -%}
         {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version) -%}
-    {%- if not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
+    {%- set plan = dict(
+        dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **dbt_backfill.end_filling(filling)
+    ) -%}
+    {%- if windows.moving == [] or not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
     {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) -%}
     {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
 {% endmacro %}
@@ -134,7 +136,7 @@
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
-    {%- set touched = none if whole or filling else dbt_backfill.find_touched(backfill, state, observed) -%}
+    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}

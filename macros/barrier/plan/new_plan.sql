@@ -96,14 +96,15 @@
         range_high=state.get('position'),
         last_range=false,
         next_bounds=dbt_backfill._bounds_ahead(state),
-        bounds_complete=state.committed.bounds_complete,
+        bounds_complete=state.committed.bounds_complete and not state.committed.get('fills'),
     )) }}
 {% endmacro %}
 
 
-{#- The bounds that lie ahead of the position: those of the last plan, and its own if it was abandoned. -#}
+{#- The bounds that lie ahead of the position: those of the last plan, unless of a fill, and its own if it was abandoned. -#}
 {% macro _bounds_ahead(state) %}
     {%- set last = state.committed -%}
+    {%- if last.get('fills') -%} {{ return([]) }} {%- endif -%}
     {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
     {{ return(own + last.next_bounds) }}
 {% endmacro %}

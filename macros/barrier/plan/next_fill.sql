@@ -8,7 +8,7 @@
     {%- set rate = backfill.options.backfill_rate_limit -%}
     {%- set begun = dict(
         plan, fills=filling.columns, fill_low=filling.position, fill_high=filling.position, last_fill=false,
-        filled_row_count=filling.row_count, next_bounds=[], bounds_complete=false,
+        filled_row_count=filling.row_count, next_bounds=[], bounds_complete=false, drops=filling.drops,
     ) -%}
     {%- if rate == 0 -%} {{ return({'plan': begun, 'most_rows': none}) }} {%- endif -%}
     {%- if rate is none -%}

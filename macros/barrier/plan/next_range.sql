@@ -52,7 +52,7 @@
 {% macro get_next_bounds(backfill, state, plan) %}
     {%- set last = state.committed -%}
     {%- if last.get('backfill_rate_limit') != backfill.options.backfill_rate_limit or plan.vnodes is not none
-            or last.get('vnodes') is not none or not last.next_bounds and not last.bounds_complete -%}
+            or last.get('vnodes') is not none or last.get('fills') or not last.next_bounds and not last.bounds_complete -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return(dbt_backfill._bounds_of_plan(plan, last.next_bounds, last.bounds_complete)) }}

@@ -1,8 +1,8 @@
 {#-
     What the model means otherwise than the last plan was made for: {
       'rebuild': why the MV has to be rebuilt, where `on_query_change` says `rebuild`; none if not,
-      'fills': the columns that its query returns beside those of before, see find_new_columns, where `on_schema_change`
-        appends them; none if not
+      'columns': how its query returns other columns, see find_other_columns, where `on_schema_change` lets the MV get these;
+        none if not
     }
 
     Without the rebuild any other change is refused: rows merged before and after it would come from different queries.
@@ -14,16 +14,16 @@
       learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
 -#}
 {% macro find_change(backfill, state, learned) %}
-    {%- if state.get('missing') -%} {{ return({'rebuild': none, 'fills': none}) }} {%- endif -%}
+    {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
     {%- set is_replaced = planned and dbt_backfill.get_traits(planned).replaces_mv -%}
     {%- set last = planned if is_replaced else state.committed -%}
     {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
-    {%- if not reason -%} {{ return({'rebuild': none, 'fills': none}) }} {%- endif -%}
+    {%- if not reason -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
     {%- set options, found = backfill.options, {'columns': none, 'why': none} -%}
-    {%- if options.on_schema_change == 'append_new_columns' and not is_replaced -%}
-        {%- set found = dbt_backfill.find_new_columns(backfill, state, learned) -%}
-        {%- if found.columns -%} {{ return({'rebuild': none, 'fills': found.columns}) }} {%- endif -%}
+    {%- if dbt_backfill.alters_columns(backfill) and not is_replaced -%}
+        {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) -%}
+        {%- if found.columns -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
     {%- endif -%}
     {%- if options.on_query_change == 'fail' or options.on_schema_change == 'fail' -%}
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
@@ -33,14 +33,21 @@
         {%- endif -%}
         {%- do dbt_backfill._refuse_change(backfill, learned, last, reason, found.why) -%}
     {%- endif -%}
-    {{ return({'rebuild': reason, 'fills': none}) }}
+    {{ return({'rebuild': reason, 'columns': none}) }}
+{% endmacro %}
+
+
+{#- Whether the MV may get other columns where its query returns them. -#}
+{% macro alters_columns(backfill) %}
+    {{ return(backfill.options.on_schema_change in ['append_new_columns', 'sync_all_columns']) }}
 {% endmacro %}
 
 
 {#- Unless the MV may be rebuilt for it: with on_schema_change='fail' not for other columns. -#}
 {% macro _refuse_change(backfill, learned, last, reason, why) %}
     {%- if backfill.options.on_query_change == 'fail' -%}
-        {%- set more = ', and not by new columns alone: ' ~ why if why else '' -%}
+        {%- set which = 'its' if backfill.options.on_schema_change == 'sync_all_columns' else 'new' -%}
+        {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ why if why else '' -%}
         {%- do dbt_backfill.refuse(
             reason ~ ' since its last barrier' ~ more,
             "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"

@@ -43,6 +43,7 @@ def run(
         rows: int | None = 5,
         begun_anew: int | None = None,
         found_anew: str | None = None,
+        deployed: int | None = None,
         **state: Any,
     ) -> Any:
         options["barriers_per_run"] = barriers_per_run
@@ -61,6 +62,7 @@ def run(
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
+            noted |= {"query_hash": "other"} if plan["epoch"] == deployed else {}
             after = make_state(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
             ) | {"written": state["written"]}
@@ -422,3 +424,13 @@ def test_the_history_is_written_along_with_the_barrier_that_ends_the_run(
     _, asked = barrier(last=last, planned=make_plan(kind=kind))
 
     assert asked["ends"] is ends
+
+
+def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
+    run: Any, refused: Any, macros: Macros
+) -> None:
+    """Whose barrier came after its own; the one that it was asked for is done by then."""
+    assert run("advance", barriers_per_run=1, deployed=3)["barriers"] == 1
+    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+        run("advance", "advance", barriers_per_run=2, deployed=3)
+    assert macros.context["reported"] == ["advance"] * 2

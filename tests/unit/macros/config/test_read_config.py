@@ -70,6 +70,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         ("on_schema_change", "ignore", "ignore"),
         ("on_schema_change", "fail", "fail"),
         ("on_schema_change", "append_new_columns", "append_new_columns"),
+        ("on_schema_change", "sync_all_columns", "sync_all_columns"),
         ("on_gap", "reanchor", "reanchor"),
         ("on_gap", "sweep", "sweep"),
         ("on_gap", "fail", "fail"),
@@ -125,9 +126,9 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
         (
             "on_schema_change",
-            "sync_all_columns",
-            'on_schema_change is "sync_all_columns". Set it to ignore or fail or '
-            "append_new_columns.",
+            "sync",
+            'on_schema_change is "sync". Set it to ignore or fail or append_new_columns or '
+            "sync_all_columns.",
         ),
         ("on_gap", "ignore", 'on_gap is "ignore". Set it to reanchor or sweep or fail.'),
         ("file_format", "parquet", 'file_format is "parquet". Set it to delta or iceberg.'),

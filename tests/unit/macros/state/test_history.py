@@ -72,8 +72,8 @@ def test_what_is_read_of_a_barrier_is_what_is_stored_of_it(
     stored["vnode_row_counts"] = "map<string, bigint>"
     assert read.items() <= {**stored, **outcome}.items()
     assert stored.keys() - read.keys() == {
-        "query_columns", "next_bounds", "bounds_complete", "generation", "fills", "fill_low",
-        "fill_high", "last_fill", "filled_row_count",
+        "query_columns", "next_bounds", "bounds_complete", "generation", "fills", "drops",
+        "fill_low", "fill_high", "last_fill", "filled_row_count",
     }  # fmt: skip
 
 

@@ -32,7 +32,8 @@ TYPES = {
     "sweeps": "boolean",
     "at_once": "boolean",
     "touched": "array<array<string>>",
-    "fills": "array<struct<name: string, type: string>>",
+    "fills": "array<struct<name: string, type: string, was: string>>",
+    "drops": "array<string>",
     "fill_low": "array<string>",
     "fill_high": "array<string>",
     "last_fill": "boolean",
@@ -79,8 +80,9 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         reason="why", vnodes=[0, 3], vnode_row_counts="checked.vnode_row_counts", last_range=True,
         used_settings=["spark.sql.ansi.enabled"], sources=[make_source(), changes],
         next_bounds=[["7", "8"], ["9", "'x'"]], touched=[["5", "6"], []], at_once="merged.few",
-        sweeps=True, fills=[{"name": "it's", "type": "int"}], fill_low=["1"], fill_high=["2"],
-        last_fill=True, filled_row_count="4 + checked.row_count", generation={"id": "it's"},
+        sweeps=True, fills=[{"name": "it's", "type": "int"}], drops=["it's"],
+        fill_low=["1"], fill_high=["2"], last_fill=True, filled_row_count="4 + checked.row_count",
+        generation={"id": "it's"},
     )  # fmt: skip
 
     assert stored == {
@@ -104,7 +106,8 @@ def test_everything_that_executing_a_plan_needs_is_stored(
         "sweeps": "true",
         "at_once": "merged.few",
         "touched": "array(array('5', '6'), array())",
-        "fills": "array(struct('it\\'s', 'int'))",
+        "fills": "array(struct('it\\'s', 'int', null))",
+        "drops": "array('it\\'s')",
         "fill_low": "array('1')",
         "fill_high": "array('2')",
         "last_fill": "true",
@@ -158,8 +161,8 @@ def test_what_a_plan_does_not_have_is_null(values: Callable[..., Any]) -> None:
 
     assert {name for name, value in stored.items() if value in (None, "null")} == {
         "reason", "upstream_row_count", "range_low", "range_high", "vnodes", "range_row_count",
-        "touched", "backfill_mode", "backfill_rate_limit", "fills", "fill_low", "fill_high",
-        "last_fill", "filled_row_count", "generation",
+        "touched", "backfill_mode", "backfill_rate_limit", "fills", "drops", "fill_low",
+        "fill_high", "last_fill", "filled_row_count", "generation",
     }  # fmt: skip
     assert stored["vnode_row_counts"] == "map()"
     assert stored["next_bounds"] == "array()"

@@ -29,7 +29,7 @@ def filling(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Ca
 
 def test_the_second_position_is_the_end_of_the_last_slice(macros: Macros, filling: Any) -> None:
     assert macros.call("get_filling", filling()) == {
-        "columns": FILLS, "position": ["2", "3"], "row_count": 12,
+        "columns": FILLS, "position": ["2", "3"], "row_count": 12, "drops": [],
     }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_what_compares_all_rows_ends_it(macros: Macros, filling: Any) -> None:
 
     assert macros.call("end_filling", now) == {
         "fills": FILLS, "fill_low": ["2", "3"], "fill_high": None, "last_fill": True,
-        "next_bounds": [], "bounds_complete": False,
+        "next_bounds": [], "bounds_complete": False, "drops": [],
     }  # fmt: skip
     assert macros.call("end_filling", None) == {}
 
@@ -95,7 +95,7 @@ def test_columns_come_first_then_the_changes_then_the_slice(
 ) -> None:
     ran: list[Any] = []
     staged = {"upserts": 1, "drops": 0}
-    macros.stub("run_additions", lambda *_: ran.append("columns"))
+    macros.stub("run_alterations", lambda *_: ran.append("columns"))
     macros.stub("run_changes", lambda *_: ran.append("changes") or {"failed": None, "counts": {}})
     macros.stub("run_swept_range", lambda *given: ran.append(given[4]["range_high"]))
     plan = make_plan(kind="fill", fills=FILLS, fill_high=["2", "3"], range_row_count=rows)
@@ -108,7 +108,7 @@ def test_columns_come_first_then_the_changes_then_the_slice(
 def test_a_slice_is_not_merged_after_changes_that_failed(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any
 ) -> None:
-    macros.stub("run_additions", lambda *_: None)
+    macros.stub("run_alterations", lambda *_: None)
     macros.stub("take_staged_changes", lambda *_: {"failed": "stage", "staged": None})
     macros.stub("run_swept_range", lambda *_: pytest.fail("merged"))
 
@@ -139,49 +139,3 @@ def test_its_line_says_what_is_filled(
     barrier = {"plan": made, "state": filling(**plan), "counts": counts}
 
     assert " · ".join(macros.call("fill_report", barrier)) == text
-
-
-# -- the columns ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("present", [["k"], ["k", "X"], ["k", "x", "y z"]])
-def test_only_columns_that_are_missing_are_added(
-    macros: Macros, backfill: Any, make_plan: Any, present: list[str]
-) -> None:
-    macros.stub("get_table_columns", lambda _: [{"name": n, "type": "int"} for n in present])
-    macros.call("run_additions", backfill, make_plan(fills=FILLS))
-    texts = [" ".join(statement.sql.split()) for statement in macros.statements]
-
-    missing = {1: ["`x` int, `y z` string"], 2: ["`y z` string"], 3: []}[len(present)]
-    assert [text.split(" add columns (")[1].split(");")[0] for text in texts] == missing
-
-
-def test_a_plan_without_new_columns_asks_for_none(
-    macros: Macros, backfill: Any, make_plan: Any
-) -> None:
-    macros.stub("get_table_columns", lambda _: pytest.fail("asked"))
-    macros.call("run_additions", backfill, make_plan())
-
-
-def test_columns_are_added_behind_the_fence_and_sent_twice_it_is_no_error(
-    macros: Macros, render: Callable[..., str]
-) -> None:
-    sql = render("get_add_columns_sql", macros.relation, FILLS, "(select fenced)")
-
-    assert sql == (
-        "begin declare stands boolean; set stands = (select (select fenced)); "
-        "begin declare exit handler for sqlexception begin end; "
-        "alter table lake.mv add columns (`x` int, `y z` string); end; "
-        "select `x`, `y z` from lake.mv where false; end"
-    )
-
-
-def test_a_delta_table_is_told_of_a_type_that_is_a_feature(
-    macros: Macros, render: Callable[..., str]
-) -> None:
-    columns = [{"name": "at", "type": "timestamp_ntz"}]
-    feature = "set tblproperties ('delta.feature.timestampNtz' = 'supported')"
-
-    assert feature in render("get_add_columns_sql", macros.relation, columns, "true")
-    macros.config["file_format"] = "iceberg"
-    assert feature not in render("get_add_columns_sql", macros.relation, columns, "true")

@@ -27,7 +27,7 @@ def choose(
         "explain_backfill",
         lambda backfill, nothing: macros.context["explained"].append(1) or learned,
     )
-    macros.stub("find_change", lambda *_: {"rebuild": None, "fills": None})
+    macros.stub("find_change", lambda *_: {"rebuild": None, "columns": None})
     macros.stub(
         "get_plan_with_range",
         lambda backfill, state, plan, windows: {
@@ -298,20 +298,33 @@ def test_an_mv_that_has_nothing_yet_is_just_emptied_at_a_gap(choose: Any) -> Non
     assert (plan["kind"], plan["reason"]) == ("reset", "the last plan was abandoned")
 
 
-# -- a query that returns more columns ----------------------------------------------------------
+# -- a query that returns other columns ---------------------------------------------------------
 
 FILLS = [{"name": "x", "type": "int"}]
 CAUGHT_UP = {**FINISHED, "version": 16}
 
 
 @pytest.fixture
-def widened(choose: Any, macros: Macros, backfill: Any) -> Any:
+def widened(otherwise: Any) -> Any:
     """The choice of a model whose query returns a column more than the committed one."""
-    macros.stub("find_change", lambda *_: {"rebuild": None, "fills": FILLS})
-    macros.stub("check_new_columns", lambda *_: None)
-    macros.stub("check_query_at", lambda *_: None)
-    backfill["query_hash"] = "h2"
-    return choose
+    return otherwise(fills=FILLS)
+
+
+@pytest.fixture
+def otherwise(choose: Any, macros: Macros, backfill: Any) -> Any:
+    """The same of one whose query returns these columns otherwise."""
+
+    def otherwise(fills: Any = (), drops: Any = ()) -> Any:
+        columns = {"fills": list(fills), "drops": list(drops)}
+        macros.stub("find_change", lambda *_: {"rebuild": None, "columns": columns})
+        macros.stub("read_table_properties", lambda _: {})
+        macros.stub("check_new_columns", lambda *_: None)
+        macros.stub("check_altered_columns", lambda *_: None)
+        macros.stub("check_query_at", lambda *_: None)
+        backfill["query_hash"] = "h2"
+        return choose
+
+    return otherwise
 
 
 def test_new_columns_are_filled_also_where_there_is_nothing_else_to_do(widened: Any) -> None:
@@ -369,7 +382,7 @@ def test_after_a_slice_that_was_given_up_all_rows_are_compared(
 def test_where_nothing_was_read_the_mv_is_just_emptied(widened: Any) -> None:
     plan = widened(position=None, row_count=0)
 
-    assert (plan["kind"], plan["reason"]) == ("reset", "its query returns more columns")
+    assert (plan["kind"], plan["reason"]) == ("reset", "its query returns other columns")
 
 
 def test_where_a_sweep_has_come_to_nothing_yet_it_begins_anew(widened: Any, make_plan: Any) -> None:
@@ -499,3 +512,46 @@ def test_a_table_that_is_to_be_replaced_is_emptied_by_whatever_run_comes_next(
 
     assert (plan["kind"], plan["reason"]) == ("reset", "another table stood in its place")
     assert choose(committed=created, rebuild="full refresh")["reason"] == "full refresh"
+
+
+def test_columns_are_dropped_by_an_advance_also_where_there_is_nothing_else_to_do(
+    otherwise: Any,
+) -> None:
+    choose = otherwise(drops=["y"])
+
+    alone = choose(**CAUGHT_UP)
+    assert (alone["kind"], alone["drops"], alone["last_range"]) == ("advance", ["y"], False)
+    assert alone["range_low"] == alone["range_high"]
+    along = choose()
+    assert (along["kind"], along["drops"], along["range_high"]) == ("advance", ["y"], ["9"])
+
+
+def test_where_none_is_filled_any_more_the_slices_of_a_fill_are_no_ranges(
+    otherwise: Any, make_plan: Any, make_source: Any
+) -> None:
+    """Those that were being filled are dropped."""
+    sources = [make_source(version="16")]
+    filling = make_plan(epoch=2, kind="fill", fills=FILLS, fill_high=["0", "1"], sources=sources)
+
+    paused = otherwise(drops=["x"])(committed=filling, set={"backfill_rate_limit": 0})
+    assert (paused["kind"], paused["next_bounds"]) == ("advance", [])
+    finished = otherwise(drops=["x"])(committed=filling, **CAUGHT_UP)
+    assert (finished["kind"], finished["last_range"]) == ("advance", False)
+
+
+def test_what_was_to_be_dropped_by_a_plan_that_was_given_up_still_is(
+    choose: Any, macros: Macros, make_plan: Any
+) -> None:
+    """It may have been, or not; that takes no comparison of all rows."""
+    macros.stub("find_touched", lambda *_: [["5", "6"]])
+    plan = choose(dirty=True, committed=make_plan(epoch=2, kind="abandon", drops=["y"]))
+
+    assert (plan["kind"], plan["drops"], plan["touched"]) == ("reanchor", ["y"], [["5", "6"]])
+    assert "fills" not in plan
+
+
+def test_a_column_that_is_returned_again_is_not_dropped(otherwise: Any, make_plan: Any) -> None:
+    given_up = make_plan(epoch=2, kind="abandon", drops=["X", "y"])
+    plan = otherwise(fills=FILLS)(dirty=True, committed=given_up)
+
+    assert (plan["kind"], plan["fills"], plan["drops"]) == ("reanchor", FILLS, ["y"])

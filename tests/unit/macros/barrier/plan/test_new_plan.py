@@ -127,6 +127,16 @@ def test_bounds_that_were_found_are_kept_for_the_next_range(
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
 
 
+def test_the_bounds_of_the_slices_of_a_fill_are_none_of_ranges(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any
+) -> None:
+    fills = [{"name": "x", "type": "int"}]
+    for dirty in (False, True):
+        state = make_state(committed=make_plan(kind="fill", fills=fills), dirty=dirty)
+        plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18")
+        assert (plan["next_bounds"], plan["bounds_complete"]) == ([], False)
+
+
 @pytest.mark.parametrize(
     ("range_high", "ahead"),
     [(["5", "6"], [["5", "6"], ["7", "8"]]), (["1", "2"], [["7", "8"]])],

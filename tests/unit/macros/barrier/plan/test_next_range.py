@@ -108,6 +108,7 @@ def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
         {"next_bounds": [], "bounds_complete": False},  # the bounds did not reach the end
         {"backfill_rate_limit": 20},
         {"backfill_rate_limit": None},
+        {"fills": [{"name": "x", "type": "int"}]},  # these are of its slices
         {"vnodes": [0, 1]},  # these bounds are of some vnodes' keys
     ],
 )

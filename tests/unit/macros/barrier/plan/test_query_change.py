@@ -117,9 +117,9 @@ def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
 
 @pytest.fixture
 def found(macros: Macros) -> list[Any]:
-    """What find_new_columns says, one after the other."""
+    """What find_other_columns says, one after the other."""
     answers: list[Any] = []
-    macros.stub("find_new_columns", lambda *_: answers.pop(0))
+    macros.stub("find_other_columns", lambda *_: answers.pop(0))
     return answers
 
 
@@ -129,25 +129,27 @@ APPENDS = {"on_schema_change": "append_new_columns"}
 def test_new_columns_alone_need_no_rebuild(
     macros: Macros, backfill: Any, learned: Any, make_state: Any, found: list[Any]
 ) -> None:
-    columns = [{"name": "x", "type": "int"}]
+    columns = {"fills": [{"name": "x", "type": "int"}], "drops": []}
     found.append({"columns": columns, "why": None})
     backfill["options"].update(APPENDS, on_query_change="rebuild")
     model = {**backfill, **OTHER_QUERY}
 
     change = macros.call("find_change", model, make_state(), learned)
-    assert change == {"rebuild": None, "fills": columns}
+    assert change == {"rebuild": None, "columns": columns}
 
 
 def test_where_other_things_changed_too_it_is_said_which(
     find: Any, refused: Any, found: list[Any]
 ) -> None:
-    found += [{"columns": None, "why": "it no longer returns x"}] * 2
+    found += [{"columns": None, "why": "it no longer returns x"}] * 3
 
     with refused(
         "its query changed since its last barrier, and not by new columns alone: it no longer "
         "returns x. Undo the change, or rebuild the MV: once with --full-refresh, or"
     ):
         find(OTHER_QUERY, APPENDS)
+    with refused("its query changed since its last barrier, and not by its columns alone: it no"):
+        find(OTHER_QUERY, {"on_schema_change": "sync_all_columns"})
     assert find(OTHER_QUERY, {**APPENDS, "on_query_change": "rebuild"}) == "its query changed"
 
 

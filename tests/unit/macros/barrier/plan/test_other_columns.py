@@ -1,0 +1,297 @@
+"""Whether a query returns what the one before did, and only other columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+OLD = "select id as k, shard from `up`"
+NEW = "select id as k, upper(name) as x, shard from `up`"
+COLUMNS = [{"name": n, "type": t} for n, t in (("k", "bigint"), ("x", "string"), ("shard", "int"))]
+
+
+@pytest.fixture
+def find(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any) -> Any:
+    """What find_other_columns says of a query; `plans` are Spark's of it and of the old one."""
+
+    def find(
+        query: str = NEW,
+        columns: Any = COLUMNS,
+        plans: tuple[Any, Any] = ("p", "p"),
+        header: str = "k: bigint, shard: int",
+        committed: Any = None,
+        old: str = OLD,
+        **state: Any,
+    ) -> Any:
+        asked: list[Any] = []
+
+        def explain(backfill: Any, sql: str, names: Any) -> Any:
+            asked.append((sql, names))
+            plan = plans[len(asked) - 1]
+            return plan and {"columns": header, "plan": plan}
+
+        macros.stub("get_mv_columns", lambda *_: columns)
+        macros.stub("explain_comparably", explain)
+        last = make_plan(epoch=2, query=old, **(committed or {}))
+        model = {**backfill, "query": query, "query_hash": "h2"}
+        known = {**learned, "columns": "k: bigint, x: string, shard: int"}
+        macros.context["asked"] = asked
+        return macros.call("find_other_columns", model, make_state(committed=last, **state), known)
+
+    return find
+
+
+def added(*columns: Any) -> dict[str, Any]:
+    return {"columns": {"fills": list(columns), "drops": []}, "why": None}
+
+
+def test_new_columns_are_found_wherever_they_stand(find: Any, macros: Macros) -> None:
+    assert find() == added(COLUMNS[1])
+    assert macros.context["asked"] == [(NEW, ["k", "shard"]), (OLD, ["k", "shard"])]
+
+
+OTHER = "it returns other rows, or other values in the columns that it had"
+RETYPED = "it returns a column that it had with another name or type"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"columns": COLUMNS[:2]}, "it no longer returns shard"),
+        ({"columns": [COLUMNS[0], COLUMNS[2]]}, "it returns no new column"),
+        ({"plans": ("p", "q")}, OTHER),
+        ({"plans": ("p", None)}, OTHER),
+        ({"plans": (None, None)}, RETYPED),
+        ({"header": "k: int, shard: int"}, RETYPED),
+        ({"old": f"{OLD} where 2 > 1"}, OTHER),
+    ],
+)
+def test_any_other_change_is_none_of_columns_alone(find: Any, changes: Any, why: str) -> None:
+    assert find(**changes) == {"columns": None, "why": why}
+
+
+def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, options: Any) -> None:
+    options["vnode_count"] = 8
+
+    assert find() == {"columns": None, "why": "vnode_count changed from 4 to 8"}
+
+
+def test_each_constant_of_before_has_to_be_there(macros: Macros) -> None:
+    """What a plan prints of one tells neither its type nor its quotes."""
+    for old, new, same in [
+        ("hash(id, 1)", "hash(id, 1L)", False),
+        ("concat(a, 'b', 'c, d')", "concat(a, 'b, c', 'd')", False),
+        ("concat(a, 'b')", "concat(a, 'b') as x, 'c'", True),
+        ("a + 1.5e3 + x1", "a + 1.5E3 + x1, 1", True),
+    ]:
+        before, after = macros.call("get_constants", old), macros.call("get_constants", new)
+        assert all(before.count(c) <= after.count(c) for c in before) is same, (old, new)
+
+
+FILLING = {
+    "kind": "fill",
+    "fills": [COLUMNS[1]],
+    "query_columns": "k: bigint, x: string, shard: int",
+}
+
+
+def test_a_column_that_is_being_filled_may_mean_something_else(find: Any, macros: Macros) -> None:
+    more = [*COLUMNS, {"name": "y", "type": "int"}]
+    wrong = NEW.replace("upper(name)", "'wrong'")
+
+    assert find(columns=more, committed=FILLING, old=wrong) == added(COLUMNS[1], more[-1])
+    assert macros.context["asked"][0][1] == ["k", "shard"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ([COLUMNS[0], COLUMNS[2]], "it no longer returns x"),
+        (
+            [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]],
+            "x, which is being filled, has another type",
+        ),
+    ],
+)
+def test_but_not_go_or_get_another_type(find: Any, columns: Any, why: str) -> None:
+    assert find(columns=columns, committed=FILLING) == {"columns": None, "why": why}
+
+
+# -- with sync_all_columns ------------------------------------------------------------------------
+
+WIDE = [COLUMNS[0], {"name": "x", "type": "bigint"}, COLUMNS[2]]
+
+
+@pytest.fixture
+def sync(find: Any, macros: Macros, options: Any) -> Any:
+    """The same, of an MV that had all columns; `present` are those of its table."""
+
+    def sync(query: str, columns: Any, present: Any = COLUMNS, **more: Any) -> Any:
+        options["on_schema_change"] = "sync_all_columns"
+        macros.stub("get_table_columns", lambda _: present)
+        committed = {"query_columns": "k: bigint, x: int, shard: int", **more.pop("plan", {})}
+        return find(query, columns, committed=committed, **{"old": NEW, **more})
+
+    return sync
+
+
+def test_columns_that_are_gone_are_dropped(sync: Any, macros: Macros) -> None:
+    found = sync(OLD, [COLUMNS[0], COLUMNS[2]])
+
+    assert found == {"columns": {"fills": [], "drops": ["x"]}, "why": None}
+    assert macros.context["asked"] == [(OLD, ["k", "shard"]), (NEW, ["k", "shard"])]
+
+
+def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> None:
+    """No range is read that would find what the plans do not tell."""
+    why = "it does more than leave columns out, and no rows would be read to compare what it has"
+    for old, new, same in [
+        ("a, hash(b, 1), c", "a, hash(b, 1)", True),
+        ("a, hash(b, 1), c", "A, hash( b,1 ) -- c", True),
+        ("a, hash(b, 1), c", "a, hash(b, 1L)", False),
+        ("a, hash(b, 1), c", "a, hash(b, cast(1 as bigint))", False),
+        ("hash(b, 1), hash(b, 1L), c", "hash(b, 1L), hash(b, 1)", False),
+    ]:
+        found = sync(f"select {new} from `up`", [COLUMNS[0], COLUMNS[2]],
+                     old=f"select {old} from `up`")  # fmt: skip
+        assert found["why"] == (None if same else why), new
+    assert sync(OLD, [COLUMNS[0], COLUMNS[2]], plans=("p", "q"))["why"] == OTHER
+
+
+def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
+    """Its constants may have changed with it: the rows are read."""
+    y = {"name": "y", "type": "string"}
+    found = sync(f"{OLD} where 1 = 1", [COLUMNS[0], y, COLUMNS[2]], old=f"{NEW} where 2 > 1")
+
+    assert found == {"columns": {"fills": [y], "drops": ["x"]}, "why": None}
+
+
+@pytest.mark.parametrize(("present", "more"), [("int", {"was": "int"}), ("bigint", {})])
+def test_a_wider_column_is_filled(
+    sync: Any, macros: Macros, present: str, more: dict[str, str]
+) -> None:
+    """Its type in the table tells whether it is to be altered."""
+    table = [COLUMNS[0], {"name": "X", "type": present}, COLUMNS[2]]
+    found = sync(f"{NEW} where 2 > 1", WIDE, table, old=f"{NEW} where 1 = 1")
+
+    assert found == added({**WIDE[1], **more})
+    assert macros.context["asked"][0][1] == ["k", "shard"]
+
+
+def test_a_type_that_cannot_be_made_is_no_change_of_columns_alone(sync: Any) -> None:
+    table = [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]]
+    found = sync(NEW, COLUMNS, table)
+
+    assert found["columns"] is None
+    assert found["why"] == "x has the type string, and no ALTER of Delta makes it of int"
+
+
+def test_a_star_in_an_expression_is_no_other_type(sync: Any) -> None:
+    """A column more upstream makes other values of it, wherever it stands."""
+    plan = {"query_columns": "k: bigint, x: string, shard: int of id, name, shard"}
+    found = sync(NEW, COLUMNS, plan=plan)
+    assert found["why"] == "it returns no new column"
+    more = [*COLUMNS, {"name": "y", "type": "int"}]
+    assert sync(NEW, more, plan=plan)["why"] == RETYPED
+
+
+def test_a_column_that_is_being_filled_may_go_or_be_widened(sync: Any) -> None:
+    filling = {"plan": {"kind": "fill", "fills": [{"name": "x", "type": "int"}]}}
+    table = [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]]
+
+    assert sync(OLD, [COLUMNS[0], COLUMNS[2]], table, **filling)["columns"] == {
+        "fills": [], "drops": ["x"],
+    }  # fmt: skip
+    assert sync(NEW, WIDE, table, **filling) == added({**WIDE[1], "was": "int"})
+
+
+def test_the_same_columns_are_no_change_of_them(sync: Any) -> None:
+    same = [COLUMNS[0], {"name": "x", "type": "int"}, COLUMNS[2]]
+
+    assert sync(OLD, same, same)["why"] == "it returns no new column"
+
+
+def test_the_columns_of_a_plan_are_read_off_its_text(macros: Macros) -> None:
+    text = "k: bigint, s: struct<a:int,b:decimal(10,2)>, a b: map<string,int>"
+
+    assert macros.call("parse_columns", text) == [
+        {"name": "k", "type": "bigint"},
+        {"name": "s", "type": "struct<a:int,b:decimal(10,2)>"},
+        {"name": "a b", "type": "map<string,int>"},
+    ]
+    assert macros.call("parse_columns", "") == []
+
+
+# -- what the MV cannot get ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def begin(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Any:
+    def begin(
+        columns: Any = COLUMNS[1:2], present: tuple[str, ...] = ("k",), properties: Any = None,
+        drops: Any = (), **state: Any,
+    ) -> Any:  # fmt: skip
+        macros.stub("read_table_properties", lambda _: properties or {})
+        macros.stub("get_table_columns", lambda _: [{"name": n, "type": "int"} for n in present])
+        macros.stub("_read_layout", lambda *_: "")
+        macros.stub("check_query_at", lambda backfill, observed, *_: observed["altered"])
+        made = make_state(**state)
+        other = {"fills": columns, "drops": list(drops)}
+        return macros.call("begin_filling", backfill, made, {"version": "17"}, learned, "17", other)
+
+    return begin
+
+
+def test_a_fill_begins_at_the_start(begin: Any) -> None:
+    assert begin() == {"columns": COLUMNS[1:2], "position": None, "row_count": 0, "drops": []}
+
+
+def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
+    with refused("its query returns other columns, and its vnodes have different positions. Let "):
+        begin(uniform=False, position=None)
+
+
+def test_a_column_that_is_there_and_not_of_the_query_is_refused(
+    begin: Any, refused: Any, make_plan: Any
+) -> None:
+    with refused("its query returns the new column x, and lake.mv has one already that is not of"):
+        begin(present=("k", "X"))
+    had = "k: bigint, x: string, shard: int"
+    filling = make_plan(kind="fill", fills=COLUMNS[1:2], query_columns=had, epoch=2)
+    assert begin(present=("k", "X"), committed=filling)["position"] is None
+
+
+def test_a_column_that_was_to_be_dropped_may_still_be_there(
+    begin: Any, refused: Any, make_plan: Any
+) -> None:
+    """The plan was given up; what the table has of it is filled, if its type is the same."""
+    state = {"dirty": True, "committed": make_plan(kind="abandon", drops=["x", "y"], epoch=2)}
+    same, other = [{"name": "X", "type": "int"}], [{"name": "X", "type": "string"}]
+
+    assert begin(same, present=("k", "x"), **state)["drops"] == ["y"]
+    mapped = {"delta.columnMapping.mode": "name"}
+    assert begin(same, drops=["z"], properties=mapped, **state)["drops"] == ["z", "y"]
+    with refused("its query returns the new column X, and lake.mv has one already that is not of"):
+        begin(other, present=("k", "x"), **state)
+
+
+def test_a_column_that_the_table_does_not_drop_is_refused(begin: Any, refused: Any) -> None:
+    with refused("its query no longer returns x, and lake.mv lets no column be dropped without"):
+        begin([], drops=["x"])
+
+
+def test_a_name_that_needs_column_mapping_is_refused_without_it(
+    begin: Any, refused: Any, macros: Macros
+) -> None:
+    odd = [{"name": "a b", "type": "int"}]
+
+    with refused(
+        "its query returns the new column 'a b', and a Delta table without column mapping"
+    ):
+        begin(odd)
+    assert begin(odd, properties={"delta.columnMapping.mode": "name"})
+    macros.config["file_format"] = "iceberg"
+    assert begin(odd)

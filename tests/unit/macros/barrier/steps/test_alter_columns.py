@@ -1,0 +1,110 @@
+"""The MV gets the columns that a plan fills, and loses those that it drops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+FILLS = [{"name": "x", "type": "int"}, {"name": "y z", "type": "string"}]
+WIDER = {"name": "n", "type": "bigint", "was": "int"}
+
+
+@pytest.fixture
+def alterations(macros: Macros, make_plan: Any) -> Callable[..., list[str]]:
+    """What is still needed for a plan, of an MV with these columns."""
+
+    def alterations(present: dict[str, str], **plan: Any) -> list[str]:
+        columns = [{"name": name, "type": type_} for name, type_ in present.items()]
+        macros.stub("get_table_columns", lambda _: columns)
+        needed = macros.call("get_alterations", macros.relation, make_plan(**plan))
+        return [" ".join(sql.split()) for sql in needed]
+
+    return alterations
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        (["k"], ["`x` int, `y z` string"]),
+        (["k", "X"], ["`y z` string"]),
+        (["k", "x", "y z"], []),
+    ],
+)
+def test_only_columns_that_are_missing_are_added(
+    alterations: Any, present: list[str], missing: list[str]
+) -> None:
+    needed = alterations(dict.fromkeys(present, "int"), fills=FILLS)
+
+    assert needed == [f"alter table lake.mv add columns ({columns})" for columns in missing]
+
+
+def test_only_columns_that_are_there_are_dropped(alterations: Any) -> None:
+    present = {"k": "int", "X": "int", "y z": "string"}
+
+    assert alterations(present, drops=["x", "gone", "y z"]) == [
+        "alter table lake.mv drop column `x`",
+        "alter table lake.mv drop column `y z`",
+    ]
+
+
+@pytest.mark.parametrize(("type_", "needed"), [("int", True), ("bigint", False)])
+def test_a_column_is_widened_that_has_the_type_of_before(
+    alterations: Any, type_: str, needed: bool
+) -> None:
+    wider = ["alter table lake.mv alter column `n` type bigint"]
+
+    assert alterations({"k": "int", "N": type_}, fills=[WIDER]) == (wider if needed else [])
+    assert alterations({"k": "int"}, fills=[WIDER]) == [
+        "alter table lake.mv add columns (`n` bigint)"
+    ]
+
+
+def test_a_column_of_another_type_is_left_where_the_plan_widens_none(alterations: Any) -> None:
+    """Iceberg keeps a smallint as an int."""
+    assert alterations({"s": "int"}, fills=[{"name": "s", "type": "smallint"}]) == []
+
+
+def test_a_plan_without_other_columns_asks_for_none(
+    macros: Macros, backfill: Any, make_plan: Any
+) -> None:
+    macros.stub("get_table_columns", lambda _: pytest.fail("asked"))
+    macros.call("run_alterations", backfill, make_plan())
+
+
+def test_a_delta_table_is_told_of_a_type_that_is_a_feature(
+    macros: Macros, alterations: Any
+) -> None:
+    columns = [{"name": "at", "type": "timestamp_ntz"}]
+    [feature, _] = alterations({"k": "int"}, fills=columns)
+
+    assert "set tblproperties ( 'delta.feature.timestampNtz' = 'supported' )" in feature
+    macros.config["file_format"] = "iceberg"
+    assert len(alterations({"k": "int"}, fills=columns)) == 1
+
+
+def test_each_is_behind_the_fence_and_sent_twice_it_is_no_error(
+    macros: Macros, render: Callable[..., str]
+) -> None:
+    fence = "set stands = (select (select fenced)); "
+    yielding = "begin declare exit handler for sqlexception begin end; alter {}; end; "
+
+    assert render("get_alter_script", ["alter a", "alter b"], "(select fenced)", True) == (
+        "begin declare stands boolean; "
+        f"{fence}{yielding.format('a')}{fence}{yielding.format('b')}end"
+    )
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_what_failed_is_sent_once_more_to_say_why(
+    macros: Macros, backfill: Any, make_plan: Any, works: bool
+) -> None:
+    shown = [["k", "gone"], ["k"] if works else ["k", "gone"]]
+    macros.stub("get_table_columns", lambda _: [{"name": n, "type": "x"} for n in shown.pop(0)])
+    macros.call("run_alterations", backfill, make_plan(drops=["gone"]))
+
+    yields = ["exit handler" in statement.sql for statement in macros.statements]
+    assert yields == ([True] if works else [True, False])

@@ -1,0 +1,170 @@
+"""Which columns of an MV can be dropped or widened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def file_format(request: pytest.FixtureRequest, macros: Macros) -> str:
+    macros.config["file_format"] = request.param
+    return str(request.param)
+
+
+@pytest.mark.parametrize(
+    ("type_", "wider", "formats"),
+    [
+        ("int", "bigint", "delta iceberg"),
+        ("float", "double", "delta iceberg"),
+        ("decimal(5,2)", "decimal(9,2)", "delta iceberg"),
+        ("decimal(5,2)", "decimal(9,4)", "delta"),
+        ("smallint", "int", "delta"),
+        ("tinyint", "bigint", "delta"),
+        ("int", "double", "delta"),
+        ("int", "decimal(12,2)", "delta"),
+        ("bigint", "decimal(20,0)", "delta"),
+        ("int", "decimal(9,0)", ""),
+        ("bigint", "decimal(19,0)", ""),
+        ("bigint", "double", ""),
+        ("int", "float", ""),
+        ("int", "int", ""),
+        ("decimal(5,2)", "decimal(5,2)", ""),
+        ("decimal(5,2)", "decimal(6,4)", ""),
+        ("decimal(9,2)", "decimal(5,2)", ""),
+        ("decimal(5,2)", "double", ""),
+        ("bigint", "int", ""),
+        ("int", "string", ""),
+        ("date", "timestamp", ""),
+        ("struct<a:int>", "struct<a:bigint>", ""),
+    ],
+)
+def test_a_type_is_widened_where_the_format_does_and_no_value_changes(
+    macros: Macros, file_format: str, type_: str, wider: str, formats: str
+) -> None:
+    assert macros.call("can_widen", type_, wider) is (file_format in formats.split())
+
+
+def column(name: str, type_: str, **more: str) -> dict[str, str]:
+    return {"name": name, "type": type_, **more}
+
+
+def test_columns_that_the_table_has_with_a_smaller_type_are_widened(macros: Macros) -> None:
+    present = [column("k", "int"), column("N", "int"), column("same", "string")]
+    macros.stub("get_table_columns", lambda _: present)
+    columns = [column("n", "bigint"), column("same", "string"), column("new", "int")]
+
+    assert macros.call("find_widened", macros.relation, columns, columns[:1]) == {
+        "columns": [column("n", "bigint", was="int"), *columns[1:]],
+        "why": None,
+    }
+
+
+def test_a_type_that_no_alter_makes_is_told(macros: Macros, file_format: str) -> None:
+    macros.stub("get_table_columns", lambda _: [column("n", "int")])
+    text = [column("n", "string")]
+
+    assert macros.call("find_widened", macros.relation, text, text)["why"] == (
+        f"n has the type string, and no ALTER of {file_format.title()} makes it of int"
+    )
+    # A table that something else has altered fails by itself.
+    assert macros.call("find_widened", macros.relation, text, [])["columns"] == text
+
+
+def test_iceberg_has_widened_small_numbers_by_itself(macros: Macros) -> None:
+    macros.config["file_format"] = "iceberg"
+    macros.stub("get_table_columns", lambda _: [column("n", "int")])
+
+    for type_, was in [("smallint", {}), ("int", {}), ("bigint", {"was": "int"})]:
+        columns = [column("n", type_)]
+        found = macros.call("find_widened", macros.relation, columns, columns)
+        assert found == {"columns": [column("n", type_, **was)], "why": None}
+
+
+# -- what the table does not allow ----------------------------------------------------------------
+
+ALLOWED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+WIDER = column("n", "bigint", was="int")
+
+
+@pytest.fixture
+def check(macros: Macros) -> Any:
+    def check(
+        drops: Any = (), fills: Any = (), properties: Any = ALLOWED, layout: Any = ()
+    ) -> list[str]:
+        macros.stub("run_table", lambda *_: list(layout))
+        columns = {"drops": list(drops), "fills": list(fills)}
+        macros.call("check_altered_columns", macros.relation, properties, columns)
+        return list(drops)
+
+    return check
+
+
+def test_nothing_is_asked_where_columns_only_come(check: Any, macros: Macros) -> None:
+    macros.stub("_read_layout", lambda *_: pytest.fail("asked"))
+
+    check(fills=[column("x", "int")], properties={})
+
+
+def test_a_delta_table_needs_a_feature_which_is_the_users_to_switch_on(
+    check: Any, refused: Any, macros: Macros
+) -> None:
+    with refused(
+        "its query no longer returns y, and lake.mv lets no column be dropped without the Delta "
+        "feature of delta.columnMapping.mode. If all that read the table know that feature: ALTER "
+        "TABLE lake.mv SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'). Or rebuild the MV"
+    ):
+        check(drops=["y"], properties={"delta.columnMapping.mode": "none"})
+    with refused(
+        "its query returns n as bigint and no longer as int, and lake.mv lets no column be widened "
+        "without the Delta feature of delta.enableTypeWidening. If all that read the table know"
+    ):
+        check(fills=[WIDER], properties={"delta.columnMapping.mode": "name"})
+    check(drops=["y"], fills=[WIDER])
+    macros.config["file_format"] = "iceberg"
+    check(drops=["y"], fills=[WIDER], properties={})
+
+
+LAYOUTS = {
+    "partitions": [("id", "int"), ("", ""), ("# Partition Information", ""),
+                   ("# col_name", "data_type"), ("y", "int"), ("", ""),
+                   ("# Detailed Table Information", ""), ("Owner", "other")],
+    "transforms": [("other", "int"), ("", ""), ("# Partitioning", ""), ("Part 0", "days(Y)"),
+                   ("", ""), ("# Metadata Columns", ""), ("other", "int")],
+    "clusters": [("other", "int"), ("", ""), ("# Detailed Table Information", ""),
+                 ("Table Properties", '[a=other,clusteringColumns=[["k"],["y"]],delta.b=id]')],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_column_by_which_the_table_is_laid_out_stays(
+    check: Any, refused: Any, layout: Any
+) -> None:
+    words = "its query no longer returns y, by which lake.mv is partitioned, clustered or sorted"
+    with refused(f"{words}. Undo the change, or rebuild the MV with --full-refresh"):
+        check(drops=["y"], layout=layout)
+    assert check(drops=["other", "id"], layout=layout)
+    check(fills=[{**WIDER, "name": "y"}], layout=layout)
+
+
+def test_a_column_by_which_an_iceberg_table_is_sorted_stays(
+    check: Any, refused: Any, macros: Macros
+) -> None:
+    macros.config["file_format"] = "iceberg"
+    with refused("its query no longer returns y, by which lake.mv is partitioned, clustered or"):
+        check(drops=["y"], properties={"sort-order": "bucket(4, y) ASC NULLS FIRST"})
+
+
+def test_a_column_that_has_a_constraint_stays_until_that_is_dropped(
+    check: Any, refused: Any
+) -> None:
+    properties = {**ALLOWED, "delta.constraints.not_null_y": "`y` is not null"}
+    with refused(
+        "its query no longer returns y, on which lake.mv has the constraint not_null_y (`y` is not "
+        "null). Drop the constraint: ALTER TABLE lake.mv DROP CONSTRAINT `not_null_y`, or rebuild"
+    ):
+        check(drops=["y"], properties=properties)
+    assert check(drops=["yy"], properties=properties)
