@@ -12,7 +12,10 @@ PAGE = REPOSITORY / "docs" / "dbt-suites.md"
 
 @dataclass(frozen=True)
 class Suite:
-    """How a suite ends: `passes`, `as stock` (which fails it too), or `does not apply`; and why."""
+    """How a suite ends: `passes`, `as stock` (which fails it too), or `does not apply`; and why.
+
+    Of one that ends as stock, `why` quotes the error: `error`, in backticks.
+    """
 
     outcome: str
     why: str
@@ -25,3 +28,9 @@ class Suite:
 def listed() -> dict[str, Suite]:
     rows = re.findall(r"^\| `(\S+)` \| ([^|]+) \| ([^|]*) ?\|$", PAGE.read_text(), re.MULTILINE)
     return {key: Suite(outcome.strip(), why.strip()) for key, outcome, why in rows}
+
+
+def quoted(why: str) -> str:
+    """The error that a suite which ends as stock has to end with, in both adapters."""
+    [error] = re.findall(r"`([^`]+)`", why)
+    return error

@@ -33,12 +33,14 @@ from dbt.tests.adapter.unit_testing.test_invalid_input import BaseUnitTestInvali
 
 Models = dict[str, str]
 TABLE = "{{ config(materialized='table') }}\n"
+OF_A_HUNDRED = 40
+"""How many rows at a time of a seed of a hundred rows, so that there are a few barriers."""
 
 
-def mv(query: str, key: str = "id") -> str:
-    """The query as a `backfilled_mv` that reads its upstream three rows at a time."""
+def mv(query: str, key: str = "id", rows: int = 3) -> str:
+    """The query as a `backfilled_mv` that reads its upstream so many rows at a time."""
     options = f"materialized='backfilled_mv', unique_key='{key}'"
-    limits = "backfill_rate_limit=3, barriers_per_run='all', vnode_count=4"
+    limits = f"backfill_rate_limit={rows}, barriers_per_run='all', vnode_count=4"
     return f"{{{{ config({options}, {limits}) }}}}\n{query}\n"
 
 
@@ -76,7 +78,7 @@ class TestGenericTests(BaseGenericTests):
 class Copies(SimpleCopySetup):
     @pytest.fixture(scope="class")
     def models(self) -> Models:
-        of_the_seed = mv("select * from {{ ref('seed') }}")
+        of_the_seed = mv("select * from {{ ref('seed') }}", rows=OF_A_HUNDRED)
         return {
             "advanced_incremental.sql": of_the_seed,
             "compound_sort.sql": of_the_seed,
@@ -107,10 +109,10 @@ class TestConcurrency(concurrency.BaseConcurrency):
     def models(self) -> Models:
         return {
             "invalid.sql": concurrency.models__invalid_sql,
-            "table_a.sql": mv("select * from {{ ref('seed') }}"),
-            "table_b.sql": mv("select * from {{ ref('seed') }}"),
+            "table_a.sql": mv("select * from {{ ref('seed') }}", rows=OF_A_HUNDRED),
+            "table_b.sql": mv("select * from {{ ref('seed') }}", rows=OF_A_HUNDRED),
             "view_model.sql": concurrency.models__view_model_sql,
-            "dep.sql": mv("select * from {{ ref('table_a') }}"),
+            "dep.sql": mv("select * from {{ ref('table_a') }}", rows=OF_A_HUNDRED),
             "view_with_conflicting_cascade.sql": (
                 concurrency.models__view_with_conflicting_cascade_sql
             ),
