@@ -18,8 +18,11 @@
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {%- set next = dbt_backfill.get_next_backfill(backfill) -%}
-    {%- set exists = dbt_backfill.load_table(next.progress) is not none -%}
-    {%- if backfill.options.full_refresh_mode != 'beside' -%}
+    {%- set is_beside = backfill.options.full_refresh_mode == 'beside' -%}
+    {#- Only to warn of it nothing is asked of Spark: of another catalog dbt has no list of tables. -#}
+    {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
+    {%- set exists = looks and dbt_backfill.load_table(next.progress) is not none -%}
+    {%- if not is_beside -%}
         {%- if exists -%} {%- do dbt_backfill._warn_of_next_generation(backfill, next) -%} {%- endif -%}
         {{ return(none) }}
     {%- endif -%}
