@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 
 from barriers import COLUMNS, plain_properties
@@ -102,7 +103,7 @@ def main() -> None:
         where = second_position(project)
         wrong = wrong_rows(project, COLUMNS)
         wrong += wrong_rows(project, f"{COLUMNS}, revenue", where or "true")
-        [line] = [message for message in result.messages if "[BARRIER" in message]
+        [line] = [m for m in result.messages if re.match(r"\w+ \[BARRIER", m)]
         table.add_row(str(number), f"{seconds:.1f}", line.split("[", 1)[1], str(wrong))
     console.print(table)
     console.print(f"all barriers: {total:.1f} s, {total / plain:.2f} times the plain statements")
