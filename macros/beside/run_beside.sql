@@ -103,24 +103,17 @@
     Returns whether it was there.
 -#}
 {% macro drop_generation(next, id) %}
-    {%- if not dbt_backfill._is_generation(next, id) -%} {{ return(false) }} {%- endif -%}
+    {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
     {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id)) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
-    {%- if dbt_backfill._is_generation(next, id) -%}
+    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
                 ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
         ) -%}
     {%- endif -%}
     {{ return(true) }}
-{% endmacro %}
-
-
-{#- Whether the state of this one stands there. -#}
-{% macro _is_generation(next, id) %}
-    {%- set progress = dbt_backfill.find_table(next.progress) -%}
-    {{ return(progress is not none and dbt_backfill.read_table_properties(next.progress).get('dbt_backfill.id') == id) }}
 {% endmacro %}
 
 

@@ -65,3 +65,10 @@
         'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', relations.mv
     )[0]['version'] | string) }}
 {% endmacro %}
+
+
+{#- Whether a table of the MV or state with this id, of its backfill, stands there now. -#}
+{% macro stands_with_id(relation, id) %}
+    {%- set found = dbt_backfill.find_table(relation) -%}
+    {{ return(found is not none and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
+{% endmacro %}

@@ -49,11 +49,9 @@
     {%- set columns = {'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))} -%}
     {%- if not plan.last_range and plan.get('range_row_count') is none -%} {{ return(columns) }} {%- endif -%}
     {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
-    {%- set counts = dbt_backfill.string_literal(tojson(plan.get('vnode_row_counts') or {})) -%}
     {%- do columns.update({
         'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
-        'row_count': 'progress.row_count + coalesce(from_json(' ~ counts
-            ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)",
+        'row_count': 'progress.row_count + ' ~ dbt_backfill.get_vnode_row_count_sql(plan),
     }) -%}
     {%- set passed = dbt_backfill._passes(plan, moves) -%}
     {%- for column in dbt_backfill.position_columns(plan.key) if not plan.last_range -%}

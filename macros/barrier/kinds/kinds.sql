@@ -45,6 +45,13 @@
 {% endmacro %}
 
 
+{#- The rows that a plan counts for a vnode, over a row of the progress table. -#}
+{% macro get_vnode_row_count_sql(plan) -%}
+    {%- set counts = dbt_backfill.string_literal(tojson(plan.get('vnode_row_counts') or {})) -%}
+    coalesce(from_json({{ counts }}, 'map<string, bigint>')[cast(progress.vnode as string)], 0)
+{%- endmacro %}
+
+
 {#-
     The changes of a plan, staged by this run as it planned them, or now: {'failed': see run_merge, 'staged': none if there
     are none to merge}.

@@ -25,11 +25,10 @@
 
 {#- Every vnode has finished, and has the rows that the next generation's had. -#}
 {% macro swap_columns(state, plan) %}
-    {%- set counts = dbt_backfill.string_literal(tojson(plan.get('vnode_row_counts') or {})) -%}
     {{ return(dict(
         dbt_backfill.get_not_started_columns(plan),
         backfill_finished='true',
-        row_count='coalesce(from_json(' ~ counts ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)",
+        row_count=dbt_backfill.get_vnode_row_count_sql(plan),
     )) }}
 {% endmacro %}
 
@@ -76,8 +75,7 @@
 {#- Why a planned swap cannot be executed any more; none if it can. -#}
 {% macro find_lost_generation(plan) %}
     {%- set relation = dbt_backfill.parse_relation(plan.generation.relation) -%}
-    {%- set found = dbt_backfill.find_table(relation) -%}
-    {%- if found is none or dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') != plan.generation.id -%}
+    {%- if not dbt_backfill.stands_with_id(relation, plan.generation.id) -%}
         {{ return(plan.generation.relation ~ ', which it puts in place, is gone') }}
     {%- endif -%}
     {{ return(none) }}
