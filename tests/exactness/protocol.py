@@ -633,7 +633,7 @@ class _Flow:
             yield
 
         if needed and not self.world.mv.wide:
-            yield Statement("add the columns of the barrier", execute, plan)
+            yield Statement("alter the columns in the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
         """By a change of the table's metadata, on Iceberg by a row that is written anew, if any."""

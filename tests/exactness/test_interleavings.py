@@ -45,7 +45,7 @@ RUNS_AT_ONCE = 3
 READS = ("observe the state", "read the log of the upstream", "stage the changes")
 WRITES = (
     "plan the barrier",
-    "add the columns of the barrier",
+    "alter the columns in the barrier",
     "merge the changes of the barrier",
     "merge the range of the barrier",
     "merge the changes and the range of the barrier",
@@ -153,6 +153,15 @@ class Interleaving:
         for twin in [*self.twins]:
             self.kill(twin)
         self.finish(self.start())
+        # A plan from before the column, and what a given-up one left, come before a fill.
+        for _ in range(3 if self.widens else 0):
+            if "fill" not in self.executed:
+                self.finish(self.start())
+
+    @property
+    def executed(self) -> set[str]:
+        """The kinds of the barriers so far."""
+        return {kind for _, kind in self.world.executed.values()}
 
     def _can(self, act: Callable[[], object]) -> bool:
         if act == self.abandon_plan:
@@ -286,9 +295,9 @@ def test_tables_and_model_agree_after_every_statement(
         interleaving = Interleaving(project, seed, on_gap, widens=widens)
         with stepping():
             interleaving.play(ACTIONS)
-    kinds = {kind for _, kind in interleaving.world.executed.values()}
+    kinds = interleaving.executed
     if widens and "fill" not in kinds:
-        pytest.skip("no barrier of this history has filled the column; another seed may")
+        pytest.skip("a re-anchor of this history has filled the column; another seed leaves it")
     interleaving.scene.mv.check()
     assert {"advance", "abandon"} < kinds
     assert ("sweep" in kinds) == (on_gap == "sweep")
