@@ -10,13 +10,15 @@
 
 
 {#-
-    How long the barrier took, and, where ranges are limited, how many of its size are left and how long they
-    would take one after the other, such as `4 s, 5 barriers left (about 20 s)`.
+    How long the barrier took, how many rows of the snapshot it read in a second, and, where ranges are limited, how many of its
+    size are left and how long they would take one after the other, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
 -#}
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
     {%- set rows, remaining = barrier.plan.get('range_row_count'), dbt_backfill._get_remaining_rows(barrier) -%}
-    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range or remaining is none or barrier.plan.get('vnodes') is not none -%}
+    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range -%} {{ return(took) }} {%- endif -%}
+    {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.seconds, 0.001] | max) ~ ' rows/s' -%}
+    {%- if remaining is none or barrier.plan.get('vnodes') is not none -%}
         {{ return(took) }}
     {%- endif -%}
     {%- set left = [1, (remaining / rows) | round(0, 'ceil') | int] | max -%}
@@ -31,6 +33,19 @@
     {%- if filling -%} {{ return(barrier.state.row_count - filling.row_count) }} {%- endif -%}
     {%- if barrier.state.finished or barrier.plan.get('fills') -%} {{ return(none) }} {%- endif -%}
     {{ return((barrier.plan.get('upstream_row_count') or 0) - barrier.state.row_count) }}
+{% endmacro %}
+
+
+{#- Rows per second as `12,500`, and few of them as `1.5`. -#}
+{% macro get_rate_text(rate) %}
+    {{ return('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) }}
+{% endmacro %}
+
+
+{#- Up to a million as it is, then `1.2 M` and `1.2 G`. -#}
+{% macro get_number_text(number) %}
+    {%- if number < 999999.5 -%} {{ return('{:,.0f}'.format(number)) }} {%- endif -%}
+    {{ return('{:.1f} M'.format(number / 1e6) if number < 999949999 else '{:.1f} G'.format(number / 1e9)) }}
 {% endmacro %}
 
 
@@ -61,6 +76,16 @@
 {% endmacro %}
 
 
+{#- How many rows are left to be read; none where the upstream has not been counted. -#}
+{% macro get_rows_left(state) %}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- if state.finished and not filling -%} {{ return(0) }} {%- endif -%}
+    {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
+    {%- if total is none -%} {{ return(none) }} {%- endif -%}
+    {{ return([total - (filling.row_count if filling else state.row_count), 0] | max) }}
+{% endmacro %}
+
+
 {#- Whether nothing is left to be read. -#}
 {% macro is_complete(state) %}
     {{ return(state.finished and not dbt_backfill.get_filling(state)) }}
@@ -86,6 +111,8 @@
 {#- Report the run as dbt's result of the model; with the adapter, as fields in run_results.json too. -#}
 {% macro store_result_of_run(result) %}
     {%- if adapter.type() == 'spark_backfill' -%}
+        {%- set rate = result.rows_backfilled / result.read_seconds if result.read_seconds else none -%}
+        {%- set left = dbt_backfill.get_rows_left(result.state) -%}
         {%- do store_result('main', response=adapter.barrier_response(
             message=result.message,
             epoch=result.state.epoch,
@@ -95,6 +122,10 @@
             backfill_finished=dbt_backfill.is_complete(result.state),
             row_count=result.state.get('row_count'),
             upstream_row_count=result.state.committed.get('upstream_row_count'),
+            rows_left=left,
+            rows_per_second=rate,
+            seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
+            lag_seconds=result.state.get('lag_seconds'),
             rows_backfilled=result.rows_backfilled,
             rows_changed=result.changed,
             rows_deleted=result.deleted,

@@ -1,7 +1,7 @@
 {#-
     Barriers until the run's number of them is reached or there is nothing left to do. Returns what to report:
-    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'changed', 'deleted', 'barriers': how many,
-    'replaced': whether one of them has replaced the MV}.
+    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
+    'deleted', 'barriers': how many, 'replaced': whether one of them has replaced the MV}.
 
     A reset and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
     backfill.
@@ -14,7 +14,8 @@
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
-        barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, changed=0, deleted=0
+        barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, read_seconds=0, changed=0,
+        deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
@@ -32,7 +33,7 @@
     {{ return({
         'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
         'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
-        'rows_backfilled': run.rows, 'changed': run.changed, 'deleted': run.deleted,
+        'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
 {% endmacro %}
 
@@ -76,7 +77,10 @@
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
         {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
-    {%- if traits.reads_range -%} {%- set run.rows = run.rows + (run.plan.get('range_row_count') or 0) -%} {%- endif -%}
+    {%- if traits.reads_range and run.plan.get('range_row_count') -%}
+        {%- set run.rows = run.rows + run.plan.range_row_count -%}
+        {%- set run.read_seconds = run.read_seconds + barrier.seconds -%}
+    {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
     {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
     {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}

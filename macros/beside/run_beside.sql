@@ -31,7 +31,7 @@
     {%- set swapped = dbt_backfill.run_barriers(backfill, observed, next.reason or 'full refresh', ready) -%}
     {%- do dbt_backfill.drop_generation(next.backfill, ready.state.committed.backfill_id) -%}
     {{ return(dict(
-        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled,
+        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled, read_seconds=filled.read_seconds,
         changed=filled.changed, deleted=filled.deleted,
     )) }}
 {% endmacro %}

@@ -9,6 +9,7 @@
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
+      'lag_seconds': for how long the version that the MV shows has been there; absent if that is not known,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
@@ -42,7 +43,8 @@
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.settings_expression() }} as settings,
-        '${spark.databricks.delta.write.txnAppId}' as txn_app_id
+        '${spark.databricks.delta.write.txnAppId}' as txn_app_id,
+        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds
         {%- if log %},
         {{ log }} as log
         {%- endif %}
@@ -59,6 +61,12 @@
     from (
         {{ dbt_backfill._get_progress_sql(relations, plan) }}
     ) as progress
+{%- endmacro %}
+
+
+{#- For how long a version has been there that was committed at `at`, which a kind of upstream gave as text; null if it gave none. -#}
+{% macro get_lag_sql(at) -%}
+    timestampdiff(second, try_cast({{ at }} as timestamp_ltz), current_timestamp())
 {%- endmacro %}
 
 

@@ -22,6 +22,7 @@
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
       forgets_keys(observed, committed, source)                whether the feed may not tell of a key that came with a version, and went
       upstream_readable(observed, source)                      whether a version can still be read
+      upstream_lag(observed, source)                           how far a version is behind the current one
       committed_at(observed, version)                          when a version was committed
       held_version(observed, name)                             the version that is held under a name
       hold(source, name)                                       keep a version from going away; whether it is kept
@@ -129,6 +130,15 @@
 
 {% macro is_upstream_readable(upstream, observed, source) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'upstream_readable')(observed, source)) }}
+{% endmacro %}
+
+
+{#-
+    {'versions': how many versions have been committed since that of the source, 'since': when the first of them was, as text, none
+    if there is none}; none where the way from there to the current one is not known any more.
+-#}
+{% macro get_upstream_lag(upstream, observed, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_lag')(observed, source)) }}
 {% endmacro %}
 
 

@@ -75,4 +75,5 @@ def _seen(result: RunResult) -> list[str]:
 
 
 def _without_durations(text: str) -> str:
+    text = re.sub(r"\d[\d,.]*(?: [MG])? rows/s", "0 rows/s", text)
     return re.sub(r"\d[\d.]* (?:s|min|h)\b", "0 s", text)

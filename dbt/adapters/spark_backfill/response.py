@@ -28,6 +28,15 @@ class BarrierResponse(AdapterResponse):
     upstream_row_count: int | None = None
     """As last counted."""
     upstream_version: str | None = None
+    rows_left: int | None = None
+    """About how many are left to read; 0 once the backfill has finished."""
+    rows_per_second: float | None = None
+    """Rows that this run read, by the seconds of the barriers that read them."""
+    seconds_left: float | None = None
+    """How long barriers would take for `rows_left` at that rate, one after the other."""
+    lag_seconds: int | None = None
+    """For how long the upstream version that the MV shows had been there when it was last looked at:
+    a change that is missing is not older. It grows while the upstream stands still, too."""
     rows_backfilled: int | None = None
     rows_changed: int | None = None
     rows_deleted: int | None = None

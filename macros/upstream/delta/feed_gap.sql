@@ -40,6 +40,15 @@
 {% endmacro %}
 
 
+{#- Each version since is one in the log. -#}
+{% macro delta_upstream_lag(upstream, source) %}
+    {%- if dbt_backfill._find_break(upstream, source) -%} {{ return(none) }} {%- endif -%}
+    {%- set newer = [] -%}
+    {%- for entry in upstream.log if entry.version > source.version | int -%} {%- do newer.append(entry.committed_at) -%} {%- endfor -%}
+    {{ return({'versions': newer | length, 'since': newer | last if newer else none}) }}
+{% endmacro %}
+
+
 {#- What may have switched the feed off after `since`, and has left a gap whether or not; none if nothing has. -#}
 {% macro _find_switch(upstream, since) %}
     {%- set replaced = dbt_backfill._find_replacement(upstream, since) -%}

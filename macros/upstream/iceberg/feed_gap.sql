@@ -57,6 +57,15 @@
 {% endmacro %}
 
 
+{#- Each version since is a snapshot that leads to the current one. -#}
+{% macro iceberg_upstream_lag(upstream, source) %}
+    {%- set since = source.version | int -%}
+    {%- if source.kind != 'iceberg' or since != 0 and since not in upstream.log | map(attribute='version') -%} {{ return(none) }} {%- endif -%}
+    {%- set newer = dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) -%}
+    {{ return({'versions': newer | length, 'since': newer[-1].committed_at if newer else none}) }}
+{% endmacro %}
+
+
 {#- The snapshots in (from, to], newest first. -#}
 {% macro iceberg_snapshots_between(upstream, from_version, to_version) %}
     {%- set between = [] -%}

@@ -1,0 +1,92 @@
+{#-
+    How far the MVs of the project are: a select of one row per MV, or per vnode, for a model, a dashboard or an alert of the
+    user's own. Its columns are those of progress_of_mv_columns, and of progress_of_vnode_columns. Of MVs that have no state yet
+    it has no row. As a run-operation it prints a table, with how far the MV is behind its upstream.
+
+    Usage:
+      select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
+      dbt run-operation backfill_progress
+      dbt run-operation backfill_progress --args '{model: my_mv, by: vnode}'
+
+    Arguments:
+      models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
+      by (string): `vnode` for one row per vnode.
+-#}
+{% macro backfill_progress(models=none, model=none, by=none) %}
+    {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by'], 'backfill_progress') -%}
+    {%- if by not in [none, 'vnode'] -%}
+        {%- do dbt_backfill._refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
+    {%- endif -%}
+    {%- set models = model if models is none else models -%}
+    {%- if dbt_backfill.is_run_operation('backfill_progress') -%}
+        {%- do dbt_backfill.report_progress(models, by) -%}
+        {{ return('') }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_progress_select(models, by)) }}
+{% endmacro %}
+
+
+{#- The same select with one row per vnode. -#}
+{% macro backfill_progress_by_vnode(models=none, model=none) %}
+    {{ return(dbt_backfill.get_progress_select(model if models is none else models, 'vnode')) }}
+{% endmacro %}
+
+
+{#- Nothing is asked while dbt parses the model that has it. -#}
+{% macro get_progress_select(models, by) %}
+    {%- set of_vnodes = by == 'vnode' -%}
+    {%- set backfills = dbt_backfill.find_backfills(models) | selectattr('why', 'none') | list if execute else [] -%}
+    {%- if not backfills -%}
+        {{ return(dbt_backfill.get_no_progress_sql(
+            dbt_backfill.progress_of_vnode_columns() if of_vnodes else dbt_backfill.progress_of_mv_columns()
+        )) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if of_vnodes else dbt_backfill.get_progress_sql(backfills)) }}
+{% endmacro %}
+
+
+{#- Whether the invocation is `dbt run-operation` of this macro, and not a model, or an operation of the user's own, that uses it. -#}
+{% macro is_run_operation(name) %}
+    {{ return(invocation_args_dict.get('which') == 'run-operation' and invocation_args_dict.get('macro', '').split('.')[-1] == name) }}
+{% endmacro %}
+
+
+{#-
+    The MVs whose state is to be looked at, and their next generations, in the order of their names: a list of {
+      'model', 'generation', 'relations', 'has_history': see state/progress.sql,
+      'why': why there is no state to look at, as the end of a sentence; none if there is one
+    }
+-#}
+{% macro find_backfills(models=none) %}
+    {%- set nodes, found = [], [] -%}
+    {%- if models is none -%}
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
+            {%- do nodes.append(node) -%}
+        {%- endfor -%}
+    {%- else -%}
+        {%- for name in ([models] if models is string else models) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name)) -%} {%- endfor -%}
+    {%- endif -%}
+    {%- for node in nodes | sort(attribute='unique_id') -%}
+        {%- set mv = dbt_backfill.get_node_relation(node) -%}
+        {%- do found.append(dbt_backfill._find_backfill(node, dbt_backfill.get_relations(mv))) -%}
+        {%- set next = dbt_backfill._find_backfill(node, dbt_backfill.get_next_relations(mv), 'next') -%}
+        {%- if next.why is none -%} {%- do found.append(next) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
+{% macro _find_backfill(node, relations, generation=none) %}
+    {%- set existing = dbt_backfill.load_table(relations.progress) -%}
+    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relations.progress) -%}
+    {%- set format = properties.get('dbt_backfill.format') -%}
+    {%- set why = none -%}
+    {%- if existing is none -%} {%- set why = 'it has not run yet' -%}
+    {%- elif format is none -%} {%- set why = relations.progress.render() ~ ' is no state of ours' -%}
+    {%- elif format != dbt_backfill.state_format() -%} {%- set why = 'its state has the format ' ~ format ~ ', which this version of the package does not read' -%}
+    {%- endif -%}
+    {{ return({
+        'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
+        'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
+    }) }}
+{% endmacro %}

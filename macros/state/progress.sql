@@ -1,0 +1,266 @@
+{#-
+    How far MVs are, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, and of the history
+    only the times of the last barriers, where there is one.
+
+    `backfills`: a list of {
+      'model', 'generation': what the first columns say,
+      'relations': see get_relations,
+      'has_history': whether the history is there to be read
+    }
+-#}
+
+
+{#- The columns of get_progress_sql, in order: {name: type}. -#}
+{% macro progress_of_mv_columns() %}
+    {{ return({
+        'model': 'string', 'relation': 'string', 'generation': 'string', 'backfill_finished': 'boolean', 'progress': 'double',
+        'row_count': 'bigint', 'upstream_row_count': 'bigint', 'rows_left': 'bigint', 'rows_per_second': 'double',
+        'seconds_left': 'double', 'epoch': 'bigint', 'upstream_version': 'string', 'committed_at': 'timestamp_ltz',
+        'lag_seconds': 'bigint', 'rows_changed': 'bigint', 'rows_deleted': 'bigint', 'vnode_count': 'int', 'vnodes_finished': 'int',
+        'planned': 'string', 'invocation_id': 'string', 'mode': 'string', 'sweeping': 'boolean', 'filling': 'string',
+    }) }}
+{% endmacro %}
+
+
+{#- Those of get_progress_of_vnodes_sql. -#}
+{% macro progress_of_vnode_columns() %}
+    {{ return({
+        'model': 'string', 'relation': 'string', 'generation': 'string', 'vnode': 'int', 'backfill_finished': 'boolean',
+        'progress': 'double', 'row_count': 'bigint', 'upstream_row_count': 'bigint', 'current_pos': 'string', 'epoch': 'bigint',
+        'upstream_version': 'string',
+    }) }}
+{% endmacro %}
+
+
+{#- A select of no rows with these columns. -#}
+{% macro get_no_progress_sql(columns) -%}
+    {%- set nulls = [] -%}
+    {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
+    select {{ nulls | join(', ') }} from range(0)
+{%- endmacro %}
+
+
+{#-
+    One row per MV. A share is of the rows of the upstream as it was last counted, or, while columns are filled, of those that were
+    read before; rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
+
+    Arguments:
+      also (string): a further column, over a row of `measured`, see _get_measured_sql.
+-#}
+{% macro get_progress_sql(backfills, also=none) -%}
+    {%- set values = {
+        'backfill_finished': 'complete',
+        'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'upstream_row_count': 'barrier.upstream_row_count',
+        'rows_left': 'left_to_read',
+        'rows_per_second': 'if(complete, null, rows_per_second)',
+        'seconds_left': 'if(complete, 0, left_to_read / rows_per_second)',
+        'committed_at': 'barrier.committed_at',
+        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
+        'rows_changed': 'barrier.changed_row_count',
+        'rows_deleted': 'barrier.deleted_row_count',
+        'invocation_id': 'barrier.invocation_id',
+        'mode': 'barrier.backfill_mode',
+        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
+    } -%}
+    {%- set columns = [] -%}
+    {%- for name, type in dbt_backfill.progress_of_mv_columns().items() -%}
+        {%- do columns.append('cast(' ~ values.get(name, 'measured.' ~ name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    with states as (
+        {{ dbt_backfill._get_states_sql(backfills) }}
+    ),
+    measured as (
+        {{ dbt_backfill._get_measured_sql('states') }}
+    ),
+    rates as (
+        {{ dbt_backfill._get_rates_sql(backfills) }}
+    )
+    select
+        {{ (columns + ([also] if also else [])) | join(',\n        ') }}
+    from measured
+    left join rates on measured.relation = rates.relation
+{%- endmacro %}
+
+
+{#- What an MV follows, as a source of a plan: its change table, or else its upstream. For get_progress_sql, as `also`. -#}
+{% macro followed_source_column() %}
+    {{ return("coalesce(get(filter(barrier.sources, source -> source.role = 'feed'), 0), get(barrier.sources, 0)) as source") }}
+{% endmacro %}
+
+
+{#- A share from 0 to 1, which is 1 only where nothing is left. -#}
+{% macro _progress_expression(complete, done, total) -%}
+    case when {{ complete }} then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
+{%- endmacro %}
+
+
+{#- The first columns of a row, which say what it is of. -#}
+{% macro _get_names_sql(backfill) -%}
+    {{ dbt_backfill.string_literal(backfill.model) }} as model,
+        {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation,
+        cast({{ dbt_backfill.string_literal(backfill.generation) }} as string) as generation
+{%- endmacro %}
+
+
+{#- What the vnodes of each MV have in common, and their sums. -#}
+{% macro _get_states_sql(backfills) -%}
+    {%- for backfill in backfills %}
+    {{- '\n    union all\n    ' if not loop.first }}select
+        {{ dbt_backfill._get_names_sql(backfill) }},
+        min(epoch) as epoch,
+        cast(sum(row_count) as bigint) as row_count,
+        max(upstream_version) as upstream_version,
+        bool_or(dirty) as dirty,
+        bool_and(backfill_finished) as finished,
+        count(*) as vnode_count,
+        count_if(backfill_finished) as vnodes_finished,
+        max(plan_kind) as planned,
+        max(last) as last,
+        max(unwritten) as unwritten
+    from {{ backfill.relations.progress.render() }}
+    {%- endfor %}
+{%- endmacro %}
+
+
+{#-
+    The rows of `states` (at least with 'dirty', 'finished', 'planned', 'row_count', 'last'), and what follows from them, as
+    get_filling, is_sweeping and the test backfill_complete have it: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done',
+    'rows_total', 'left_to_read'.
+-#}
+{% macro _get_measured_sql(states) -%}
+    {%- set fields = dbt_backfill.string_literal(
+        'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
+            ~ 'upstream_row_count bigint, changed_row_count bigint, deleted_row_count bigint, backfill_mode string, '
+            ~ 'invocation_id string, committed_at timestamp_ltz, sources ' ~ dbt_backfill._rows_type(dbt_backfill._source_fields())
+    ) -%}
+    select *, if(complete, 0, greatest(rows_total - rows_done, 0)) as left_to_read
+    from (
+        select
+            *,
+            all_read and not is_filling as complete,
+            if(is_filling, coalesce(barrier.filled_row_count, 0), row_count) as rows_done,
+            if(is_filling, row_count, barrier.upstream_row_count) as rows_total
+        from (
+            select
+                *,
+                finished and not dirty and coalesce(planned not in ('reset', 'abandon'), true) as all_read,
+                not finished and (barrier.kind = 'sweep' or coalesce(barrier.sweeps, false)) as sweeping,
+                size(coalesce(barrier.fills, array())) > 0 and (dirty or not coalesce(barrier.last_fill, false)) as is_filling
+            from (
+                select * except (last), from_json(last, {{ fields }}) as barrier
+                from {{ states }}
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+    The rows per second of each MV, over `states` and `measured`: the median of its last ten barriers that read a range of what is
+    read now. A barrier lasts from the commit of the one before it in the same invocation, and else from its plan. One that a later
+    run has completed may seem to last for days, which moves no median.
+-#}
+{% macro _get_rates_sql(backfills) -%}
+    select relation, percentile(rate, 0.5) as rows_per_second
+    from (
+        select
+            timed.relation,
+            timed.range_row_count / greatest((unix_micros(timed.committed_at) - unix_micros(timed.begun_at)) / 1e6, 0.001) as rate,
+            row_number() over (partition by timed.relation order by timed.epoch desc) as number
+        from (
+            {{ dbt_backfill._get_timed_barriers_sql(backfills) }}
+        ) as timed
+        join measured
+            on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
+            and timed.kind = if(measured.is_filling, 'fill', 'advance')
+            and coalesce(timed.sweeps, false) = measured.sweeping
+        where timed.range_row_count > 0
+    )
+    where number <= 10
+    group by relation
+{%- endmacro %}
+
+
+{#- The last barriers of each MV, those that the history has and those that it may lack, and when each began. -#}
+{% macro _get_timed_barriers_sql(backfills) -%}
+    {%- set columns = {
+        'backfill_id': 'string', 'epoch': 'bigint', 'kind': 'string', 'sweeps': 'boolean', 'range_row_count': 'bigint',
+        'invocation_id': 'string', 'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz',
+    } -%}
+    {%- set fields, cast = [], [] -%}
+    {%- for name, type in columns.items() -%}
+        {%- do fields.append(name ~ ' ' ~ type) -%}
+        {%- do cast.append('cast(' ~ name ~ ' as ' ~ type ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    select
+        *,
+        lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (
+            partition by relation, backfill_id order by epoch
+        ) as before,
+        if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, planned_at) as begun_at
+    from (
+        select distinct *
+        from (
+            select relation, barrier.*
+            from (
+                select relation, from_json(text, {{ dbt_backfill.string_literal(fields | join(', ')) }}) as barrier
+                from (select relation, explode(array_append(coalesce(unwritten, array()), last)) as text from states)
+            )
+            {%- for backfill in backfills if backfill.has_history %}
+            union all
+            select {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }}, {{ cast | join(', ') }}
+            from {{ backfill.relations.barriers.render() }}
+            {%- endfor %}
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+    One row per vnode. The upstream is not counted by vnode: a vnode has its share of the rows, and vnodes that are at the same
+    position are equally far.
+-#}
+{% macro get_progress_of_vnodes_sql(backfills) -%}
+    {%- set share = 'sum(row_count) over place / count(*) over place' -%}
+    {%- set rows_done = 'if(is_filling, barrier.filled_row_count, ' ~ share ~ ')' -%}
+    {%- set rows_total = 'if(is_filling, total_row_count, about)' -%}
+    {%- set values = {
+        'backfill_finished': 'complete',
+        'progress': dbt_backfill._progress_expression('complete', rows_done, rows_total),
+        'upstream_row_count': 'if(complete, row_count, greatest(round(about), row_count))',
+    } -%}
+    {%- set columns = [] -%}
+    {%- for name, type in dbt_backfill.progress_of_vnode_columns().items() -%}
+        {%- do columns.append('cast(' ~ values.get(name, name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    with states as (
+        {{ dbt_backfill._get_vnodes_sql(backfills) }}
+    ),
+    measured as (
+        select *, barrier.upstream_row_count / vnode_count as about
+        from (
+            {{ dbt_backfill._get_measured_sql('states') }}
+        )
+    )
+    select
+        {{ columns | join(',\n        ') }}
+    from measured
+    window place as (partition by relation, finished, current_pos)
+{%- endmacro %}
+
+
+{#- The vnodes of each MV, each with what stands on the row of vnode 0. -#}
+{% macro _get_vnodes_sql(backfills) -%}
+    {%- set own = dbt_backfill.progress_columns().keys() | join(', ') -%}
+    {%- for backfill in backfills %}
+    {{- '\n    union all\n    ' if not loop.first }}select
+        {{ dbt_backfill._get_names_sql(backfill) }},
+        vnode, epoch, row_count, upstream_version, dirty, backfill_finished as finished, plan_kind as planned,
+        max(last) over () as last,
+        count(*) over () as vnode_count,
+        sum(row_count) over () as total_row_count,
+        nullif(to_json(struct(* except ({{ own }})), {{ dbt_backfill.plan_json_options() }}), '{}') as current_pos
+    from {{ backfill.relations.progress.render() }}
+    {%- endfor %}
+{%- endmacro %}
