@@ -42,9 +42,9 @@
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
+        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
         {{ dbt_backfill.settings_expression() }} as settings,
-        '${spark.databricks.delta.write.txnAppId}' as txn_app_id,
-        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds
+        '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log
         {%- endif %}

@@ -35,20 +35,21 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
 def test_a_barrier_is_one_line(report: Callable[..., str]) -> None:
     assert report(counts={"changed": 1204, "deleted": 31}) == (
         "mv [BARRIER 3 · 40.0 % · 134,710 of 336,776 rows · +50,000 backfilled · "
-        "1,204 changed, 31 deleted · version 17 · 4 s, 5 barriers left (about 21 s)]"
+        "1,204 changed, 31 deleted · version 17 · 4 s, 11,905 rows/s, 5 barriers left (about 21 s)]"
     )
 
 
 def test_a_barrier_without_changes_does_not_mention_them(report: Callable[..., str]) -> None:
     assert report() == (
         "mv [BARRIER 3 · 40.0 % · 134,710 of 336,776 rows · +50,000 backfilled · version 17 · "
-        "4 s, 5 barriers left (about 21 s)]"
+        "4 s, 11,905 rows/s, 5 barriers left (about 21 s)]"
     )
 
 
 def test_the_barrier_that_finishes_tells_its_rows(report: Callable[..., str]) -> None:
     assert report(finished=True, row_count=336776) == (
-        "mv [BARRIER 3 · 100.0 % · 336,776 rows · +50,000 backfilled · version 17 · 4 s]"
+        "mv [BARRIER 3 · 100.0 % · 336,776 rows · +50,000 backfilled · version 17 · "
+        "4 s, 11,905 rows/s]"
     )
 
 
@@ -116,17 +117,17 @@ def test_a_barrier_is_told_to_the_user_and_not_only_to_the_log_file(
 @pytest.mark.parametrize(
     ("plan", "state", "seconds", "text"),
     [
-        ({}, {"row_count": 60}, 10, "10 s, 4 barriers left (about 40 s)"),
-        ({}, {"row_count": 61}, 10, "10 s, 4 barriers left (about 40 s)"),
-        ({}, {"row_count": 59}, 60, "60 s, 5 barriers left (about 5 min)"),
-        ({}, {"row_count": 81}, 10, "10 s, 2 barriers left (about 20 s)"),
-        ({}, {"row_count": 95}, 0.3, "0 s, 1 barrier left (about 0 s)"),
+        ({}, {"row_count": 60}, 10, "10 s, 1.0 rows/s, 4 barriers left (about 40 s)"),
+        ({}, {"row_count": 61}, 10, "10 s, 1.0 rows/s, 4 barriers left (about 40 s)"),
+        ({}, {"row_count": 59}, 60, "60 s, 0.2 rows/s, 5 barriers left (about 5 min)"),
+        ({}, {"row_count": 81}, 10, "10 s, 1.0 rows/s, 2 barriers left (about 20 s)"),
+        ({}, {"row_count": 95}, 0.3, "0 s, 33 rows/s, 1 barrier left (about 0 s)"),
         # Rows that were deleted since they were read count as read.
-        ({}, {"row_count": 120}, 7, "7 s, 1 barrier left (about 7 s)"),
-        ({}, {"row_count": 60, "finished": True}, 10, "10 s"),
+        ({}, {"row_count": 120}, 7, "7 s, 1.4 rows/s, 1 barrier left (about 7 s)"),
+        ({}, {"row_count": 60, "finished": True}, 10, "10 s, 1.0 rows/s"),
         ({"range_row_count": 0}, {"row_count": 60}, 10, "10 s"),
         ({"range_row_count": None}, {"row_count": 60}, 10, "10 s"),
-        ({"vnodes": [1]}, {"row_count": 60}, 10, "10 s"),
+        ({"vnodes": [1]}, {"row_count": 60}, 10, "10 s, 1.0 rows/s"),
     ],
 )
 def test_a_barrier_tells_how_long_it_took_and_what_is_left(
@@ -217,14 +218,16 @@ def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_f
     barrier = {"plan": plan, "state": state, "seconds": 10}
 
     assert macros.call("get_result_message", state, None, None, True) == "PAUSED (30.0 %)"
-    assert macros.call("get_time_text", barrier) == "10 s, 7 barriers left (about 70 s)"
+    assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s, 7 barriers left (about 70 s)"
     ended = dict(plan, last_fill=True)
     state = make_state(committed=ended)
-    assert macros.call("get_time_text", {"plan": ended, "state": state, "seconds": 10}) == "10 s"
+    assert macros.call("get_time_text", {"plan": ended, "state": state, "seconds": 10}) == (
+        "10 s, 0.4 rows/s"
+    )
 
 
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
-          "deleted": 1}  # fmt: skip
+          "read_seconds": 5, "deleted": 1}  # fmt: skip
 
 
 def test_the_result_goes_to_dbt_as_text_without_the_adapter(
@@ -254,7 +257,7 @@ def test_the_result_goes_to_dbt_as_fields_with_the_adapter(
         type=lambda: "spark_backfill", barrier_response=lambda **fields: fields
     )
     plan = make_plan() if planned else None
-    state = make_state(epoch=3, upstream_version="17")
+    state = make_state(epoch=3, upstream_version="17", lag_seconds=60)
     macros.call("store_result_of_run", {**RESULT, "state": state, "plan": plan})
 
     assert stored["main"] == {
@@ -266,6 +269,10 @@ def test_the_result_goes_to_dbt_as_fields_with_the_adapter(
         "backfill_finished": False,
         "row_count": state["row_count"],
         "upstream_row_count": 100,
+        "rows_left": 60,
+        "rows_per_second": 10.0,
+        "seconds_left": 6.0,
+        "lag_seconds": 60,
         "rows_backfilled": 50,
         "rows_changed": 4,
         "rows_deleted": 1,

@@ -180,6 +180,7 @@ QUESTIONS: dict[str, tuple[list[Any], str]] = {
     "get_upstream_changes": (["observed", "7", "9", "keys"], "upstream_changes"),
     "find_upstream_gap": (["observed", "committed"], "upstream_gap"),
     "continues_upstream": (["observed", "committed"], "continues_upstream"),
+    "get_upstream_lag": (["observed", "source"], "upstream_lag"),
     "is_upstream_readable": (["observed", "source"], "upstream_readable"),
 }
 OF_THE_RELATION = ["read_upstream", "get_upstream_read"]
