@@ -65,6 +65,7 @@ def test_progress(project: Project) -> None:
 
     begun = project.run("--select", "slow", "some", "wide")
     print(begun.output)
-    for k, v in told(project).items(): print(k, v)
+    for k, v in told(project).items():
+        print(k, v)
     print(project.operation("backfill_progress").output)
     print(project.operation("backfill_progress", model="some", by="vnode").output)

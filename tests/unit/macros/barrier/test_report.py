@@ -185,6 +185,46 @@ def test_progress_is_the_share_of_rows_and_is_whole_only_at_the_end(
     assert macros.call("get_progress_text", state) == text
 
 
+def test_at_rate_10_on_1000_rows_the_first_barrier_is_one_percent_of_a_hundred(
+    macros: Macros, make_plan: Any, make_state: Any
+) -> None:
+    plan = make_plan(upstream_row_count=1000, range_row_count=10)
+    shares = []
+    for epoch in range(1, 101):
+        state = make_state(epoch=epoch, row_count=10 * epoch, finished=epoch == 100, committed=plan)
+        shares.append(macros.call("get_progress_text", state))
+        if epoch == 1:
+            barrier = {"plan": plan, "state": state, "seconds": 2}
+            assert macros.call("get_time_text", barrier) == (
+                "2 s, 5.0 rows/s, 99 barriers left (about 3 min)"
+            )
+
+    assert shares == [f"{n}.0 %" for n in range(1, 101)]
+
+
+@pytest.mark.parametrize(
+    ("row_count", "total", "finished", "left"),
+    [(40, 100, False, 60), (120, 100, False, 0), (90, 100, True, 0), (0, None, False, None)],
+)
+def test_what_is_left_is_never_less_than_nothing(
+    macros: Macros, make_state: Any, make_plan: Any, row_count: int, total: Any, finished: bool,
+    left: Any,
+) -> None:  # fmt: skip
+    committed = make_plan(upstream_row_count=total)
+    state = make_state(row_count=row_count, finished=finished, committed=committed)
+
+    assert macros.call("get_rows_left", state) == left
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(0.25, "0.2"), (9.94, "9.9"), (12.4, "12"), (11904.8, "11,905"), (999_999, "999,999"),
+     (1_250_000, "1.2 M"), (999_949_999, "1.0 G"), (2.5e9, "2.5 G")],
+)  # fmt: skip
+def test_a_rate_is_short(macros: Macros, rate: float, text: str) -> None:
+    assert macros.call("get_rate_text", rate) == text
+
+
 @pytest.mark.parametrize(
     ("first", "ended", "finished", "message"),
     [

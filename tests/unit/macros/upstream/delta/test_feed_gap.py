@@ -323,6 +323,23 @@ def test_a_table_continues_unless_it_was_replaced_or_went_back(
 
 
 @pytest.mark.parametrize(
+    ("since", "id", "lag"),
+    [
+        (7, "u1", {"versions": 0, "since": None}),
+        (5, "u1", {"versions": 2, "since": "2024-05-01 06:00:00"}),
+        (8, "u1", None),
+        (5, "u0", None),
+    ],
+)
+def test_how_far_a_version_is_behind_is_read_off_the_log(
+    macros: Macros, since: int, id: str, lag: Any
+) -> None:
+    source = {"version": str(since), "id": id, "kind": "delta"}
+
+    assert macros.call("delta_upstream_lag", _table(), source) == lag
+
+
+@pytest.mark.parametrize(
     "operation",
     ["CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE", "RESTORE", "RENAME COLUMN"],
 )

@@ -132,6 +132,27 @@ def test_a_table_with_other_columns_does_not_continue(macros: Macros) -> None:
     assert not macros.call("iceberg_continues_upstream", _table(id="iceberg/3/2"), committed)
 
 
+@pytest.mark.parametrize(
+    ("since", "lag"),
+    [
+        (15, {"versions": 0, "since": None}),
+        (13, {"versions": 2, "since": "at 14"}),
+        (0, {"versions": 5, "since": "at 11"}),
+        (10, None),  # expired
+        (99, None),  # of another branch, or rolled back
+    ],
+)
+def test_how_far_a_snapshot_is_behind_is_read_off_its_descendants(
+    macros: Macros, since: int, lag: Any
+) -> None:
+    table = _table()
+    for entry in table["log"]:
+        entry["committed_at"] = f"at {entry['version']}"
+    source = {"version": str(since), "id": "iceberg/3", "kind": "iceberg"}
+
+    assert macros.call("iceberg_upstream_lag", table, source) == lag
+
+
 # -- old snapshots ------------------------------------------------------------------------------
 
 
