@@ -82,10 +82,15 @@ def test_the_adapter_plugin_reports_barriers_as_data(plugin) -> None:  # type: i
     assert (first["rows_backfilled"], first["backfill_finished"]) == (2, False)
     assert first["upstream_version"] == "1"
     assert 0 < first["progress"] < 1
+    assert first["rows_left"] == 3
+    assert first["seconds_left"] == pytest.approx(3 / first["rows_per_second"])
+    assert 0 <= first["lag_seconds"] < 3600
     assert (rest["barriers"], rest["epoch"], rest["rows_backfilled"]) == (2, 3, 3)
     assert (rest["rows_changed"], rest["rows_deleted"], rest["upstream_version"]) == (1, 1, "3")
     assert rest["kind"] == "advance"
     assert (nothing["barriers"], nothing["backfill_finished"], nothing["progress"]) == (0, True, 1)
+    assert (nothing["rows_left"], nothing["seconds_left"]) == (0, 0)
+    assert nothing.get("rows_per_second") is None
     assert (nothing["code"], nothing.get("kind")) == ("NO-OP", None)
 
 

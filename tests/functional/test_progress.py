@@ -18,10 +18,6 @@ QUERY = f"select id, name from {source('people')}"
 TOLD = "{{ config(materialized='table') }} select * from ({{ dbt_backfill.%s() }}) as told"
 
 
-def slow(**config: Any) -> str:
-    return model(QUERY, **config)
-
-
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     """MVs that are to be filled, and two models of the user's own that look at them."""
@@ -33,9 +29,9 @@ def project(shared_project: MakeProject) -> Project:
     )
     project.write(
         {
-            "slow": slow(backfill_rate_limit=10, barriers_per_run=3),
-            "some": slow(backfill_vnodes=[0], barriers_per_run="all"),
-            "wide": slow(),
+            "slow": model(QUERY, backfill_rate_limit=10, barriers_per_run=3),
+            "some": model(QUERY, backfill_vnodes=[0], barriers_per_run="all"),
+            "wide": model(QUERY),
             "told": TOLD % "backfill_progress",
             "told_vnodes": TOLD % "backfill_progress_by_vnode",
         },
@@ -57,15 +53,67 @@ def progress_of_barriers(result: RunResult, name: str) -> list[float]:
     return [float(share) for share in found]
 
 
-def test_progress(project: Project) -> None:
-    """One test: each step goes on from the one before it."""
+def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Project) -> None:
+    """One test, each step of which goes on from the one before it."""
+    # Before there is any MV.
     assert told(project) == {}
     columns = [row[0] for row in project.sql("describe {schema}.told")]
     assert {"model", "progress", "rows_per_second", "seconds_left", "lag_seconds"} <= set(columns)
 
     begun = project.run("--select", "slow", "some", "wide")
-    print(begun.output)
-    for k, v in told(project).items():
-        print(k, v)
-    print(project.operation("backfill_progress").output)
-    print(project.operation("backfill_progress", model="some", by="vnode").output)
+    assert progress_of_barriers(begun, "slow") == [1.0, 2.0, 3.0]
+    first = re.search(r"^slow \[BARRIER 1 · (.*)\]$", begun.output, re.MULTILINE)
+    assert first and re.search(r" rows/s, 99 barriers left \(about \d+ (s|min)\)$", first[1])
+
+    # As a select.
+    seen = told(project)
+    slow, some, wide = seen["slow"], seen["some"], seen["wide"]
+    assert (slow["progress"], slow["backfill_finished"]) == (0.03, False)
+    assert (slow["row_count"], slow["upstream_row_count"], slow["rows_left"]) == (30, ROWS, 970)
+    assert (slow["epoch"], slow["planned"], slow["mode"]) == (3, None, "arrangement")
+    assert slow["seconds_left"] == pytest.approx(970 / slow["rows_per_second"])
+    assert 0.1 < slow["rows_per_second"] < 100
+    assert slow["upstream_version"] == project.current_version("people")
+    assert 0 <= slow["lag_seconds"] < 3600
+    assert (wide["progress"], wide["backfill_finished"], wide["rows_left"]) == (1.0, True, 0)
+    assert (wide["rows_per_second"], wide["seconds_left"]) == (None, 0.0)
+    assert (some["vnodes_finished"], some["vnode_count"]) == (1, 4)
+    assert 0 < some["progress"] < 0.5 and not some["backfill_finished"]
+
+    # By vnode.
+    at_30 = [seen[f"slow {vnode}"] for vnode in range(4)]
+    assert [row["progress"] for row in at_30] == [pytest.approx(0.03)] * 4
+    assert sum(row["row_count"] for row in at_30) == 30
+    assert {row["current_pos"] for row in at_30} == {'{"id":30}'}
+    assert (seen["some 0"]["progress"], seen["some 0"]["backfill_finished"]) == (1.0, True)
+    assert (seen["some 1"]["progress"], seen["some 1"]["current_pos"]) == (0.0, None)
+
+    # As a table, with what the upstream's log says.
+    project.sql("delete from {schema}.people where id = 5")
+    lines = project.operation("backfill_progress").messages
+    told_of = {line.split()[0]: line for line in lines if not line.startswith(" ") and line}
+    assert re.search(r"^slow +3\.0 % +30 of 1,000 +\S+ +\S+ (s|min|h) +1 \(", told_of["slow"])
+    assert re.search(r"^wide +100\.0 % +1,000 +1 \(\d+ s\)$", told_of["wide"])
+    assert "  1 of 4 vnodes have finished" in lines
+    assert max(map(len, told_of.values())) <= 80
+    by_vnode = project.operation("backfill_progress", model="some", by="vnode").output
+    assert re.search(r"^0 +100\.0 % +\d+  end$", by_vnode, re.MULTILINE)
+    assert re.search(r"^1 +0\.0 % +0 of about 250  not begun$", by_vnode, re.MULTILINE)
+
+    # To the end, and a column more.
+    project.write({
+        "slow": model(QUERY, backfill_rate_limit=400, barriers_per_run="all"),
+        "wide": model(
+            QUERY.replace("name", "name, upper(name) as shout", 1),
+            on_schema_change="append_new_columns", backfill_rate_limit=400,
+        ),
+    })  # fmt: skip
+    shares = progress_of_barriers(project.run("--select", "slow", "wide"), "slow")
+    assert shares == sorted(shares) and shares[0] > 3
+    assert [share == 100 for share in shares] == [False] * (len(shares) - 1) + [True]
+
+    seen = told(project)
+    assert (seen["slow"]["progress"], seen["slow"]["backfill_finished"]) == (1.0, True)
+    assert (seen["wide"]["filling"], seen["wide"]["backfill_finished"]) == ("shout", False)
+    assert seen["wide"]["progress"] == pytest.approx(0.4, abs=0.05)
+    assert seen["wide"]["rows_left"] == ROWS - round(seen["wide"]["progress"] * ROWS)
