@@ -35,8 +35,8 @@ class BarrierResponse(AdapterResponse):
     seconds_left: float | None = None
     """How long barriers would take for `rows_left` at that rate, one after the other."""
     lag_seconds: int | None = None
-    """For how long the upstream version that the MV shows had been there when it was last looked at:
-    a change that is missing is not older. It grows while the upstream stands still, too."""
+    """For how long the upstream version that the MV shows had been there: a change that is missing
+    is not older. It grows while the upstream stands still, too."""
     rows_backfilled: int | None = None
     rows_changed: int | None = None
     rows_deleted: int | None = None
