@@ -198,7 +198,9 @@
         lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (
             partition by relation, backfill_id order by epoch
         ) as before,
-        if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, planned_at) as begun_at
+        coalesce(
+            if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, null), planned_at
+        ) as begun_at
     from (
         select distinct *
         from (

@@ -78,6 +78,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert (wide["progress"], wide["backfill_finished"], wide["rows_left"]) == (1.0, True, 0)
     assert (wide["rows_per_second"], wide["seconds_left"]) == (None, 0.0)
     assert (some["vnodes_finished"], some["vnode_count"]) == (1, 4)
+    assert 0.1 < some["rows_per_second"] < 5000
     assert 0 < some["progress"] < 0.5 and not some["backfill_finished"]
 
     # By vnode.
