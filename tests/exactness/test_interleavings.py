@@ -301,9 +301,9 @@ def test_tables_and_model_agree_after_every_statement(
             interleaving.play(ACTIONS)
     kinds = interleaving.executed
     if widens and "fill" not in kinds:
-        pytest.skip("a re-anchor of this history has filled the column; another seed leaves it")
+        pytest.skip("no barrier of this history has filled the column; another seed may")
     interleaving.scene.mv.check()
-    assert {"advance", "abandon"} < kinds
+    assert {"advance", "fill" if widens else "abandon"} <= kinds
     assert ("sweep" in kinds) == (on_gap == "sweep")
     assert ("fill" in kinds) == widens
     if merges is two_merges:
