@@ -13,7 +13,7 @@
 -#}
 {% macro find_remains(relations, existing, owners) %}
     {%- set ours, foreign, properties = [], {}, {} -%}
-    {%- for table in dbt_backfill.table_words() if existing[table] is not none -%}
+    {%- for table in dbt_backfill.table_words() if existing.get(table) is not none -%}
         {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
             {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
