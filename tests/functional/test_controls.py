@@ -66,17 +66,20 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     run = project.run(intercept=while_committing(project, {3: throttle, 4: pause}))
     assert re.search(r"BARRIER 3 · 12.5 % · 25 of 200 rows · \+10 backfilled · version", run.output)
     throttled = rf"throttled to 35 by it's me {SINCE}"
-    assert re.search(rf"BARRIER 4 · 30.0 % · .* · \+35 backfilled · .* · {throttled} · ", run.output)
+    assert re.search(
+        rf"BARRIER 4 · 30.0 % · .* · \+35 backfilled · .* · {throttled} · ", run.output
+    )
     paused = rf"paused by bob {SINCE}"
     assert re.fullmatch(rf"BARRIERS 3 to 4 \(30.0 %\), PAUSED · {paused}", run.message("mv"))
 
     # A pause goes on with changes.
     project.sql("update {schema}.numbers set name = 'new' where id in (1, 199)")
     run = project.run()
-    assert re.search(rf"BARRIER 5 · 30.0 % · .* · 1 changed, 0 deleted · .* · {paused} · ", run.output)
-    assert project.rows("select min(id), max(id), count(*), count_if(name = 'NEW') from {schema}.mv") == [
-        (1, 60, 60, 1)
-    ]  # fmt: skip
+    assert re.search(
+        rf"BARRIER 5 · 30.0 % · .* · 1 changed, 0 deleted · .* · {paused} · ", run.output
+    )
+    counts = "min(id), max(id), count(*), count_if(name = 'NEW')"
+    assert project.rows(f"select {counts} from {{schema}}.mv") == [(1, 60, 60, 1)]
 
     # A throttle survives runs, and wins over the config until it is lifted.
     line, _ = setting(project, "resume_backfill")

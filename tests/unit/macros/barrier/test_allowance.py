@@ -1,4 +1,4 @@
-"""What a barrier may read: by the config, by what people have set, and by the budgets of its run."""
+"""What a barrier may read: by the config, by what people have set, and by budgets of its run."""
 
 from __future__ import annotations
 
@@ -173,7 +173,10 @@ def test_without_a_measure_it_is_a_first_guess(
 @pytest.mark.parametrize(
     ("plan", "rows"),
     [
-        ({"planned_at": "2026-11-24T12:00:00.000Z", "committed_at": "2026-11-24T12:00:05.000Z"}, 16),
+        (
+            {"planned_at": "2026-11-24T12:00:00.000Z", "committed_at": "2026-11-24T12:00:05.000Z"},
+            16,
+        ),
         (
             {
                 "planned_at": "2026-11-24T12:00:00.500+01:00",

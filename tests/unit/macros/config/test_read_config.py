@@ -177,7 +177,7 @@ def test_a_missing_unique_key_is_refused_with_an_example(
     [
         *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
         *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
-            *("run_minute", "run_row", "barriers_seconds"),
+        *("run_minute", "run_row", "barriers_seconds"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
@@ -188,7 +188,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, check_key, on_query_change, on_schema_change, on_gap, "
         "replace_existing, full_refresh_mode, file_format, change_feed, run_minutes, run_rows, "
-            "barrier_seconds, and dbt's own. "
+        "barrier_seconds, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

@@ -139,7 +139,10 @@ MODELS = (
     ("arguments", "message"),
     [
         ({}, f"none of model, models and all is given. {MODELS}"),
-        ({"model": "mv", "all": True}, f"more than one of model, models and all is given. {MODELS}"),
+        (
+            {"model": "mv", "all": True},
+            f"more than one of model, models and all is given. {MODELS}",
+        ),
         ({"all": "yes"}, 'all is "yes". Set it to true or false.'),
         ({"model": 7}, "model is 7. Set it to the name of one model."),
         ({"models": []}, "models is []. Set it to a list of names of models."),
@@ -162,5 +165,5 @@ def test_wrong_arguments_are_refused(
 
 @pytest.mark.parametrize("rows", [None, 0, -1, 1.5, True, "many"])
 def test_a_throttle_is_a_number_of_rows(operate: Operate, rows: Any) -> None:
-    with pytest.raises(Exception, match="Set it to a whole number of 1 or more, or default. To "):
+    with pytest.raises(Exception, match=r"Set it to a whole number of 1 or more, or default\. To "):
         operate("throttle_backfill", model="mv", rows=rows)

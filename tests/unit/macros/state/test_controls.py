@@ -39,7 +39,9 @@ def test_the_table_stands_where_the_others_do(render: Callable[..., str], verifi
 def test_the_newest_row_of_a_control_of_this_mv_rules(
     render: Callable[..., str], relations: Any
 ) -> None:
-    newest = "max_by(struct(value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at)"
+    newest = (
+        "max_by(struct(value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at)"
+    )
     assert render("get_controls_sql", relations, "b1") == (
         f"select to_json(named_struct( 'pause', {newest} filter (where control = 'pause'), "
         f"'rate_limit', {newest} filter (where control = 'rate_limit') )) "
@@ -58,8 +60,8 @@ def test_they_are_read_with_the_state_and_may_be_missing(
     assert len(macros.statements) == 2
     sql = " ".join(macros.statements[0].sql.split())
     assert (
-        " begin declare controls string; begin declare exit handler for sqlstate '42P01' begin end; "
-        "set controls = (select to_json("
+        " begin declare controls string; "
+        "begin declare exit handler for sqlstate '42P01' begin end; set controls = (select to_json("
     ) in sql
     assert "as txn_app_id, controls )) from (" in sql
 
