@@ -1,10 +1,12 @@
 {#-
     What a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
-      'mv', 'progress', 'barriers': relations,
+      'mv', 'progress', 'barriers', 'controls': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
+      'started_at': when the run of the model began, for its budget of time,
+      'controls_of': the id of the MV whose controls rule, where that is not its own: of a next generation; else none,
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
@@ -27,6 +29,8 @@
         sql=sql,
         query=query,
         query_hash=dbt_backfill.query_hash(query),
+        started_at=modules.datetime.datetime.now(),
+        controls_of=none,
         generation=none,
     )) }}
 {% endmacro %}
@@ -37,13 +41,13 @@
     generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, full_refresh_mode) %}
-    {%- set taken = [relations.progress, relations.barriers] -%}
+    {%- set taken = [relations.progress, relations.barriers, relations.controls] -%}
     {%- if full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
             {%- do dbt_backfill.refuse(
-                relation.render() ~ ' is where ' ~ ('its state stands' if loop.index <= 2 else 'its next generation stands')
+                relation.render() ~ ' is where ' ~ ('its state stands' if loop.index <= 3 else 'its next generation stands')
                     ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
                 'Give one of the two another alias'
             ) -%}
@@ -55,7 +59,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(progress|barriers|controls|next)$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

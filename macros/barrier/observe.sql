@@ -93,7 +93,8 @@
         backfill, dbt_backfill._read_properties(backfill, existing.mv) if properties is none else properties
     ) -%}
     {%- set state = dbt_backfill.read_state(
-        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none
+        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none,
+        controls_of=backfill.get('controls_of') or mv.id
     ) -%}
     {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_settings_in_doubt(backfill, state, settings) -%}

@@ -1,8 +1,11 @@
-{#- One line per barrier in dbt's output. -#}
-{% macro report_barrier(backfill, barrier) %}
+{#- One line per barrier in dbt's output. `allowance`: see get_allowance; it does not rule a plan of an earlier run. -#}
+{% macro report_barrier(backfill, barrier, allowance=none) %}
     {%- set plan = barrier.plan -%}
     {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(barrier.state)] -%}
     {%- do parts.extend(dbt_backfill.of_kind(plan.kind, 'report')(barrier)) -%}
+    {%- set is_ours = plan.get('invocation_id', invocation_id) == invocation_id -%}
+    {%- set ruled = dbt_backfill.get_allowance_text(allowance, barrier.state) if is_ours else '' -%}
+    {%- if ruled -%} {%- do parts.append(ruled) -%} {%- endif -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
     {%- do log(dbt_backfill.get_model_name(model) ~ generation ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
@@ -94,17 +97,18 @@
 
 {#-
     What dbt prints as the model's result: the barriers that the run committed, and, where it looked for another one and
-    there was nothing to do, why it ended. `plan` is the last barrier's, none if nothing was written; `first` is the
+    there was nothing to do or a budget was used up, why it ended, and what rules it (`ruled`). `plan` is the last barrier's, none if nothing was written; `first` is the
     epoch of the first one.
 -#}
-{% macro get_result_message(state, plan, first, ended) %}
+{% macro get_result_message(state, plan, first, ended, spent=false, ruled='') %}
     {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}
     {%- set end = 'CAUGHT UP' if dbt_backfill.is_complete(state) else 'PAUSED' -%}
+    {%- set ruled = ' · ' ~ ruled if ruled else '' -%}
     {%- if plan is none -%}
-        {{ return(end ~ ('' if dbt_backfill.is_complete(state) else progress)) }}
+        {{ return(end ~ ('' if dbt_backfill.is_complete(state) else progress) ~ ruled) }}
     {%- endif -%}
     {%- set barriers = 'BARRIER ' if first == plan.epoch else 'BARRIERS ' ~ first ~ ' to ' -%}
-    {{ return(barriers ~ plan.epoch ~ progress ~ (', ' ~ end if ended else '')) }}
+    {{ return(barriers ~ plan.epoch ~ progress ~ (', ' ~ end if ended else ', BUDGET SPENT' if spent else '') ~ ruled) }}
 {% endmacro %}
 
 

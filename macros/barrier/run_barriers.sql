@@ -14,8 +14,8 @@
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
-        barriers=0, committed=0, followed=0, done=false, ended=false, first=none, plan=none, rows=0, read_seconds=0, changed=0,
-        deleted=0
+        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, allowance=none, measured=none,
+        first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
         {%- set run.rebuild = none -%}
@@ -31,7 +31,9 @@
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
-        'message': dbt_backfill.get_result_message(run.state, run.plan, run.first, run.ended),
+        'message': dbt_backfill.get_result_message(
+            run.state, run.plan, run.first, run.ended, run.spent, dbt_backfill.get_control_text(run.allowance, run.state)
+        ),
         'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
         'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed, 'deleted': run.deleted,
     }) }}
@@ -42,15 +44,17 @@
     One turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, where all that lives
     longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
     be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
-    the last ones merged changes only; 'done', and 'ended', because there was nothing to do.
+    the last ones merged changes only; 'allowance', see get_allowance, and 'measured', see measure_barrier, of the last one that
+    read a range; 'done', and 'ended', because there was nothing to do, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
     {%- endif -%}
+    {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) -%}
     {%- set barrier = dbt_backfill.run_barrier(
-        backfill, run.state, run.learned, run.rebuild, run.next,
+        dbt_backfill.get_allowed_backfill(backfill, run.allowance), run.state, run.learned, run.rebuild, run.next,
         last=run.next or run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
     {%- if barrier is none -%}
@@ -61,7 +65,8 @@
     {%- set run.plan = barrier.plan -%}
     {%- if not run.committed -%} {%- set run.first = run.plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
-    {%- do dbt_backfill.report_barrier(backfill, barrier) -%}
+    {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
+    {%- set run.measured = dbt_backfill.measure_barrier(barrier) or run.measured -%}
     {%- set run.state = barrier.state -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
@@ -88,6 +93,10 @@
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
     {%- set run.done = run.barriers == backfill.options.barriers_per_run or traits.replaces_mv and run.next
         or backfill.options.barriers_per_run is none and run.followed == 2 -%}
+    {%- if not run.done and dbt_backfill.is_budget_spent(backfill, run) -%}
+        {%- set run.done = true -%}
+        {%- set run.spent = true -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -17,7 +17,7 @@
       rebuild (string or none): why the user wants it rebuilt.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
-    {%- set next = dbt_backfill.get_next_backfill(backfill) -%}
+    {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
     {%- set is_beside = backfill.options.full_refresh_mode == 'beside' -%}
     {#- Only to warn of it nothing is asked of Spark: of another catalog dbt has no list of tables. -#}
     {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
@@ -54,12 +54,17 @@
 {% endmacro %}
 
 
-{#- The next generation as a run sees it. Nobody uses it yet, so it begins anew where the model has changed since. -#}
-{% macro get_next_backfill(backfill) %}
+{#-
+    The next generation as a run sees it. Nobody uses it yet, so it begins anew where the model has changed since. What is set
+    for the MV in use, whose last plan is `committed`, rules how it is filled.
+-#}
+{% macro get_next_backfill(backfill, committed) %}
     {%- set on_schema_change = backfill.options.on_schema_change -%}
     {{ return(dict(
         backfill, **dict(
             dbt_backfill.get_next_relations(backfill.mv),
+            controls=backfill.controls,
+            controls_of=(committed or {}).get('backfill_id'),
             generation='next',
             options=dict(
                 backfill.options, on_query_change='rebuild',

@@ -22,6 +22,9 @@
         'replace_existing': dbt_backfill._read_boolean('replace_existing', false),
         'file_format': dbt_backfill.get_file_format(),
         'change_feed': dbt_backfill.read_change_feed(),
+        'run_minutes': dbt_backfill._read_number('run_minutes'),
+        'run_rows': dbt_backfill._read_integer('run_rows', 1),
+        'barrier_seconds': dbt_backfill._read_number('barrier_seconds'),
     } -%}
     {%- do dbt_backfill._check_options_agree(options) -%}
     {%- do dbt_backfill._warn_of_endless_refresh() -%}

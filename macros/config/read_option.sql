@@ -63,10 +63,24 @@
 {% endmacro %}
 
 
-{#- The number of barriers of one run; none for `all`. -#}
+{#- A number above 0, whole or not; none if the option is not given. -#}
+{% macro _read_number(name) %}
+    {%- set value = dbt_backfill._read_option(name) -%}
+    {%- if value is none -%} {{ return(none) }} {%- endif -%}
+    {%- if value is not number or value is boolean or value <= 0 -%}
+        {%- do dbt_backfill._refuse_option(name, value, 'a number above 0, or leave it out') -%}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}
+
+
+{#- The number of barriers of one run; none for `all`, as by default where a budget ends the run. -#}
 {% macro _read_barriers_per_run() %}
     {%- set value = dbt_backfill._read_option('barriers_per_run') -%}
-    {%- if value is none -%} {{ return(1) }} {%- endif -%}
+    {%- if value is none -%}
+        {%- set has_budget = dbt_backfill._read_option('run_minutes') is not none or dbt_backfill._read_option('run_rows') is not none -%}
+        {{ return(none if has_budget else 1) }}
+    {%- endif -%}
     {%- if value == 'all' -%} {{ return(none) }} {%- endif -%}
     {%- if value is not integer or value < 1 -%}
         {%- do dbt_backfill._refuse_option('barriers_per_run', value, "a whole number of 1 or more, or 'all'") -%}

@@ -2,7 +2,7 @@
     List what models that are gone, or are no backfilled_mv any more, have left: the tables of ours that no enabled
     backfilled_mv of the project makes, one line per MV, with the command that drops them. It drops nothing.
 
-    They are known by a state or a history; an MV without either is not found.
+    They are known by a state, a history or controls; an MV without either is not found.
 
     Usage:
       dbt run-operation backfill_orphans
@@ -20,12 +20,12 @@
         {%- set tables = dbt_backfill.list_tables(searched) -%}
         {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners, catalog) -%}
             {%- set existing = {} -%}
-            {%- for table in ['mv', 'progress', 'barriers'] -%}
+            {%- for table in dbt_backfill.table_words() -%}
                 {%- set exists = relations[table].identifier in tables -%}
                 {%- do existing.update({table: relations[table] if exists else none}) -%}
             {%- endfor -%}
             {%- set remains = dbt_backfill.find_remains(relations, existing, owners) -%}
-            {%- if 'progress' in remains.ours or 'barriers' in remains.ours -%}
+            {%- if remains.ours | reject('equalto', 'mv') | list -%}
                 {%- do lines.append(dbt_backfill.get_orphan_line(relations, remains)) -%}
             {%- endif -%}
         {%- endfor -%}

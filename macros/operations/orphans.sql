@@ -9,7 +9,7 @@
 
 
 {#-
-    The tables of MVs, as get_relations returns them, that stand beside a table with the name of a state or a history, and
+    The tables of MVs, as get_relations returns them, that stand beside a table with the name of a state, a history or controls, and
     that no model makes. A source of the project is the MV of another project.
 -#}
 {% macro get_left_relations(schema, tables, owners, catalog) %}
@@ -24,7 +24,7 @@
     {%- endfor -%}
     {%- set names, left = [], [] -%}
     {%- for table in tables -%}
-        {%- set name = modules.re.fullmatch('(?s)(.+)__(progress|barriers)', table) -%}
+        {%- set name = modules.re.fullmatch('(?s)(.+)__(progress|barriers|controls)', table) -%}
         {%- if name -%} {%- do names.append(name.group(1)) -%} {%- endif -%}
     {%- endfor -%}
     {%- for name in names | unique(case_sensitive=true) | sort -%}

@@ -1,5 +1,5 @@
 {#-
-    Which of the three tables of an MV there are, and whose they are: {
+    Which of the tables of an MV there are, and whose they are: {
       'ours': the names of those of ours, as get_relations has them,
       'foreign': such a name -> why the table is none of ours, as the end of a sentence,
       'state': as read_state returned it; none where there is no state that this version reads
@@ -13,15 +13,15 @@
 -#}
 {% macro find_remains(relations, existing, owners) %}
     {%- set ours, foreign, properties = [], {}, {} -%}
-    {%- for table in ['mv', 'progress', 'barriers'] if existing[table] is not none -%}
+    {%- for table in dbt_backfill.table_words() if existing.get(table) is not none -%}
         {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
             {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
         {%- else -%}
             {%- set found = {} if existing[table].is_view else dbt_backfill.read_table_properties(relations[table]) -%}
             {%- do properties.update({table: found}) -%}
-            {#- A history outlives its MV, and has no id. -#}
-            {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table != 'barriers') -%}
+            {#- A history, and controls, outlive their MV, and have no id. -#}
+            {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}
                 {%- do ours.append(table) -%}
             {%- else -%}
                 {%- do foreign.update({table: 'was not made by this materialization'}) -%}
@@ -56,7 +56,7 @@
 
 {#- What the tables are called: the keys are those of get_relations. -#}
 {% macro table_words() %}
-    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history'}) }}
+    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls'}) }}
 {% endmacro %}
 
 

@@ -12,6 +12,7 @@
       'lag_seconds': for how long the version that the MV shows has been there; absent if that is not known,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
+      'controls': what is set for it, see get_controls_sql; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
@@ -19,13 +20,15 @@
     Arguments:
       uncached (list): the relations whose catalogs are asked whether they cache.
       history_of (string): the id of the MV if its history is there and is to be looked at; none if not.
+      controls_of (string): the id of the MV whose controls are to be read; none for no controls.
 -#}
-{% macro read_state(relations, uncached=[], history_of=none) %}
+{% macro read_state(relations, uncached=[], history_of=none, controls_of=none) %}
     {%- set sql = dbt_backfill.get_state_sql(
-        relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream')
+        relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream'),
+        controls=controls_of is not none
     ) -%}
-    {%- if uncached -%}
-        {%- set sql = 'begin\n' ~ dbt_backfill.get_catalog_cache_statements(uncached) ~ '\n' ~ sql ~ ';\nend' -%}
+    {%- if uncached or controls_of is not none -%}
+        {%- set sql = dbt_backfill._get_state_script(relations, sql, uncached, controls_of) -%}
     {%- endif -%}
     {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
     {%- set written = -1 if read.get('written') is none else read.written -%}
@@ -33,12 +36,23 @@
 {% endmacro %}
 
 
+{% macro _get_state_script(relations, sql, uncached, controls_of) -%}
+    begin
+        {{ dbt_backfill.declare_controls() if controls_of is not none }}
+        {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
+        {{ dbt_backfill.get_controls_statement(relations, controls_of) if controls_of is not none }}
+        {{ sql }};
+    end
+{%- endmacro %}
+
+
 {#-
     Arguments:
       plan (dict or none): one of which to tell whether it was committed as what it is, `executed`.
       followed (dict or none): the table whose log is to be read.
+      caches, controls (boolean): whether the script has such a variable, to be returned with it.
 -#}
-{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none) -%}
+{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none, controls=false) -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
@@ -50,6 +64,9 @@
         {%- endif %}
         {%- if caches %},
         caches
+        {%- endif %}
+        {%- if controls %},
+        controls
         {%- endif %}
         {%- if history_of %},
         (
@@ -107,6 +124,7 @@
         committed=committed,
         planned=fromjson(read.plan) if read.get('plan') else none,
         position=(committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
+        controls=fromjson(read.controls) if read.get('controls') else {},
         written=written,
     )) }}
 {% endmacro %}

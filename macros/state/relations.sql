@@ -1,8 +1,9 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers', 'controls'}, as relations.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
+    `<mv>__controls` has what people have set for its backfill, if they have, see controls_columns.
     `state/` is the only place that knows their columns.
 -#}
 {% macro get_relations(mv) %}
@@ -10,20 +11,27 @@
         'mv': mv,
         'progress': mv.incorporate(path={'identifier': mv.identifier ~ '__progress'}),
         'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
+        'controls': mv.incorporate(path={'identifier': mv.identifier ~ '__controls'}),
     }) }}
 {% endmacro %}
 
 
-{#- The tables of the next generation of an MV, as get_relations returns them. -#}
+{#- The tables of the next generation of an MV, as get_relations returns them; the MV's controls rule it too. -#}
 {% macro get_next_relations(mv) %}
     {{ return(dbt_backfill.get_relations(mv.incorporate(path={'identifier': mv.identifier ~ '__next'}))) }}
 {% endmacro %}
 
 
-{#- Which of them exist. -#}
-{% macro get_existing_relations(relations) %}
+{#- What get_relations has, in the order in which they are dropped: the state last. -#}
+{% macro table_names() %}
+    {{ return(['mv', 'barriers', 'controls', 'progress']) }}
+{% endmacro %}
+
+
+{#- Which of them exist; by default of those that a run looks for. -#}
+{% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
-    {%- for name in ['mv', 'progress', 'barriers'] -%}
+    {%- for name in names -%}
         {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%}
     {%- endfor -%}
     {{ return(existing) }}

@@ -28,3 +28,6 @@ class SparkBackfillConfig(SparkConfig):
     replace_existing: bool = False
     full_refresh_mode: str = "in_place"
     change_feed: dict[str, Any] | None = None
+    run_minutes: float | None = None
+    run_rows: int | None = None
+    barrier_seconds: float | None = None

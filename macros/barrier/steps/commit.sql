@@ -14,11 +14,15 @@
             declare token string;
             declare outcome string;
             declare state string;
+            {{ dbt_backfill.declare_controls() }}
             set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
-            set state = ({{ dbt_backfill.get_state_sql(backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream) }});
+            {{ dbt_backfill.get_controls_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
+            set state = ({{ dbt_backfill.get_state_sql(
+                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, controls=true
+            ) }});
             {%- if ends and state.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
             {%- elif ends %}

@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -193,6 +194,9 @@ def options() -> dict[str, Any]:
         "full_refresh_mode": "in_place",
         "file_format": "delta",
         "change_feed": None,
+        "run_minutes": None,
+        "run_rows": None,
+        "barrier_seconds": None,
     }
 
 
@@ -235,6 +239,8 @@ def backfill(
         "sql": "select id as k, shard from lake.up",
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",
+        "started_at": datetime.now(),
+        "controls_of": None,
         "generation": None,
     }
 

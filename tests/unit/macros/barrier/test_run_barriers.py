@@ -24,7 +24,9 @@ def run(
     macros.stub("find_query_change", lambda backfill, state, learned: None)
     macros.stub(
         "report_barrier",
-        lambda backfill, barrier: macros.context["reported"].append(barrier["plan"]["kind"]),
+        lambda backfill, barrier, allowance: macros.context["reported"].append(
+            barrier["plan"]["kind"]
+        ),
     )
     macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
     macros.context["lasts"] = []
@@ -68,7 +70,7 @@ def run(
             ) | {"written": state["written"]}
             return {
                 "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
-                "seconds": 2.5,
+                "seconds": 4.0,
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)

@@ -75,11 +75,13 @@ def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(
     macros: Macros, backfill: Any
 ) -> None:
     backfill["options"]["on_schema_change"] = "fail"
-    found = macros.call("get_next_backfill", backfill)
+    found = macros.call("get_next_backfill", backfill, {"backfill_id": "b1"})
 
     names = [found[table].render() for table in ("mv", "progress", "barriers")]
     assert names == ["lake.mv__next", "lake.mv__next__progress", "lake.mv__next__barriers"]
     assert found["generation"] == "next"
+    # What is set for the MV rules how its next generation is filled.
+    assert (found["controls"].render(), found["controls_of"]) == ("lake.mv__controls", "b1")
     assert found["query"] == backfill["query"]
     options = found["options"]
     assert (options["on_query_change"], options["on_schema_change"]) == ("rebuild", "ignore")

@@ -38,12 +38,27 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "replace_existing": False,
         "file_format": "delta",
         "change_feed": None,
+        "run_minutes": None,
+        "run_rows": None,
+        "barrier_seconds": None,
     }
+
+
+@pytest.mark.parametrize(("option", "value"), [("run_minutes", 5), ("run_rows", 100)])
+def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_counted(
+    read: Any, option: str, value: int
+) -> None:
+    assert read(barrier_seconds=20)["barriers_per_run"] == 1
+    assert read(**{option: value})["barriers_per_run"] is None
+    assert read(**{option: value}, barriers_per_run=3)["barriers_per_run"] == 3
 
 
 @pytest.mark.parametrize(
     ("option", "value", "read_as"),
     [
+        ("run_minutes", 0.5, 0.5),
+        ("run_rows", 1, 1),
+        ("barrier_seconds", 20, 20),
         ("unique_key", "id", ["id"]),
         ("unique_key", ["id"], ["id"]),
         ("unique_key", ["b", "a"], ["b", "a"]),
@@ -87,6 +102,7 @@ COLUMNS = "Set it to a column or a list of different columns."
 LIMIT = "Set it to a whole number of 0 or more, or leave it out."
 BARRIERS = "Set it to a whole number of 1 or more, or 'all'."
 MODE = "Set it to arrangement or no_shuffle or snapshot."
+NUMBER = "Set it to a number above 0, or leave it out."
 COUNT = "Set it to a whole number of 1 to 32768."
 VNODES = "Set it to a list of vnode numbers, or leave it out."
 
@@ -110,6 +126,10 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("barriers_per_run", "ALL", f'barriers_per_run is "ALL". {BARRIERS}'),
         ("barriers_per_run", 2.0, f"barriers_per_run is 2.0. {BARRIERS}"),
         ("barriers_per_run", True, f"barriers_per_run is true. {BARRIERS}"),
+        ("run_minutes", 0, f"run_minutes is 0. {NUMBER}"),
+        ("run_minutes", True, f"run_minutes is true. {NUMBER}"),
+        ("barrier_seconds", "20", f'barrier_seconds is "20". {NUMBER}'),
+        ("run_rows", 0, "run_rows is 0. Set it to a whole number of 1 or more, or leave it out."),
         ("backfill_mode", "shuffle", f'backfill_mode is "shuffle". {MODE}'),
         ("backfill_mode", "", f'backfill_mode is "". {MODE}'),
         ("vnode_count", 0, f"vnode_count is 0. {COUNT}"),
@@ -157,6 +177,7 @@ def test_a_missing_unique_key_is_refused_with_an_example(
     [
         *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
         *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
+        *("run_minute", "run_row", "barriers_seconds"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
@@ -166,7 +187,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, check_key, on_query_change, on_schema_change, on_gap, "
-        "replace_existing, full_refresh_mode, file_format, change_feed, and dbt's own. "
+        "replace_existing, full_refresh_mode, file_format, change_feed, run_minutes, run_rows, "
+        "barrier_seconds, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

@@ -45,12 +45,12 @@ def drop(macros: Macros) -> Drop:
         found = {each["unique_id"]: each for each in nodes}
         macros.context["graph"] = SimpleNamespace(nodes=found)
 
-        def exists(relations: Any) -> dict[str, Any]:
+        def exists(relations: Any, names: list[str]) -> dict[str, Any]:
             made = {"information": information, "is_delta": True}
-            return {n: relations[n].incorporate(**made) if n in exist else None for n in WHOLE}
+            return {n: relations[n].incorporate(**made) if n in exist else None for n in names}
 
         def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
-            there = [name for name in WHOLE if existing[name] is not None]
+            there = [name for name in existing if existing[name] is not None]
             strange = {name: why for name, why in (foreign or {}).items() if name in there}
             ours = [name for name in there if name not in strange]
             return {"ours": ours, "foreign": strange, "state": None}

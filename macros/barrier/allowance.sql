@@ -1,0 +1,159 @@
+{#-
+    What the next barrier may read: {
+      'rows': of a range at most, as a rate limit, 0 for none, none for any number,
+      'ruled_by': what says so: 'config', a control that was set ('pause', 'throttle'), the target duration
+        ('barrier_seconds') or what is left of the run's budget ('run_rows'),
+      'by', 'since': of a control
+    }
+
+    It is decided before each barrier, from what is set by then. A plan that stands already is executed as it is.
+
+    Arguments:
+      run (namespace): of the loop, see _run_next_barrier.
+-#}
+{% macro get_allowance(backfill, state, run) %}
+    {%- set allowance = dbt_backfill._get_controlled_allowance(backfill, state) -%}
+    {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
+    {%- set options = backfill.options -%}
+    {%- if options.barrier_seconds -%}
+        {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state, run, allowance.rows) -%}
+        {%- if allowance.rows is none or sized < allowance.rows -%}
+            {%- set allowance = dbt_backfill.new_allowance(sized, 'barrier_seconds') -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if options.run_rows and (allowance.rows is none or options.run_rows - run.rows < allowance.rows) -%}
+        {%- set allowance = dbt_backfill.new_allowance([options.run_rows - run.rows, 0] | max, 'run_rows') -%}
+    {%- endif -%}
+    {{ return(allowance) }}
+{% endmacro %}
+
+
+{#- `control`: the newest row of a control, see get_controls_sql. -#}
+{% macro new_allowance(rows, ruled_by, control=none) %}
+    {{ return({'rows': rows, 'ruled_by': ruled_by, 'by': (control or {}).get('set_by'), 'since': (control or {}).get('set_at')}) }}
+{% endmacro %}
+
+
+{#- A control wins over the config, until it is lifted. The former of two generations reads no ranges anyway. -#}
+{% macro _get_controlled_allowance(backfill, state) %}
+    {%- set limit = backfill.options.backfill_rate_limit -%}
+    {%- if backfill.get('generation') == 'former' -%} {{ return(dbt_backfill.new_allowance(limit, 'config')) }} {%- endif -%}
+    {{ return(dbt_backfill.get_ruling_allowance(limit, state.get('controls') or {})) }}
+{% endmacro %}
+
+
+{#- What rules, of a limit that is configured and the controls that are set. -#}
+{% macro get_ruling_allowance(limit, controls) %}
+    {%- set pause, throttle = controls.get('pause') or {}, controls.get('rate_limit') or {} -%}
+    {%- if pause.get('value') == 'true' -%}
+        {{ return(dbt_backfill.new_allowance(0, 'pause', pause)) }}
+    {%- elif throttle.get('value', 'default') != 'default' -%}
+        {{ return(dbt_backfill.new_allowance(throttle.value | int, 'throttle', throttle)) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_allowance(limit, 'config')) }}
+{% endmacro %}
+
+
+{#-
+    How many rows a range may have to take about so many seconds, by what the last one took: at most four times as many, and at
+    least a quarter. Where that is not far from its limit, this stays, because the bounds of the ranges to come were found for it.
+
+    Without a measure it is as many as the last barrier was to read, or a first guess, or what the rate limit says.
+
+    Arguments:
+      most (int or none): the rate limit.
+-#}
+{% macro get_sized_rows(seconds, state, run, most) %}
+    {%- set last = state.get('committed') or {} -%}
+    {%- set measured = run.measured if run.committed else dbt_backfill.measure_committed(last) -%}
+    {%- if not measured -%} {{ return(last.get('backfill_rate_limit') or most or 100000) }} {%- endif -%}
+    {%- set rows = measured.rows * seconds / measured.seconds -%}
+    {%- set limit = measured.limit -%}
+    {%- if limit and 0.8 * limit <= rows <= 1.25 * limit -%} {{ return(limit) }} {%- endif -%}
+    {%- set rows = [[rows, measured.rows * 4] | min, measured.rows / 4, 1] | max -%}
+    {{ return(rows | int) }}
+{% endmacro %}
+
+
+{#-
+    How long a barrier took that has read a range: {'rows', 'seconds', 'limit': the rate limit of its plan}; none of any other,
+    and of one that an earlier run had planned.
+-#}
+{% macro measure_barrier(barrier) %}
+    {%- set plan = barrier.plan -%}
+    {%- if plan.kind != 'advance' or not plan.get('range_row_count')
+            or plan.get('invocation_id', invocation_id) != invocation_id -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return({
+        'rows': plan.range_row_count, 'seconds': [barrier.seconds, 0.1] | max, 'limit': plan.get('backfill_rate_limit'),
+    }) }}
+{% endmacro %}
+
+
+{#-
+    The same of the barrier that a run of before has committed last, from its plan on, because it is not noted when it began. (If
+    it was left to a later run, it seems to be slow; then the next barrier is measured itself.)
+-#}
+{% macro measure_committed(plan) %}
+    {%- if plan.get('kind') != 'advance' or not plan.get('range_row_count') or not plan.get('committed_at') -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set times = [] -%}
+    {%- for text in [plan.get('planned_at'), plan.committed_at] -%}
+        {%- if not modules.re.match('\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}(Z|[+-]\\d\\d:\\d\\d)$', text | string) -%}
+            {{ return(none) }}
+        {%- endif -%}
+        {%- do times.append(modules.datetime.datetime.fromisoformat(text | replace('Z', '+00:00'))) -%}
+    {%- endfor -%}
+    {%- set seconds = [(times[1] - times[0]).total_seconds(), 0.1] | max -%}
+    {{ return({'rows': plan.range_row_count, 'seconds': seconds, 'limit': plan.get('backfill_rate_limit')}) }}
+{% endmacro %}
+
+
+{#- The backfill as a barrier sees it that may read so much. -#}
+{% macro get_allowed_backfill(backfill, allowance) %}
+    {{ return(dict(backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows))) }}
+{% endmacro %}
+
+
+{#-
+    Whether a budget of the run is used up, so that no further barrier begins. A rebuild that is asked for, and a next generation
+    that is ready, are ended by this run, because no later one would know of them. Rows that are no longer there to be read
+    use up nothing.
+-#}
+{% macro is_budget_spent(backfill, run) %}
+    {%- set options = backfill.options -%}
+    {%- if run.rebuild or run.next -%} {{ return(false) }} {%- endif -%}
+    {%- if options.run_minutes
+            and (modules.datetime.datetime.now() - backfill.started_at).total_seconds() >= options.run_minutes * 60 -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {{ return(options.run_rows is not none and run.rows >= options.run_rows and not dbt_backfill.is_complete(run.state)) }}
+{% endmacro %}
+
+
+{#- What rules, where it is not the config; empty if it is, and once nothing is left to be read. -#}
+{% macro get_allowance_text(allowance, state) %}
+    {%- if not allowance or allowance.ruled_by == 'config' or dbt_backfill.is_complete(state) -%} {{ return('') }} {%- endif -%}
+    {{ return(dbt_backfill.get_ruling_text(allowance)) }}
+{% endmacro %}
+
+
+{#- Such as `throttled to 1,000 by alice since 2026-11-24 12:00`. -#}
+{% macro get_ruling_text(allowance) %}
+    {%- set rows = '{:,}'.format(allowance.rows) -%}
+    {%- set words = {
+        'pause': 'paused', 'throttle': 'throttled to ' ~ rows,
+        'barrier_seconds': 'up to ' ~ rows ~ ' by barrier_seconds', 'run_rows': 'up to ' ~ rows ~ ' by run_rows',
+    } -%}
+    {%- set setting = ' by ' ~ allowance.by ~ ' since ' ~ allowance.since if allowance.since else '' -%}
+    {{ return(words[allowance.ruled_by] ~ setting) }}
+{% endmacro %}
+
+
+{#- The same of a control alone, which a run's result tells. -#}
+{% macro get_control_text(allowance, state) %}
+    {%- set is_set = allowance and allowance.ruled_by in ['pause', 'throttle'] -%}
+    {{ return(dbt_backfill.get_allowance_text(allowance, state) if is_set else '') }}
+{% endmacro %}

@@ -1,0 +1,70 @@
+{#-
+    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one of a control
+    rules. It is made when one is first set, and a barrier only reads it: to set one is an INSERT, which conflicts with
+    nothing, so that a run that commits just then goes on.
+
+    `control` is `pause`, with the value `true` or `false`, or `rate_limit`, with a number of rows or `default`. Rows of another
+    `backfill_id` are of an MV of before.
+-#}
+{% macro controls_columns() %}
+    {{ return({'control': 'string', 'value': 'string', 'set_by': 'string', 'set_at': 'timestamp', 'backfill_id': 'string'}) }}
+{% endmacro %}
+
+
+{#- Of each control of an MV the newest row, as JSON: {'pause', 'rate_limit'}, each {'value', 'set_by', 'set_at'} or absent. -#}
+{% macro get_controls_sql(relations, backfill_id) -%}
+    {%- set newest = "max_by(struct(value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at)" -%}
+    select to_json(named_struct(
+        {%- for control in ['pause', 'rate_limit'] %}
+        '{{ control }}', {{ newest }} filter (where control = '{{ control }}'){{ ',' if not loop.last }}
+        {%- endfor %}
+    ))
+    from {{ relations.controls.render() }}
+    where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
+{%- endmacro %}
+
+
+{#- The variable of the statement after it, which stands among those that a script declares first. -#}
+{% macro declare_controls() -%}
+    declare controls string;
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that reads them into its variable `controls`, null where there is no such table. It may appear at any
+    time, also while a run goes on, so each barrier looks for it; that it is missing shows before any job of Spark.
+-#}
+{% macro get_controls_statement(relations, backfill_id) -%}
+    begin
+        declare exit handler for sqlstate '42P01' begin end;
+        set controls = ({{ dbt_backfill.get_controls_sql(relations, backfill_id) }});
+    end;
+{%- endmacro %}
+
+
+{#-
+    A script that sets a control, and returns what is set then. When, and by whom, are literals in it: sent twice, the second
+    row says what the first one does.
+
+    Arguments:
+      setting (dict): {'control', 'value', 'by', 'at': microseconds since 1970}.
+      location (string): the clause of the place where the table is made, empty for the catalog's own.
+-#}
+{% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
+    {%- set columns, format = [], operated.options.file_format -%}
+    {%- for name, type in dbt_backfill.controls_columns().items() -%} {%- do columns.append(name ~ ' ' ~ type) -%} {%- endfor -%}
+    {%- set text = dbt_backfill.string_literal -%}
+    begin
+        create table if not exists {{ operated.controls.render() }} ({{ columns | join(', ') }})
+        using {{ format }}
+        {{ location }}
+        tblproperties {{ dbt_backfill._property_list(dict(
+            dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+        )) }};
+        insert into {{ operated.controls.render() }}
+        select
+            {{ text(setting.control) }}, {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
+            {{ text(backfill_id) }};
+        {{ dbt_backfill.get_controls_sql(operated, backfill_id) }};
+    end
+{%- endmacro %}

@@ -1,0 +1,108 @@
+"""Controls: what people set for a backfill while it goes on. And budgets: what a run may take."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.checks import existing_tables, model, source, tables_of
+from support.profiles import any_connection
+from support.project import Interceptor, Proceed, Project
+
+SINCE = r"since 20\d\d-\d\d-\d\d \d\d:\d\d"
+
+
+def make_numbers(project: Project, rows: int) -> None:
+    project.create_table("numbers", "id int, name string")
+    project.sql(
+        f"insert into {{schema}}.numbers select cast(id as int), 'n' from range(1, {rows + 1})"
+    )
+
+
+def write(project: Project, mv: str = "mv", **config: object) -> None:
+    query = f"select id, upper(name) as name from {source('numbers')}"
+    project.write({mv: model(query, **config)}, sources=["numbers"])
+
+
+def setting(project: Project, operation: str, **arguments: object) -> tuple[str, str]:
+    """Set a control: the line that says what rules now, and the statement that sets it."""
+    result = project.operation(operation, model="mv", **arguments)
+    [line] = [line for line in result.messages if line.startswith("mv: ")]
+    [script] = [sql for sql in result.statements if "insert into" in sql]
+    return line, script
+
+
+def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
+    """Sends these statements from another session's place just before a barrier is committed."""
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        for barrier, script in settings.items():
+            if f": commit the barrier {barrier} */" in sql:
+                project.sql(script)
+        proceed()
+
+    return intercept
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> None:
+    make_numbers(project, 200)
+    write(project, backfill_rate_limit=10, run_rows=15)
+    # The budget: the last range is cut to what is left of it.
+    assert project.run().message("mv") == "BARRIERS 1 to 2 (7.5 %), BUDGET SPENT"
+
+    line, pause = setting(project, "pause_backfill", by="bob")
+    assert re.fullmatch(rf"mv: paused by bob {SINCE}; changes are still merged", line)
+    line, _ = setting(project, "resume_backfill")
+    assert line == "mv: its config rules, with backfill_rate_limit 10"
+    line, throttle = setting(project, "throttle_backfill", rows=35, by="it's me")
+    assert re.fullmatch(rf"mv: throttled to 35 by it's me {SINCE} rows per barrier", line)
+
+    # From before the first control on: its table appears while the run loops.
+    project.sql("drop table {schema}.mv__controls")
+    write(project, backfill_rate_limit=10, barriers_per_run="all")
+    run = project.run(intercept=while_committing(project, {3: throttle, 4: pause}))
+    assert re.search(r"BARRIER 3 · 12.5 % · 25 of 200 rows · \+10 backfilled · version", run.output)
+    throttled = rf"throttled to 35 by it's me {SINCE}"
+    assert re.search(
+        rf"BARRIER 4 · 30.0 % · .* · \+35 backfilled · .* · {throttled} · ", run.output
+    )
+    paused = rf"paused by bob {SINCE}"
+    assert re.fullmatch(rf"BARRIERS 3 to 4 \(30.0 %\), PAUSED · {paused}", run.message("mv"))
+
+    # A pause goes on with changes.
+    project.sql("update {schema}.numbers set name = 'new' where id in (1, 199)")
+    run = project.run()
+    assert re.search(
+        rf"BARRIER 5 · 30.0 % · .* · 1 changed, 0 deleted · .* · {paused} · ", run.output
+    )
+    counts = "min(id), max(id), count(*), count_if(name = 'NEW')"
+    assert project.rows(f"select {counts} from {{schema}}.mv") == [(1, 60, 60, 1)]
+
+    # A throttle survives runs, and wins over the config until it is lifted.
+    line, _ = setting(project, "resume_backfill")
+    assert re.fullmatch(rf"mv: {throttled} rows per barrier", line)
+    write(project, backfill_rate_limit=10)
+    run = project.run()
+    assert re.fullmatch(rf"BARRIER 6 \(47.5 %\) · {throttled}", run.message("mv"))
+    line, _ = setting(project, "throttle_backfill", rows="default")
+    assert line == "mv: its config rules, with backfill_rate_limit 10"
+    assert project.run().message("mv") == "BARRIER 7 (52.5 %)"
+
+    dropped = project.operation("drop_backfill", model="mv").output
+    assert "mv: dropped the controls " in dropped
+    assert existing_tables(project, *tables_of("mv"), "mv__controls") == []
+
+
+def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project) -> None:
+    make_numbers(project, 100)
+    write(project, "hurried", backfill_rate_limit=10, run_minutes=0.0001)
+    # No barrier is as short as that, so each range is a quarter of the last.
+    write(project, "sized", backfill_rate_limit=40, barrier_seconds=0.001, barriers_per_run=2)
+    run = project.run()
+
+    assert run.message("hurried") == "BARRIER 1 (10.0 %), BUDGET SPENT"
+    assert run.message("sized") == "BARRIERS 1 to 2 (50.0 %)"
+    assert "+10 backfilled · version 1 · up to 10 by barrier_seconds · " in run.output
