@@ -53,7 +53,7 @@
 
 {#-
     The MVs whose state is to be looked at, and their next generations, in the order of their names: a list of {
-      'model', 'generation', 'relations', 'has_history': see state/progress.sql,
+      'model', 'generation', 'relations', 'has_history', 'has_controls', 'ruled_by', 'rate_limit': see state/progress.sql,
       'why': why there is no state to look at, as the end of a sentence; none if there is one
     }
 -#}
@@ -69,7 +69,10 @@
     {%- for node in nodes | sort(attribute='unique_id') -%}
         {%- set mv = dbt_backfill.get_node_relation(node) -%}
         {%- do found.append(dbt_backfill._find_backfill(node, dbt_backfill.get_relations(mv))) -%}
-        {%- set next = dbt_backfill._find_backfill(node, dbt_backfill.get_next_relations(mv), 'next') -%}
+        {#- It is ruled by the controls of the MV in use. -#}
+        {%- set next = dict(
+            dbt_backfill._find_backfill(node, dbt_backfill.get_next_relations(mv), 'next'), has_controls=false, ruled_by=mv.render()
+        ) -%}
         {%- if next.why is none -%} {%- do found.append(next) -%} {%- endif -%}
     {%- endfor -%}
     {{ return(found) }}
@@ -80,6 +83,7 @@
     {%- set existing = dbt_backfill.load_table(relations.progress) -%}
     {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relations.progress) -%}
     {%- set format = properties.get('dbt_backfill.format') -%}
+    {%- set limit = node.config.get('backfill_rate_limit', (node.config.get('meta') or {}).get('backfill_rate_limit')) -%}
     {%- set why = none -%}
     {%- if existing is none -%} {%- set why = 'it has not run yet' -%}
     {%- elif format is none -%} {%- set why = relations.progress.render() ~ ' is no state of ours' -%}
@@ -88,5 +92,7 @@
     {{ return({
         'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
         'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
+        'has_controls': why is none and dbt_backfill.load_table(relations.controls) is not none,
+        'ruled_by': relations.mv.render(), 'rate_limit': limit if limit is integer else none,
     }) }}
 {% endmacro %}

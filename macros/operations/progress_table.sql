@@ -19,7 +19,8 @@
 
 {#- The rows of such a select, in the order of the models. -#}
 {% macro _read_progress(sql) %}
-    {{ return(dbt_backfill.run_json('read the progress', 'select to_json(struct(*)) from (\n' ~ sql ~ '\n) order by relation'
+    {%- set columns = '*' ~ (", date_format(set_at, 'yyyy-MM-dd HH:mm') as set_since" if ' as set_at' in sql else '') -%}
+    {{ return(dbt_backfill.run_json('read the progress', 'select to_json(struct(' ~ columns ~ ')) from (\n' ~ sql ~ '\n) order by relation'
         ~ (', vnode' if ' as vnode,' in sql else ''))) }}
 {% endmacro %}
 
@@ -94,7 +95,12 @@
 
 {#- What is to be known of an MV that is not just filled, or followed. -#}
 {% macro _progress_notes(row) %}
-    {%- set notes = [] -%}
+    {%- set notes, allowance = [], {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')} -%}
+    {%- if not row.backfill_finished -%}
+        {%- if row.ruled_by != 'config' -%} {%- do notes.append(dbt_backfill.get_ruling_text(allowance)) -%}
+        {%- elif row.get('rate_limit') == 0 -%} {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- if row.sweeping -%} {%- do notes.append('sweeps: its rows of before are compared with the query') -%} {%- endif -%}
     {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
     {%- if row.get('planned') -%}

@@ -1,11 +1,13 @@
 {#-
-    How far MVs are, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, and of the history
-    only the times of the last barriers, where there is one.
+    How far MVs are, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, the times of the last
+    barriers in the history, and the controls, where there are such tables.
 
     `backfills`: a list of {
       'model', 'generation': what the first columns say,
       'relations': see get_relations,
-      'has_history': whether the history is there to be read
+      'has_history', 'has_controls': whether these are there to be read,
+      'ruled_by': the MV whose controls rule it, as text,
+      'rate_limit': of its config; none if it has none
     }
 -#}
 
@@ -18,6 +20,7 @@
         'seconds_left': 'double', 'epoch': 'bigint', 'upstream_version': 'string', 'committed_at': 'timestamp_ltz',
         'lag_seconds': 'bigint', 'rows_changed': 'bigint', 'rows_deleted': 'bigint', 'vnode_count': 'int', 'vnodes_finished': 'int',
         'planned': 'string', 'invocation_id': 'string', 'mode': 'string', 'sweeping': 'boolean', 'filling': 'string',
+        'paused': 'boolean', 'rate_limit': 'bigint', 'ruled_by': 'string', 'set_by': 'string', 'set_at': 'timestamp_ltz',
     }) }}
 {% endmacro %}
 
@@ -54,7 +57,7 @@
         'upstream_row_count': 'barrier.upstream_row_count',
         'rows_left': 'left_to_read',
         'rows_per_second': 'if(complete, null, rows_per_second)',
-        'seconds_left': 'if(complete, 0, left_to_read / rows_per_second)',
+        'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
         'committed_at': 'barrier.committed_at',
         'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
         'rows_changed': 'barrier.changed_row_count',
@@ -62,7 +65,9 @@
         'invocation_id': 'barrier.invocation_id',
         'mode': 'barrier.backfill_mode',
         'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
+        'paused': "allowed.ruled_by = 'pause'",
     } -%}
+    {%- for name in ['rate_limit', 'ruled_by', 'set_by', 'set_at'] -%} {%- do values.update({name: 'allowed.' ~ name}) -%} {%- endfor -%}
     {%- set columns = [] -%}
     {%- for name, type in dbt_backfill.progress_of_mv_columns().items() -%}
         {%- do columns.append('cast(' ~ values.get(name, 'measured.' ~ name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
@@ -75,10 +80,14 @@
     ),
     rates as (
         {{ dbt_backfill._get_rates_sql(backfills) }}
+    ),
+    allowed as (
+        {{ dbt_backfill._get_allowed_sql(backfills) }}
     )
     select
         {{ (columns + ([also] if also else [])) | join(',\n        ') }}
     from measured
+    join allowed on measured.relation = allowed.relation
     left join rates on measured.relation = rates.relation
 {%- endmacro %}
 
@@ -108,6 +117,8 @@
     {%- for backfill in backfills %}
     {{- '\n    union all\n    ' if not loop.first }}select
         {{ dbt_backfill._get_names_sql(backfill) }},
+        {{ dbt_backfill.string_literal(backfill.ruled_by) }} as controlled,
+        cast({{ 'null' if backfill.rate_limit is none else backfill.rate_limit }} as bigint) as configured,
         min(epoch) as epoch,
         cast(sum(row_count) as bigint) as row_count,
         max(upstream_version) as upstream_version,
@@ -153,6 +164,43 @@
             )
         )
     )
+{%- endmacro %}
+
+
+{#-
+    What rules how many rows the next barrier of each MV may read, over `measured`, as get_ruling_allowance has it: 'rate_limit', 0
+    for none and null for any number; 'ruled_by', `config`, `throttle` or `pause`; of these two 'set_by' and 'set_at'.
+-#}
+{% macro _get_allowed_sql(backfills) -%}
+    {%- set newest = 'max_by(struct(value, set_by, cast(set_at as timestamp_ltz) as set_at), set_at)' -%}
+    select
+        measured.relation,
+        case
+            when pause.value = 'true' then 0
+            when throttle.value <> 'default' then cast(throttle.value as bigint)
+            else configured
+        end as rate_limit,
+        case when pause.value = 'true' then 'pause' when throttle.value <> 'default' then 'throttle' else 'config' end as ruled_by,
+        if(pause.value = 'true', pause.set_by, if(throttle.value <> 'default', throttle.set_by, null)) as set_by,
+        if(pause.value = 'true', pause.set_at, if(throttle.value <> 'default', throttle.set_at, null)) as set_at
+    from measured
+    left join (
+        select
+            owner.relation,
+            {{ newest }} filter (where control = 'pause') as pause,
+            {{ newest }} filter (where control = 'rate_limit') as throttle
+        from (
+            select cast(null as string) as relation, '' as control, '' as value, '' as set_by, current_timestamp() as set_at, '' as backfill_id
+            from range(0)
+            {%- for backfill in backfills if backfill.has_controls %}
+            union all
+            select {{ dbt_backfill.string_literal(backfill.ruled_by) }}, control, value, set_by, set_at, backfill_id
+            from {{ backfill.relations.controls.render() }}
+            {%- endfor %}
+        ) as controls
+        join measured as owner on controls.relation = owner.relation and controls.backfill_id = owner.barrier.backfill_id
+        group by owner.relation
+    ) as controls on measured.controlled = controls.relation
 {%- endmacro %}
 
 

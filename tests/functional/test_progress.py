@@ -91,11 +91,13 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
 
     # As a table, with what the upstream's log says.
     project.sql("delete from {schema}.people where id = 5")
+    project.operation("throttle_backfill", model="slow", rows=600, by="alice")
     lines = project.operation("backfill_progress").messages
     told_of = {line.split()[0]: line for line in lines if not line.startswith(" ") and line}
     assert re.search(r"^slow +2\.0 % +20 of 1,000 +\S+ +\S+ (s|min|h) +1 \(", told_of["slow"])
     assert re.search(r"^wide +100\.0 % +1,000 +1 \(\d+ s\)$", told_of["wide"])
     assert "  1 of 4 vnodes have finished" in lines
+    assert any(line.startswith("  throttled to 600 by alice since 20") for line in lines)
     assert max(map(len, told_of.values())) <= 80
     by_vnode = project.operation("backfill_progress", model="some", by="vnode").output
     assert re.search(r"^0 +100\.0 % +\d+  end$", by_vnode, re.MULTILINE)
@@ -103,7 +105,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
 
     # To the end, and a column more.
     project.write({
-        "slow": model(QUERY, backfill_rate_limit=600, barriers_per_run="all"),
+        "slow": model(QUERY, backfill_rate_limit=10, barriers_per_run="all"),
         "wide": model(
             QUERY.replace("name", "name, upper(name) as shout", 1),
             on_schema_change="append_new_columns", backfill_rate_limit=400,
@@ -114,7 +116,10 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert [share == 100 for share in shares] == [False] * (len(shares) - 1) + [True]
 
     seen = told(project)
-    assert (seen["slow"]["progress"], seen["slow"]["backfill_finished"]) == (1.0, True)
+    slow, some = seen["slow"], seen["some"]
+    assert (slow["progress"], slow["backfill_finished"]) == (1.0, True)
+    assert (slow["rate_limit"], slow["ruled_by"], slow["set_by"]) == (600, "throttle", "alice")
+    assert (some["rate_limit"], some["ruled_by"], some["paused"]) == (None, "config", False)
     assert (seen["wide"]["filling"], seen["wide"]["backfill_finished"]) == ("shout", False)
     assert seen["wide"]["progress"] == pytest.approx(0.4, abs=0.05)
     assert seen["wide"]["rows_left"] == ROWS - round(seen["wide"]["progress"] * ROWS)

@@ -10,10 +10,18 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import CompilationError
 
+from support.macros import Config as Options
 from support.macros import Macros
 
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 OPERATION = {"which": "run-operation", "macro": "dbt_backfill.backfill_progress"}
+
+
+class Config(Options):
+    """A node's config, whose options are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
 
 
 def node(name: str, materialized: str = "backfilled_mv") -> dict[str, Any]:
@@ -24,7 +32,7 @@ def node(name: str, materialized: str = "backfilled_mv") -> dict[str, Any]:
         "name": name,
         "alias": name,
         "schema": "lake",
-        "config": SimpleNamespace(materialized=materialized),
+        "config": Config(materialized=materialized, backfill_rate_limit=10),
     }
 
 
@@ -86,11 +94,22 @@ def test_every_mv_with_a_state_is_selected_and_its_next_generation(
     sql = select()
 
     assert sql.count(" union all ") == 3  # three states, and one history beside what they keep
+    assert sql.count("'lake.orders' as controlled, cast(10 as bigint) as configured") == 2
     assert "'orders' as model, 'lake.orders' as relation, cast(null as string)" in sql
     assert "'orders' as model, 'lake.orders__next' as relation, cast('next' as string)" in sql
     assert "'people' as model" in sql
     assert "from lake.orders__barriers" in sql
     assert "people__barriers" not in sql and "orders__next__barriers" not in sql
+
+
+def test_the_controls_of_an_mv_rule_it_and_its_next_generation(project: Any, select: Any) -> None:
+    project({
+        "orders__progress": OURS, "orders__controls": {}, "orders__next__progress": OURS,
+    })  # fmt: skip
+    sql = select()
+
+    assert sql.count("__controls") == 1
+    assert "select 'lake.orders', control, value, set_by, set_at, backfill_id from " in sql
 
 
 @pytest.mark.parametrize("models", ["orders", ["orders"], ["ours.orders"]])
@@ -144,7 +163,7 @@ def row(model: str, **changes: Any) -> dict[str, Any]:
         "model": model, "relation": f"lake.{model}", "backfill_finished": False, "progress": 0.4,
         "row_count": 400, "upstream_row_count": 1000, "rows_left": 600, "rows_per_second": 120.0,
         "seconds_left": 5.0, "epoch": 4, "upstream_version": "7", "vnode_count": 4,
-        "vnodes_finished": 0, "sweeping": False,
+        "vnodes_finished": 0, "sweeping": False, "ruled_by": "config", "rate_limit": 10,
     }  # fmt: skip
     return {name: value for name, value in {**found, **changes}.items() if value is not None}
 
@@ -203,6 +222,26 @@ def test_what_is_unusual_stands_beneath(printed: Any) -> None:
     assert lines[1].endswith(" ?")  # nobody knows how far it is behind
     assert lines[6] == "  fills name, city"
     assert lines[7] == "people: it has not run yet"
+
+
+@pytest.mark.parametrize(
+    ("ruled", "note"),
+    [
+        (
+            {"ruled_by": "pause", "rate_limit": 0, "set_by": "alice", "set_since": "noon"},
+            "  paused by alice since noon",
+        ),
+        (
+            {"ruled_by": "throttle", "rate_limit": 1000, "set_by": "bob", "set_since": "noon"},
+            "  throttled to 1,000 by bob since noon",
+        ),
+        ({"rate_limit": 0}, "  paused by its config: backfill_rate_limit is 0"),
+    ],
+)
+def test_what_rules_it_stands_beneath(printed: Any, ruled: Any, note: str) -> None:
+    lines = printed(row("orders", **ruled), tables=("orders", "people"))
+
+    assert lines[2:] == [note]
 
 
 def test_vnodes_have_a_table_of_their_own(printed: Any) -> None:
