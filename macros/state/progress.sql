@@ -51,23 +51,7 @@
       also (string): a further column, over a row of `measured`, see _get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
-    {%- set values = {
-        'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
-        'upstream_row_count': 'barrier.upstream_row_count',
-        'rows_left': 'left_to_read',
-        'rows_per_second': 'if(complete, null, rows_per_second)',
-        'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
-        'committed_at': 'barrier.committed_at',
-        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
-        'rows_changed': 'barrier.changed_row_count',
-        'rows_deleted': 'barrier.deleted_row_count',
-        'invocation_id': 'barrier.invocation_id',
-        'mode': 'barrier.backfill_mode',
-        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
-        'paused': "allowed.ruled_by = 'pause'",
-    } -%}
-    {%- for name in ['rate_limit', 'ruled_by', 'set_by', 'set_at'] -%} {%- do values.update({name: 'allowed.' ~ name}) -%} {%- endfor -%}
+    {%- set values = dbt_backfill._progress_values() -%}
     {%- set columns = [] -%}
     {%- for name, type in dbt_backfill.progress_of_mv_columns().items() -%}
         {%- do columns.append('cast(' ~ values.get(name, 'measured.' ~ name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
@@ -90,6 +74,29 @@
     join allowed on measured.relation = allowed.relation
     left join rates on measured.relation = rates.relation
 {%- endmacro %}
+
+
+{#- What stands in a column of it, over `measured`, `rates` and `allowed`, where that is no column of `measured` of the same name. -#}
+{% macro _progress_values() %}
+    {%- set values = {
+        'backfill_finished': 'complete',
+        'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'upstream_row_count': 'barrier.upstream_row_count',
+        'rows_left': 'left_to_read',
+        'rows_per_second': 'if(complete, null, rows_per_second)',
+        'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
+        'committed_at': 'barrier.committed_at',
+        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
+        'rows_changed': 'barrier.changed_row_count',
+        'rows_deleted': 'barrier.deleted_row_count',
+        'invocation_id': 'barrier.invocation_id',
+        'mode': 'barrier.backfill_mode',
+        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
+        'paused': "allowed.ruled_by = 'pause'",
+    } -%}
+    {%- for name in ['rate_limit', 'ruled_by', 'set_by', 'set_at'] -%} {%- do values.update({name: 'allowed.' ~ name}) -%} {%- endfor -%}
+    {{ return(values) }}
+{% endmacro %}
 
 
 {#- What an MV follows, as a source of a plan: its change table, or else its upstream. For get_progress_sql, as `also`. -#}
