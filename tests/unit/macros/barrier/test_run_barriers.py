@@ -30,6 +30,8 @@ def run(
     )
     macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
     macros.context["lasts"] = []
+    macros.context["limits"] = []
+    macros.context["settings"] = {}
     macros.context["written"] = []
 
     def write_history(backfill: Any, state: Any) -> Any:
@@ -61,20 +63,22 @@ def run(
                 return asked_in_vain.append(state)
             macros.context["rebuilds"].append(rebuild)
             macros.context["lasts"].append(last)
+            macros.context["limits"].append(backfill["options"]["backfill_rate_limit"])
+            more = macros.context["settings"].get(state["epoch"] + 1, state["controls"])
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
             noted |= {"query_hash": "other"} if plan["epoch"] == deployed else {}
             after = make_state(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
-            ) | {"written": state["written"]}
+            ) | {"written": state["written"], "controls": more}
             return {
                 "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
                 "seconds": 4.0,
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)
-        found = {"written": None, **make_state(**state)}
+        found = {"written": None, "controls": {}, **make_state(**state)}
         observed = {"state": found, "begun_anew": found_anew, "learned": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
@@ -437,3 +441,56 @@ def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         run("advance", "advance", barriers_per_run=2, deployed=3)
     assert macros.context["reported"] == ["advance"] * 2
+
+
+# -- controls and budgets ---------------------------------------------------------------------
+
+
+def test_each_barrier_may_read_what_is_set_by_then(run: Any, macros: Macros) -> None:
+    """The state that a commit returns has what was set meanwhile."""
+    throttle = {"value": "7", "set_by": "alice", "set_at": "noon"}
+    paused = {"value": "true", "set_by": "bob", "set_at": "one"}
+    macros.context["settings"] |= {
+        4: {"rate_limit": throttle},
+        5: {"rate_limit": throttle, "pause": paused},
+    }
+    result = run(*["advance"] * 5, barriers_per_run=4)
+
+    assert macros.context["limits"] == [10, 10, 7, 0]
+    assert result["message"] == "BARRIERS 3 to 6 (40.0 %) · paused by bob since one"
+
+
+def test_a_run_ends_once_its_budget_of_rows_is_spent(
+    run: Any, macros: Macros, options: Any
+) -> None:
+    options["run_rows"] = 12
+    result = run(*["advance"] * 5)
+
+    # Each of these barriers has read 5 rows.
+    assert macros.context["limits"] == [10, 7, 2]
+    assert result["message"] == "BARRIERS 3 to 5 (40.0 %), BUDGET SPENT"
+
+
+def test_a_run_whose_time_is_over_begins_no_further_barrier(run: Any, options: Any) -> None:
+    options["run_minutes"] = 1e-9
+    result = run(*["advance"] * 5)
+
+    assert result["message"] == "BARRIER 3 (40.0 %), BUDGET SPENT"
+
+
+def test_a_rebuild_is_done_whatever_time_it_takes(run: Any, options: Any) -> None:
+    """Only this run knows of a full refresh."""
+    options["run_minutes"] = 1e-9
+    result = run("advance", "reset", "advance", "advance", rebuild="full refresh")
+
+    assert len(result["left"]) == 2
+    assert result["message"] == "BARRIERS 3 to 4 (40.0 %), BUDGET SPENT"
+
+
+def test_ranges_are_sized_by_what_the_last_one_took(run: Any, macros: Macros, options: Any) -> None:
+    """Each of these barriers takes 4 s for 5 rows."""
+    options["barrier_seconds"] = 20
+    options["backfill_rate_limit"] = None
+    run(*["advance"] * 3, barriers_per_run=3)
+
+    assert macros.context["limits"] == [10, 20, 20]  # four times as many rows at most
