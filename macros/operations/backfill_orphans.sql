@@ -20,7 +20,7 @@
         {%- set tables = dbt_backfill.list_tables(searched) -%}
         {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners, catalog) -%}
             {%- set existing = {} -%}
-            {%- for table in ['mv', 'progress', 'barriers'] -%}
+            {%- for table in ['mv', 'progress', 'barriers', 'live'] -%}
                 {%- set exists = relations[table].identifier in tables -%}
                 {%- do existing.update({table: relations[table] if exists else none}) -%}
             {%- endfor -%}

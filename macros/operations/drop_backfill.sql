@@ -1,5 +1,5 @@
 {#-
-    Drop an MV with its state and its history, after checking that they are ours. What a drop that was broken off has left,
+    Drop an MV with its state, its history and its live view, after checking that they are ours. What a drop that was broken off has left,
     the same command drops.
 
     The state goes last. As long as it is there without its MV, a run of the model is refused, and the state tells which
@@ -14,7 +14,7 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       mv (string): in its place the table of a model that is gone, with its schema.
-      keep_mv (boolean): drop the state and the history only, beside a table that is no backfilled_mv any more, or is to be
+      keep_mv (boolean): drop the state, the history and the live view only, beside a table that is no backfilled_mv any more, or is to be
         adopted anew.
       generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
 -#}
@@ -35,12 +35,13 @@
 
 {#- Drop the tables of an MV, as far as they are there. `dropped`: see find_dropped. -#}
 {% macro drop_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dbt_backfill.get_existing_relations(dropped) -%}
+    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped), live=dbt_backfill.load_table(dropped.live)) -%}
     {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- do dbt_backfill.check_remains(dropped, remains) -%}
     {%- if remains.ours -%}
         {%- set tags = dbt_backfill.find_tags(remains.state) -%}
+        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'live') -%}
         {%- do dbt_backfill.run_drop(dropped, remains, existing, 'mv') -%}
         {%- do dbt_backfill.run_release(dropped, tags) -%}
         {%- do dbt_backfill.run_drop(dropped, remains, existing, 'barriers') -%}

@@ -1,6 +1,6 @@
 {#-
-    Which of the three tables of an MV there are, and whose they are: {
-      'ours': the names of those of ours, as get_relations has them,
+    Which of the tables of an MV there are, and whose they are: {
+      'ours': the names of those of ours, as get_relations has them; of the live view it counts only whether it is ours,
       'foreign': such a name -> why the table is none of ours, as the end of a sentence,
       'state': as read_state returned it; none where there is no state that this version reads
     }
@@ -37,6 +37,9 @@
         {%- do ours.remove('mv') -%}
         {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
     {%- endif -%}
+    {%- if existing.get('live') is not none and dbt_backfill.read_live_view(relations.live) is not none -%}
+        {%- do ours.append('live') -%}
+    {%- endif -%}
     {{ return({'ours': ours, 'foreign': foreign, 'state': state}) }}
 {% endmacro %}
 
@@ -56,7 +59,7 @@
 
 {#- What the tables are called: the keys are those of get_relations. -#}
 {% macro table_words() %}
-    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history'}) }}
+    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'live': 'live view'}) }}
 {% endmacro %}
 
 

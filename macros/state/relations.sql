@@ -1,8 +1,9 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers', 'live'}, as relations.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
+    `<mv>__live` is a view, if the model asks for it, see run_live_view.
     `state/` is the only place that knows their columns.
 -#}
 {% macro get_relations(mv) %}
@@ -10,6 +11,7 @@
         'mv': mv,
         'progress': mv.incorporate(path={'identifier': mv.identifier ~ '__progress'}),
         'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
+        'live': mv.incorporate(path={'identifier': mv.identifier ~ '__live'}),
     }) }}
 {% endmacro %}
 

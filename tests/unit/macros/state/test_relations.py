@@ -1,4 +1,4 @@
-"""The three tables of an MV and the names of their columns."""
+"""The tables of an MV, its view, and the names of their columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ def test_the_state_stands_beside_the_mv(relations: dict[str, Any]) -> None:
         "mv": "lake.mv",
         "progress": "lake.mv__progress",
         "barriers": "lake.mv__barriers",
+        "live": "lake.mv__live",
     }
 
 
