@@ -11,8 +11,8 @@
 
 
 {#-
-    The view that a run finds, by its properties; none if there is none. Refuses, before anything is written, something else of its name, and a
-    catalog that has no views.
+    The view that a run finds, by its properties; none if there is none. Refuses, before anything is written, something else of
+    its name, and a catalog that has no views.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if not backfill.options.live_view -%} {{ return(none) }} {%- endif -%}
@@ -29,6 +29,35 @@
     {%- do dbt_backfill._check_catalog_has_views(backfill) -%}
     {{ return(none) }}
 {% endmacro %}
+
+
+{#- Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. -#}
+{% macro _check_catalog_has_views(backfill) %}
+    {%- set trial = backfill.live.incorporate(path={'identifier': 'dbt_backfill_' ~ local_md5(invocation_id ~ backfill.live.render())}) -%}
+    {%- set tried = dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0] -%}
+    {%- if tried.failed -%}
+        {%- do dbt_backfill.refuse(
+            'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
+            'Set live_view to false, or keep the MV in a catalog that has views'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro get_try_view_sql(trial) -%}
+    begin
+        declare failed boolean default false;
+        begin
+            declare exit handler for sqlexception
+            begin
+                set failed = true;
+            end;
+            create or replace view {{ trial.render() }} as select 1 as one;
+            drop view if exists {{ trial.render() }};
+        end;
+        select to_json(struct(failed));
+    end
+{%- endmacro %}
 
 
 {#- The properties of a view of ours that is there; none of anything else. -#}
@@ -78,8 +107,8 @@
 
 
 {#-
-    The end of a run: the view is made if the run committed no barrier of the MV, and it is not there, or not of the last barrier, because the run of that
-    one died, say. One that the model does not ask for any more is dropped.
+    The end of a run: the view is made if the run committed no barrier of the MV, and it is not there, or not of the last
+    barrier, because the run of that one died, say. One that the model does not ask for any more is dropped.
 
     Arguments:
       observed (dict): as observe_state returned it.
@@ -93,11 +122,17 @@
     {%- endif -%}
     {%- set filling = result.get('filling', false) -%}
     {%- set state = observed.state if filling else result.state -%}
-    {%- set of_state = [(state.committed or {}).get('backfill_id'), state.epoch | string] -%}
-    {%- if (filling or not result.barriers)
-            and (not found or [found.get('dbt_backfill.live'), found.get('dbt_backfill.epoch')] != of_state) -%}
+    {%- if (filling or not result.barriers) and not dbt_backfill._shows_state(backfill, state, found) -%}
         {%- do dbt_backfill.run_live_view(backfill, state) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Whether the view is of this state, and of the version that the MV has now: one of before it was compacted may be cleaned away. -#}
+{% macro _shows_state(backfill, state, found) %}
+    {%- set of_state = [(state.committed or {}).get('backfill_id'), state.epoch | string] -%}
+    {%- if not found or [found.get('dbt_backfill.live'), found.get('dbt_backfill.epoch')] != of_state -%} {{ return(false) }} {%- endif -%}
+    {{ return(found.get('dbt_backfill.version') == dbt_backfill.read_version(backfill, 'mv')) }}
 {% endmacro %}
 
 
@@ -116,7 +151,8 @@
             comment {{ dbt_backfill.string_literal(comment) }}
             tblproperties (
                 'dbt_backfill.live' = {{ dbt_backfill.string_literal(committed.backfill_id) }},
-                'dbt_backfill.epoch' = '{{ state.epoch }}'
+                'dbt_backfill.epoch' = '{{ state.epoch }}',
+                'dbt_backfill.version' = '{{ version }}'
             )
             as
             {{ dbt_backfill.get_live_sql(backfill, state, version, places) }};

@@ -1,4 +1,4 @@
-"""What the live view shows: the MV, where it holds what the query gives, and the query elsewhere."""
+"""What the live view shows: the MV where it holds what the query gives, and else the query."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.macros import Macros
 
-OURS = {"dbt_backfill.live": "b1", "dbt_backfill.epoch": "2"}
+OURS = {"dbt_backfill.live": "b1", "dbt_backfill.epoch": "2", "dbt_backfill.version": "8"}
 
 
 @pytest.fixture
@@ -51,6 +51,18 @@ def test_something_else_of_its_name_is_refused(
         macros.call("check_live_view", backfill)
 
 
+def test_a_schema_in_which_spark_makes_no_view_is_refused(
+    macros: Macros, backfill: Any, found: Any, refused: Any
+) -> None:
+    macros.results = [[['{"failed": false}']], [['{"failed": true}']]]
+    assert macros.call("check_live_view", backfill) is None
+    with refused(
+        "live_view needs a catalog with views, and Spark could not make one beside lake.mv. "
+        "Set live_view to false, or keep the MV in a catalog that has views."
+    ):
+        macros.call("check_live_view", backfill)
+
+
 def test_without_the_option_nothing_is_asked(macros: Macros, backfill: Any) -> None:
     backfill["options"]["live_view"] = False
     macros.stub("load_table", lambda relation: pytest.fail("asked"))
@@ -80,7 +92,7 @@ def test_the_view_is_made_only_if_the_state_still_stands(
         "plan_id is null and get_json_object(last, '$.backfill_id') = 'b1' ) = 1 then "
         "create or replace view lake.mv__live comment 'The whole of lake.mv after its barrier 2, "
         "at the version 16 of lake.up' tblproperties ( 'dbt_backfill.live' = 'b1', "
-        "'dbt_backfill.epoch' = '2' ) as the rows at 8; end if; end".replace("'$.", "'$.")
+        "'dbt_backfill.epoch' = '2', 'dbt_backfill.version' = '8' ) as the rows at 8; end if; end"
     ]
 
 
@@ -132,6 +144,7 @@ def test_the_view_gets_the_grants_of_the_mv_that_a_view_can_have(
         (None, 2, False, False),
         ({**OURS, "dbt_backfill.epoch": "1"}, 0, False, True),
         ({**OURS, "dbt_backfill.live": "b0"}, 0, False, True),
+        ({**OURS, "dbt_backfill.version": "7"}, 0, False, True),
         (OURS, 2, True, False),
         (None, 2, True, True),
     ],
@@ -147,6 +160,7 @@ def test_a_run_makes_the_view_that_no_barrier_of_it_has_made(
 ) -> None:
     made: list[int] = []
     macros.stub("run_live_view", lambda backfill, state: made.append(state["epoch"]))
+    macros.stub("read_version", lambda backfill, table: "8")
     state, other = make_state(), make_state(epoch=9)
     result = {"state": other if filling else state, "barriers": barriers, "filling": filling}
 
