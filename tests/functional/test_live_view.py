@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.checks import (
+    assert_made_nothing,
     assert_refused,
     existing_tables,
     model,
@@ -20,8 +21,6 @@ from support.checks import (
 )
 from support.profiles import needs_tables_of_spark
 from support.project import MakeProject, Proceed, Project
-
-pytestmark = needs_tables_of_spark
 
 KEY = ["number", "shard"]
 CARRIED = "id as number, shard, concat(name, '$', `a b`) as called"
@@ -124,12 +123,14 @@ def watcher(project: Project) -> Watcher:
     return watcher
 
 
+@needs_tables_of_spark
 @pytest.mark.every_profile
 def test_the_view_is_the_whole_query_at_every_statement(watcher: Watcher) -> None:
     assert watcher.made >= 5
     assert watcher.looked >= 2 * watcher.made
 
 
+@needs_tables_of_spark
 @pytest.mark.every_profile
 def test_the_view_is_whole_while_vnodes_have_different_positions(
     project: Project, watcher: Watcher
@@ -158,6 +159,7 @@ def test_the_view_is_whole_while_vnodes_have_different_positions(
     assert not project.value("select bool_and(backfill_finished) from {schema}.some__progress")
 
 
+@needs_tables_of_spark
 @pytest.mark.every_profile
 def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
     project: Project, watcher: Watcher
@@ -168,6 +170,7 @@ def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
     watcher.run("--select", "filtered", "--full-refresh")
 
 
+@needs_tables_of_spark
 def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -> None:
     """Also by a run that has nothing else to do."""
     project.write({"filtered": live_model(FILTERED, unique_key=KEY)})
@@ -183,6 +186,7 @@ def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -
     )
 
 
+@needs_tables_of_spark
 def test_columns_that_are_being_filled_are_whole_in_the_view(
     project: Project, watcher: Watcher
 ) -> None:
@@ -197,6 +201,7 @@ def test_columns_that_are_being_filled_are_whole_in_the_view(
     assert project.value("select count(*) from {schema}.filtered where loud is null") > 0
 
 
+@needs_tables_of_spark
 def test_without_the_option_the_view_is_dropped(project: Project, watcher: Watcher) -> None:
     assert existing_tables(project, "some__live") == ["some__live"]
     project.write(
@@ -207,12 +212,14 @@ def test_without_the_option_the_view_is_dropped(project: Project, watcher: Watch
     assert existing_tables(project, "some__live") == []
 
 
+@needs_tables_of_spark
 def test_drop_backfill_drops_the_view(project: Project, watcher: Watcher) -> None:
     result = project.operation("drop_backfill", model="filtered")
     assert "filtered: dropped the live view" in result.output
     assert existing_tables(project, *tables_of("filtered"), "filtered__live") == []
 
 
+@needs_tables_of_spark
 def test_something_else_of_its_name_is_refused_before_anything_is_written(
     project: Project,
 ) -> None:
@@ -224,3 +231,13 @@ def test_something_else_of_its_name_is_refused_before_anything_is_written(
     result = project.fail("--select", "other")
     assert_refused(result, "other", "other__live exists, and is no live view of ours")
     project.sql("drop view {schema}.other__live")
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-iceberg", reason="the other profiles have views")
+def test_a_catalog_without_views_is_refused_before_anything_is_written(project: Project) -> None:
+    result = project.fail("--select", "filtered")
+
+    fact = "live_view needs a catalog with views, and Spark could not make one beside"
+    assert_refused(result, "filtered", f"{fact} {project.schema}.filtered")
+    assert_made_nothing(project, "filtered")
