@@ -31,16 +31,27 @@
 {% endmacro %}
 
 
-{#- Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. -#}
+{#-
+    Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. What Iceberg's Hadoop
+    catalog says to that has no condition that a script could catch.
+-#}
 {% macro _check_catalog_has_views(backfill) %}
     {%- set trial = backfill.live.incorporate(path={'identifier': 'dbt_backfill_' ~ local_md5(invocation_id ~ backfill.live.render())}) -%}
-    {%- set tried = dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0] -%}
-    {%- if tried.failed -%}
+    {%- if dbt_backfill._is_in_hadoop_catalog(backfill)
+            or dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0].failed -%}
         {%- do dbt_backfill.refuse(
             'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
             'Set live_view to false, or keep the MV in a catalog that has views'
         ) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{% macro _is_in_hadoop_catalog(backfill) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(false) }} {%- endif -%}
+    {%- set settings = dbt_backfill.read_settings() -%}
+    {%- set catalog = dbt_backfill.get_catalog(backfill.live) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+    {{ return(settings.get('spark.sql.catalog.' ~ catalog ~ '.type', '') | lower == 'hadoop') }}
 {% endmacro %}
 
 
@@ -147,7 +158,7 @@
             where vnode = 0 and epoch = {{ state.epoch }} and plan_id is null
                 and get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(committed.backfill_id) }}
         ) = 1 then
-            create or replace view {{ backfill.live.render() }}
+            {{ dbt_backfill._get_create_view_clause(backfill) }}
             comment {{ dbt_backfill.string_literal(comment) }}
             tblproperties (
                 'dbt_backfill.live' = {{ dbt_backfill.string_literal(committed.backfill_id) }},
@@ -158,6 +169,20 @@
             {{ dbt_backfill.get_live_sql(backfill, state, version, places) }};
         end if;
     end
+{%- endmacro %}
+
+
+{#-
+    Of a view that Iceberg's session catalog replaces Spark goes on to read the text of before. So there it is dropped first, and
+    missing for a moment.
+-#}
+{% macro _get_create_view_clause(backfill) -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        drop view if exists {{ backfill.live.render() }};
+            create view {{ backfill.live.render() }}
+    {%- else -%}
+        create or replace view {{ backfill.live.render() }}
+    {%- endif -%}
 {%- endmacro %}
 
 

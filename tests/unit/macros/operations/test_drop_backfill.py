@@ -49,14 +49,18 @@ def drop(macros: Macros) -> Drop:
             made = {"information": information, "is_delta": True}
             return {n: relations[n].incorporate(**made) if n in exist else None for n in WHOLE}
 
+        def load(relation: Any) -> Any:
+            is_there = "live" in exist if relation.identifier.endswith("__live") else next_exists
+            return relation if is_there else None
+
         def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
-            there = [name for name in WHOLE if existing[name] is not None]
+            there = [name for name in [*WHOLE, "live"] if existing[name] is not None]
             strange = {name: why for name, why in (foreign or {}).items() if name in there}
             ours = [name for name in there if name not in strange]
             return {"ours": ours, "foreign": strange, "state": None}
 
         macros.stub("read_current_catalog", lambda: "spark_catalog")
-        macros.stub("load_table", lambda relation: relation if next_exists else None)
+        macros.stub("load_table", load)
         macros.stub("get_existing_relations", exists)
         macros.stub("find_remains", find)
         macros.stub("find_tags", lambda state: tags)
@@ -86,6 +90,14 @@ def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
         "orders: dropped the state lake.orders_mv__progress",
     ]
     assert macros.statements[0].sql.strip().startswith("/* lake.orders_mv: drop the MV */")
+
+
+def test_the_live_view_goes_before_what_it_reads(macros: Macros, drop: Drop) -> None:
+    assert drop(node("mv"), model="mv", exist=["progress", "live"], keep_mv=True) == [
+        "drop view if exists lake.mv__live",
+        "drop table if exists lake.mv__progress",
+    ]
+    assert macros.logged[0] == "mv: dropped the live view lake.mv__live"
 
 
 def test_a_next_generation_goes_first_and_may_go_alone(drop: Drop) -> None:
