@@ -31,27 +31,16 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. What Iceberg's Hadoop
-    catalog says to that has no condition that a script could catch.
--#}
+{#- Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. -#}
 {% macro _check_catalog_has_views(backfill) %}
     {%- set trial = backfill.live.incorporate(path={'identifier': 'dbt_backfill_' ~ local_md5(invocation_id ~ backfill.live.render())}) -%}
-    {%- if dbt_backfill._is_in_hadoop_catalog(backfill)
-            or dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0].failed -%}
+    {%- set tried = dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0] -%}
+    {%- if tried.failed -%}
         {%- do dbt_backfill.refuse(
             'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
             'Set live_view to false, or keep the MV in a catalog that has views'
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{% macro _is_in_hadoop_catalog(backfill) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(false) }} {%- endif -%}
-    {%- set settings = dbt_backfill.read_settings() -%}
-    {%- set catalog = dbt_backfill.get_catalog(backfill.live) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
-    {{ return(settings.get('spark.sql.catalog.' ~ catalog ~ '.type', '') | lower == 'hadoop') }}
 {% endmacro %}
 
 
@@ -147,7 +136,10 @@
 {% endmacro %}
 
 
-{#- A script: the view is made only if the state still stands. -#}
+{#-
+    A script: the view is made only if the state still stands. Outside of a script Iceberg makes a view of its session catalog
+    one of its own, and of that, once it is replaced, Spark goes on to read the text of before.
+-#}
 {% macro get_make_live_view_sql(backfill, state, version, places) -%}
     {%- set committed = state.committed -%}
     {%- set comment = 'The whole of ' ~ backfill.mv.render() ~ ' after its barrier ' ~ state.epoch ~ ', at the version '
@@ -158,7 +150,7 @@
             where vnode = 0 and epoch = {{ state.epoch }} and plan_id is null
                 and get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(committed.backfill_id) }}
         ) = 1 then
-            {{ dbt_backfill._get_create_view_clause(backfill) }}
+            create or replace view {{ backfill.live.render() }}
             comment {{ dbt_backfill.string_literal(comment) }}
             tblproperties (
                 'dbt_backfill.live' = {{ dbt_backfill.string_literal(committed.backfill_id) }},
@@ -173,16 +165,13 @@
 
 
 {#-
-    Of a view that Iceberg's session catalog replaces Spark goes on to read the text of before. So there it is dropped first, and
-    missing for a moment.
+    In a script too: there Iceberg does not rewrite it, whose session catalog takes a view for one of its own otherwise. Harmless
+    where there is none.
 -#}
-{% macro _get_create_view_clause(backfill) -%}
-    {%- if backfill.options.file_format == 'iceberg' -%}
-        drop view if exists {{ backfill.live.render() }};
-            create view {{ backfill.live.render() }}
-    {%- else -%}
-        create or replace view {{ backfill.live.render() }}
-    {%- endif -%}
+{% macro get_drop_live_view_sql(live) -%}
+    begin
+        drop view if exists {{ live.render() }};
+    end
 {%- endmacro %}
 
 
@@ -191,7 +180,7 @@
     {#- Of another catalog dbt has no list of tables, and Spark is not asked in every run for what nobody wants. -#}
     {%- if backfill.options.live_view or dbt_backfill.get_catalog(backfill.live) is not none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill.load_table(backfill.live) is not none and dbt_backfill.read_live_view(backfill.live) is not none -%}
-        {%- do dbt_backfill.run_table('drop the live view', 'drop view if exists ' ~ backfill.live.render()) -%}
+        {%- do dbt_backfill.run_table('drop the live view', dbt_backfill.get_drop_live_view_sql(backfill.live)) -%}
         {%- do log(dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.live.render() ~ ', because live_view is not set', info=true) -%}
     {%- endif -%}
 {% endmacro %}

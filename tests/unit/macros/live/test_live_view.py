@@ -63,31 +63,6 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
         macros.call("check_live_view", backfill)
 
 
-@pytest.mark.parametrize(("kind", "is_refused"), [("hadoop", True), ("hive", False), (None, False)])
-def test_a_hadoop_catalog_of_iceberg_is_refused_by_its_setting(
-    macros: Macros, backfill: Any, found: Any, refused: Any, kind: Any, is_refused: bool
-) -> None:
-    """Its error has no condition that a script could catch."""
-    backfill["options"]["file_format"] = "iceberg"
-    settings = {"spark.sql.defaultCatalog": "lake", "spark.sql.catalog.lake.type": kind}
-    macros.stub("read_settings", lambda: {k: v for k, v in settings.items() if v is not None})
-    macros.results = [[['{"failed": false}']]]
-
-    if is_refused:
-        with refused("live_view needs a catalog with views, and Spark could not make one "):
-            macros.call("check_live_view", backfill)
-    else:
-        assert macros.call("check_live_view", backfill) is None
-
-
-def test_iceberg_views_are_dropped_before_they_are_made(
-    macros: Macros, backfill: Any, make_state: Any, made: list[str]
-) -> None:
-    backfill["options"]["file_format"] = "iceberg"
-    macros.call("run_live_view", backfill, make_state())
-    assert "then drop view if exists lake.mv__live; create view lake.mv__live comment" in made[0]
-
-
 def test_without_the_option_nothing_is_asked(macros: Macros, backfill: Any) -> None:
     backfill["options"]["live_view"] = False
     macros.stub("load_table", lambda relation: pytest.fail("asked"))
@@ -203,4 +178,4 @@ def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
 
     macros.call("settle_live_view", backfill, {}, {}, None)
 
-    assert made == (["drop view if exists lake.mv__live"] if drops else [])
+    assert made == (["begin drop view if exists lake.mv__live; end"] if drops else [])
