@@ -13,7 +13,7 @@
     {%- endif -%}
     {%- set sql = dbt_backfill.get_places_sql(relations, state.committed.key, state.epoch) -%}
     {%- set places, vnodes = [], [] -%}
-    {%- for row in dbt_backfill.run_json('read the positions', sql, relations.mv) -%}
+    {%- for row in dbt_backfill.run_json('read where the vnodes are', sql, relations.mv) -%}
         {%- do places.append(dbt_backfill._new_place(row.vnodes | sort, row.finished, row.get('position'))) -%}
         {%- do vnodes.extend(row.vnodes) -%}
     {%- endfor -%}

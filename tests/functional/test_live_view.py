@@ -23,7 +23,7 @@ from support.profiles import needs_tables_of_spark
 from support.project import MakeProject, Proceed, Project
 
 KEY = ["number", "shard"]
-CARRIED = "id as number, shard, concat(name, '$', `a b`) as called"
+CARRIED = "id as number, shard, concat(name, '$', note) as called"
 FILTERED = f"select {CARRIED} from {source('people')} where name <> 'hidden'"
 
 
@@ -93,7 +93,7 @@ class Watcher:
 
 
 def make_people(project: Project) -> None:
-    project.create_table("people", "id int, shard string, name string, `a b` string")
+    project.create_table("people", "id int, shard string, name string, note string")
     project.sql(
         "insert into {schema}.people select id, shard, concat('n', id), 'it''s' from"
         " (select cast(id as int) from range(1, 21)), (select explode(array('x', 'y')) as shard)"
