@@ -1,6 +1,6 @@
 {#-
     What a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
-      'mv', 'progress', 'barriers', 'controls': relations,
+      'mv', 'progress', 'barriers', 'controls', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
@@ -20,7 +20,7 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql) if options.change_feed else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
-    {%- do dbt_backfill.check_state_names(relations, options.full_refresh_mode) -%}
+    {%- do dbt_backfill.check_state_names(relations, options) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -37,17 +37,19 @@
 
 
 {#-
-    Refuse an MV beside which another node of the project makes a table with the name of its state or history, or of its next
-    generation: dbt would replace the one by the other, or take it for its own.
+    Refuse an MV beside which another node of the project makes a table with the name of its state or history, of its live view,
+    or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
-{% macro check_state_names(relations, full_refresh_mode) %}
-    {%- set taken = [relations.progress, relations.barriers, relations.controls] -%}
-    {%- if full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
+{% macro check_state_names(relations, options) %}
+    {%- set taken = [relations.progress, relations.barriers, relations.controls] + ([relations.live] if options.get('live_view') else []) -%}
+    {%- set own = taken | length -%}
+    {%- if options.full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
             {%- do dbt_backfill.refuse(
-                relation.render() ~ ' is where ' ~ ('its state stands' if loop.index <= 3 else 'its next generation stands')
+                relation.render() ~ ' is where ' ~ ('its next generation stands' if loop.index > own
+                    else 'its live view stands' if relation == relations.live else 'its state stands')
                     ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
                 'Give one of the two another alias'
             ) -%}
@@ -59,7 +61,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|controls|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(progress|barriers|controls|live|next)$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

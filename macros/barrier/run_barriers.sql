@@ -68,6 +68,7 @@
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
     {%- set run.measured = dbt_backfill.measure_barrier(barrier) or run.measured -%}
     {%- set run.state = barrier.state -%}
+    {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
         {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}

@@ -20,6 +20,7 @@
         'on_gap': dbt_backfill._read_choice('on_gap', ['reanchor', 'sweep', 'fail']),
         'full_refresh_mode': dbt_backfill._read_choice('full_refresh_mode', ['in_place', 'beside']),
         'replace_existing': dbt_backfill._read_boolean('replace_existing', false),
+        'live_view': dbt_backfill._read_boolean('live_view', false),
         'file_format': dbt_backfill.get_file_format(),
         'change_feed': dbt_backfill.read_change_feed(),
         'run_minutes': dbt_backfill._read_number('run_minutes'),

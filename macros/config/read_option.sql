@@ -89,15 +89,30 @@
 {% endmacro %}
 
 
-{#- The vnodes whose ranges are read, ascending; none for all of them. -#}
+{#- The vnodes whose ranges are read, ascending; none for all of them. As text such as `0-15,32`, or as a list. -#}
 {% macro _read_vnodes() %}
     {%- set value = dbt_backfill._read_option('backfill_vnodes') -%}
     {%- if value is none -%} {{ return(none) }} {%- endif -%}
-    {%- if value is string or value is mapping or value is not iterable or not value
-            or value | reject('integer') | list or value | select('lt', 0) | list -%}
-        {%- do dbt_backfill._refuse_option('backfill_vnodes', value, 'a list of vnode numbers, or leave it out') -%}
+    {%- set vnodes = dbt_backfill._parse_vnodes(value) if value is string else value -%}
+    {%- if vnodes is mapping or vnodes is not iterable or not vnodes
+            or vnodes | reject('integer') | list or vnodes | select('lt', 0) | list -%}
+        {%- do dbt_backfill._refuse_option(
+            'backfill_vnodes', value, "a list of vnode numbers, or text such as '0-15,32', or leave it out"
+        ) -%}
     {%- endif -%}
-    {{ return(value | unique | sort) }}
+    {{ return(vnodes | unique | sort) }}
+{% endmacro %}
+
+
+{#- The numbers of a text such as `0-15,32`; [] of any other. -#}
+{% macro _parse_vnodes(text) %}
+    {%- set vnodes = [] -%}
+    {%- for part in text.split(',') -%}
+        {%- set ends = modules.re.fullmatch('\\s*([0-9]{1,5})\\s*(?:-\\s*([0-9]{1,5})\\s*)?', part) -%}
+        {%- if not ends or (ends.group(2) or ends.group(1)) | int < ends.group(1) | int -%} {{ return([]) }} {%- endif -%}
+        {%- do vnodes.extend(range(ends.group(1) | int, (ends.group(2) or ends.group(1)) | int + 1)) -%}
+    {%- endfor -%}
+    {{ return(vnodes) }}
 {% endmacro %}
 
 

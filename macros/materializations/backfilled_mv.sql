@@ -15,6 +15,7 @@
 
     {{ dbt_backfill.run_all_hooks(pre_hooks, outside_first=true) }}
 
+    {%- set live = none if reads_nothing else dbt_backfill.check_live_view(backfill) -%}
     {%- set observed = dbt_backfill.observe_state(backfill, reads_nothing) -%}
     {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
@@ -27,6 +28,7 @@
         {%- set result = dbt_backfill.run_beside(backfill, observed, next) if next
             else dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
         {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
+        {%- do dbt_backfill.settle_live_view(backfill, observed, result, live) -%}
         {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 

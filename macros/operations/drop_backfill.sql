@@ -1,5 +1,6 @@
 {#-
-    Drop an MV with its state, its history and its controls, after checking that they are ours. What a drop that was broken off has left,
+    Drop an MV with its state, its history, its controls and its live view, after checking that they are ours. What a drop that was
+    broken off has left,
     the same command drops.
 
     The state goes last. As long as it is there without its MV, a run of the model is refused, and the state tells which
@@ -35,12 +36,15 @@
 
 {#- Drop the tables of an MV, as far as they are there. `dropped`: see find_dropped. -#}
 {% macro drop_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()) -%}
+    {%- set existing = dict(
+        dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)
+    ) -%}
     {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- do dbt_backfill.check_remains(dropped, remains) -%}
     {%- if remains.ours -%}
         {%- set tags = dbt_backfill.find_tags(remains.state) -%}
+        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'live') -%}
         {%- do dbt_backfill.run_drop(dropped, remains, existing, 'mv') -%}
         {%- do dbt_backfill.run_release(dropped, tags) -%}
         {%- for table in dbt_backfill.table_names() if table != 'mv' -%}

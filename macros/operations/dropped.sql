@@ -46,7 +46,8 @@
 {% macro run_drop(dropped, remains, existing, table) %}
     {%- if table in remains.ours -%}
         {%- set what, relation = dbt_backfill.table_words()[table], dropped[table] -%}
-        {%- do dbt_backfill.run_table('drop the ' ~ what, 'drop table if exists ' ~ relation.render(), dropped.mv) -%}
+        {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
+        {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
         {%- set location = dbt_backfill.get_lasting_location(existing[table]) -%}
         {%- do log(
             dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render()

@@ -1,6 +1,6 @@
 {#-
     Which of the tables of an MV there are, and whose they are: {
-      'ours': the names of those of ours, as get_relations has them,
+      'ours': the names of those of ours, as get_relations has them; of the live view it counts only whether it is ours,
       'foreign': such a name -> why the table is none of ours, as the end of a sentence,
       'state': as read_state returned it; none where there is no state that this version reads
     }
@@ -13,7 +13,7 @@
 -#}
 {% macro find_remains(relations, existing, owners) %}
     {%- set ours, foreign, properties = [], {}, {} -%}
-    {%- for table in dbt_backfill.table_words() if existing.get(table) is not none -%}
+    {%- for table in dbt_backfill.table_words() if table != 'live' and existing.get(table) is not none -%}
         {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
             {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
@@ -37,6 +37,9 @@
         {%- do ours.remove('mv') -%}
         {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
     {%- endif -%}
+    {%- if existing.get('live') is not none and dbt_backfill.read_live_view(relations.live) is not none -%}
+        {%- do ours.append('live') -%}
+    {%- endif -%}
     {{ return({'ours': ours, 'foreign': foreign, 'state': state}) }}
 {% endmacro %}
 
@@ -56,7 +59,7 @@
 
 {#- What the tables are called: the keys are those of get_relations. -#}
 {% macro table_words() %}
-    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls'}) }}
+    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls', 'live': 'live view'}) }}
 {% endmacro %}
 
 

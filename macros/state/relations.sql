@@ -1,9 +1,10 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers', 'controls'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'live'}, as relations.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
     `<mv>__controls` has what people have set for its backfill, if they have, see controls_columns.
+    `<mv>__live` is a view, if the model asks for it, see run_live_view.
     `state/` is the only place that knows their columns.
 -#}
 {% macro get_relations(mv) %}
@@ -12,6 +13,7 @@
         'progress': mv.incorporate(path={'identifier': mv.identifier ~ '__progress'}),
         'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
         'controls': mv.incorporate(path={'identifier': mv.identifier ~ '__controls'}),
+        'live': mv.incorporate(path={'identifier': mv.identifier ~ '__live'}),
     }) }}
 {% endmacro %}
 

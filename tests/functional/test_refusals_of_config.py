@@ -39,7 +39,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "vnode_count_zero": ({"vnode_count": 0}, ("vnode_count is 0", "1 to 32768")),
     "vnode_count_large": ({"vnode_count": 32769}, ("vnode_count is 32769", "1 to 32768")),
     "vnodes_beyond": ({"backfill_vnodes": [0, 4]}, ("vnode 4", "0 to 3")),
-    "vnodes_text": ({"backfill_vnodes": "0"}, ('backfill_vnodes is "0"',)),
+    "vnodes_text": ({"backfill_vnodes": "0-"}, ('backfill_vnodes is "0-"', "'0-15,32'")),
     "vnodes_empty": ({"backfill_vnodes": []}, ("backfill_vnodes is []",)),
     "vnodes_no_shuffle": (
         {"backfill_vnodes": [0], "backfill_mode": "no_shuffle"},

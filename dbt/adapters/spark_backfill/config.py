@@ -21,12 +21,13 @@ class SparkBackfillConfig(SparkConfig):
     backfill_rate_limit: int | None = None
     barriers_per_run: int | str = 1
     vnode_count: int = 256
-    backfill_vnodes: list[int] | None = None
+    backfill_vnodes: list[int] | str | None = None
     check_key: bool = True
     on_query_change: str = "fail"
     on_gap: str = "reanchor"
     replace_existing: bool = False
     full_refresh_mode: str = "in_place"
+    live_view: bool = False
     change_feed: dict[str, Any] | None = None
     run_minutes: float | None = None
     run_rows: int | None = None

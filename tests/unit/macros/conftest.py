@@ -192,6 +192,7 @@ def options() -> dict[str, Any]:
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
         "full_refresh_mode": "in_place",
+        "live_view": False,
         "file_format": "delta",
         "change_feed": None,
         "run_minutes": None,

@@ -50,11 +50,16 @@ TABLE = {"materialized": "table"}
 OTHER = {"resource_type": "model", "name": "other", "schema": "lake", "config": TABLE}
 
 
+BESIDE = {"full_refresh_mode": "beside", "live_view": True}
+IN_PLACE = {"full_refresh_mode": "in_place", "live_view": False}
+
+
 @pytest.mark.parametrize(
     ("alias", "stands"),
     [
         ("mv__progress", "its state"),
         ("MV__Barriers", "its state"),
+        ("mv__live", "its live view"),
         ("mv__next", "its next generation"),
         ("mv__next__progress", "its next generation"),
     ],
@@ -69,14 +74,15 @@ def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
             name=f"lake.{alias}".replace("MV__B", "mv__b")
         )
     ):
-        macros.call("check_state_names", relations, "beside")
+        macros.call("check_state_names", relations, BESIDE)
 
 
-def test_a_next_generation_has_tables_only_where_there_is_to_be_one(
-    macros: Macros, relations: Any, nodes: dict[str, Any]
+@pytest.mark.parametrize("alias", ["mv__next", "mv__live"])
+def test_a_next_generation_and_a_live_view_are_only_where_there_are_to_be(
+    macros: Macros, relations: Any, nodes: dict[str, Any], alias: str
 ) -> None:
-    nodes["model.p.other"] = {**OTHER, "alias": "mv__next"}
-    macros.call("check_state_names", relations, "in_place")
+    nodes["model.p.other"] = {**OTHER, "alias": alias}
+    macros.call("check_state_names", relations, IN_PLACE)
 
 
 @pytest.mark.parametrize(
@@ -93,4 +99,4 @@ def test_other_names_are_let_pass(
     macros: Macros, relations: Any, nodes: dict[str, Any], node: dict[str, Any]
 ) -> None:
     nodes["model.p.other"] = {**OTHER, **node}
-    macros.call("check_state_names", relations, "beside")
+    macros.call("check_state_names", relations, BESIDE)

@@ -35,6 +35,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
         "full_refresh_mode": "in_place",
+        "live_view": False,
         "replace_existing": False,
         "file_format": "delta",
         "change_feed": None,
@@ -78,6 +79,9 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("vnode_count", 32768, 32768),
         ("backfill_vnodes", [3], [3]),
         ("backfill_vnodes", [3, 0, 3, 255], [0, 3, 255]),
+        ("backfill_vnodes", "3", [3]),
+        ("backfill_vnodes", "0-3", [0, 1, 2, 3]),
+        ("backfill_vnodes", " 32, 0 - 2,1-1 ", [0, 1, 2, 32]),
         ("check_key", True, True),
         ("check_key", False, False),
         ("on_query_change", "fail", "fail"),
@@ -104,7 +108,7 @@ BARRIERS = "Set it to a whole number of 1 or more, or 'all'."
 MODE = "Set it to arrangement or no_shuffle or snapshot."
 NUMBER = "Set it to a number above 0, or leave it out."
 COUNT = "Set it to a whole number of 1 to 32768."
-VNODES = "Set it to a list of vnode numbers, or leave it out."
+VNODES = "Set it to a list of vnode numbers, or text such as '0-15,32', or leave it out."
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,12 @@ VNODES = "Set it to a list of vnode numbers, or leave it out."
         ("vnode_count", "256", f'vnode_count is "256". {COUNT}'),
         ("backfill_vnodes", [], f"backfill_vnodes is []. {VNODES}"),
         ("backfill_vnodes", 3, f"backfill_vnodes is 3. {VNODES}"),
-        ("backfill_vnodes", "3", f'backfill_vnodes is "3". {VNODES}'),
+        ("backfill_vnodes", "", f'backfill_vnodes is "". {VNODES}'),
+        ("backfill_vnodes", "3-1", f'backfill_vnodes is "3-1". {VNODES}'),
+        ("backfill_vnodes", "0-1-2", f'backfill_vnodes is "0-1-2". {VNODES}'),
+        ("backfill_vnodes", "0,", f'backfill_vnodes is "0,". {VNODES}'),
+        ("backfill_vnodes", "-1", f'backfill_vnodes is "-1". {VNODES}'),
+        ("backfill_vnodes", "0-100000", f'backfill_vnodes is "0-100000". {VNODES}'),
         ("backfill_vnodes", ["3"], f'backfill_vnodes is ["3"]. {VNODES}'),
         ("backfill_vnodes", [True], f"backfill_vnodes is [true]. {VNODES}"),
         ("backfill_vnodes", [2, -1], f"backfill_vnodes is [2, -1]. {VNODES}"),
@@ -187,8 +196,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, check_key, on_query_change, on_schema_change, on_gap, "
-        "replace_existing, full_refresh_mode, file_format, change_feed, run_minutes, run_rows, "
-        "barrier_seconds, and dbt's own. "
+        "replace_existing, full_refresh_mode, live_view, file_format, change_feed, run_minutes, "
+        "run_rows, barrier_seconds, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

@@ -49,6 +49,10 @@ def drop(macros: Macros) -> Drop:
             made = {"information": information, "is_delta": True}
             return {n: relations[n].incorporate(**made) if n in exist else None for n in names}
 
+        def load(relation: Any) -> Any:
+            is_there = "live" in exist if relation.identifier.endswith("__live") else next_exists
+            return relation if is_there else None
+
         def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
             there = [name for name in existing if existing[name] is not None]
             strange = {name: why for name, why in (foreign or {}).items() if name in there}
@@ -56,7 +60,7 @@ def drop(macros: Macros) -> Drop:
             return {"ours": ours, "foreign": strange, "state": None}
 
         macros.stub("read_current_catalog", lambda: "spark_catalog")
-        macros.stub("load_table", lambda relation: relation if next_exists else None)
+        macros.stub("load_table", load)
         macros.stub("get_existing_relations", exists)
         macros.stub("find_remains", find)
         macros.stub("find_tags", lambda state: tags)
@@ -86,6 +90,13 @@ def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
         "orders: dropped the state lake.orders_mv__progress",
     ]
     assert macros.statements[0].sql.strip().startswith("/* lake.orders_mv: drop the MV */")
+
+
+def test_the_live_view_goes_before_what_it_reads(macros: Macros, drop: Drop) -> None:
+    view, state = drop(node("mv"), model="mv", exist=["progress", "live"], keep_mv=True)
+    assert " ".join(view.split()) == "begin drop view if exists lake.mv__live; end"
+    assert state == "drop table if exists lake.mv__progress"
+    assert macros.logged[0] == "mv: dropped the live view lake.mv__live"
 
 
 def test_a_next_generation_goes_first_and_may_go_alone(drop: Drop) -> None:

@@ -51,6 +51,18 @@ def test_three_tables_are_ours_by_their_properties(find: Find) -> None:
     assert found["state"]["committed"]["backfill_id"] == "b1"
 
 
+@pytest.mark.parametrize(
+    ("properties", "ours"),
+    [({"dbt_backfill.live": "b1"}, ["progress", "live"]), ({}, ["progress"])],
+)
+def test_a_live_view_is_told_only_if_it_is_ours(
+    find: Find, properties: dict[str, str], ours: list[str]
+) -> None:
+    found = find({"progress": OURS, "live": properties})
+
+    assert (found["ours"], found["foreign"]) == (ours, {})
+
+
 @pytest.mark.parametrize("table", WHOLE)
 def test_what_is_left_of_them_is_ours_too(find: Find, table: str) -> None:
     found = find({table: WHOLE[table]})

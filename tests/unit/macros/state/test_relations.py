@@ -1,4 +1,4 @@
-"""The tables of an MV and the names of their columns."""
+"""The tables of an MV, its view, and the names of their columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def test_the_state_stands_beside_the_mv(relations: dict[str, Any]) -> None:
         "progress": "lake.mv__progress",
         "barriers": "lake.mv__barriers",
         "controls": "lake.mv__controls",
+        "live": "lake.mv__live",
     }
 
 

@@ -1,0 +1,243 @@
+"""`live_view`: the view `<mv>__live` is the whole of the query, also while the MV is filled.
+
+A watcher looks at the view around every statement that writes: at each of them it has all rows of
+the query at the version of the last barrier, which is the one of the view made last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from support.checks import (
+    assert_made_nothing,
+    assert_refused,
+    existing_tables,
+    model,
+    source,
+    tables_of,
+)
+from support.profiles import needs_tables_of_spark
+from support.project import MakeProject, Proceed, Project
+
+KEY = ["number", "shard"]
+CARRIED = "id as number, shard, concat(name, '$', note) as called"
+FILTERED = f"select {CARRIED} from {source('people')} where name <> 'hidden'"
+
+
+def live_model(query: str, **config: Any) -> str:
+    options = {"live_view": True, "barriers_per_run": "all", "backfill_rate_limit": 16}
+    return model(query, **options | config)
+
+
+def at_version(project: Project, query: str, mv: str) -> str:
+    """The query over the upstream at the version that the last barrier of the MV has read."""
+    version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
+    return query.replace(source("people"), f"{{schema}}.people version as of {version}")
+
+
+def change(project: Project, number: int) -> None:
+    """An insert, an update, a delete, and a row that the filter hides, at any place of the key."""
+    project.sql(
+        f"insert into {{schema}}.people values ({100 + number}, 'x', 'late', 'a\\\\b'),"
+        f" ({-number}, 'y', 'early', '')"
+    )
+    project.sql(f"update {{schema}}.people set name = 'new{number}' where id % 7 = {number % 7}")
+    project.sql(f"delete from {{schema}}.people where id = {3 * number}")
+    project.sql(f"update {{schema}}.people set name = 'hidden' where id = {2 * number + 1}")
+
+
+@dataclass
+class Watcher:
+    """An interceptor. `queries` are those of the MVs; the upstream changes after each barrier."""
+
+    project: Project
+    queries: dict[str, str]
+    changes: int = 0
+    """How many barriers of a run are followed by a change."""
+    made: int = 0
+    looked: int = 0
+    wrong: list[str] = field(default_factory=list)
+    expected: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+
+    def __call__(self, sql: str, proceed: Proceed) -> None:
+        found = [mv for mv in self.queries if f"/* {self.project.schema}.{mv}: " in sql]
+        mv = found[0] if found else None
+        proceed()
+        if mv is not None and ": make the live view" in sql:
+            self.made += 1
+            query = at_version(self.project, self.queries[mv], mv)
+            self.expected[mv] = self.project.rows(query)
+            self.look(mv, sql)
+            if self.made <= self.changes:
+                change(self.project, self.made)
+        elif mv is not None and mv in self.expected and self.writes(sql):
+            self.look(mv, sql)
+
+    @staticmethod
+    def writes(sql: str) -> bool:
+        return any(word in sql for word in ("merge into", "create or replace table", "update "))
+
+    def look(self, mv: str, sql: str) -> None:
+        self.looked += 1
+        if self.project.rows(f"select * from {{schema}}.{mv}__live") != self.expected[mv]:
+            self.wrong.append(f"{mv}: {sql[:300]}")
+
+    def run(self, *args: str) -> None:
+        before = self.made
+        self.project.run(*args, intercept=self)
+        assert not self.wrong, self.wrong
+        assert self.made > before
+
+
+def make_people(project: Project) -> None:
+    project.create_table("people", "id int, shard string, name string, note string")
+    project.sql(
+        "insert into {schema}.people select id, shard, concat('n', id), 'it''s' from"
+        " (select cast(id as int) from range(1, 21)), (select explode(array('x', 'y')) as shard)"
+    )
+
+
+QUERIES = {
+    "filtered": FILTERED,
+    "some": f"select id, shard, name from {source('people')}",
+}
+
+
+@pytest.fixture(scope="module")
+def project(shared_project: MakeProject) -> Project:
+    project = shared_project("live_view")
+    make_people(project)
+    some = live_model(QUERIES["some"], unique_key=["id", "shard"], backfill_vnodes="0-1")
+    models = {"filtered": live_model(FILTERED, unique_key=KEY), "some": some}
+    return project.write(models, sources=["people"])
+
+
+@pytest.fixture(scope="module")
+def watcher(project: Project) -> Watcher:
+    """After the first run, in which the upstream has changed between the barriers."""
+    watcher = Watcher(project, QUERIES, changes=4)
+    watcher.run()
+    return watcher
+
+
+@needs_tables_of_spark
+@pytest.mark.every_profile
+def test_the_view_is_the_whole_query_at_every_statement(watcher: Watcher) -> None:
+    assert watcher.made >= 5
+    assert watcher.looked >= 2 * watcher.made
+
+
+@needs_tables_of_spark
+@pytest.mark.every_profile
+def test_the_view_is_whole_while_vnodes_have_different_positions(
+    project: Project, watcher: Watcher
+) -> None:
+    """Two of four vnodes have finished, and the changes of these are merged all along."""
+    finished = "select vnode from {schema}.some__progress where backfill_finished"
+    assert project.rows(finished) == [(0,), (1,)]
+    change(project, 9)
+    watcher.run("--select", "some")
+
+    vnodes = "cast(pmod(xxhash64(cast(id as int), cast(shard as string)), 4) as int) in (0, 1)"
+    assert project.rows("select * from {schema}.some") == project.rows(
+        f"select id, shard, name from {{schema}}.people where {vnodes}"
+    )
+    assert project.rows(finished) == [(0,), (1,)]
+    assert project.value("select count(*) from {schema}.some__progress where id is null") > 0
+
+    some = live_model(
+        QUERIES["some"], unique_key=["id", "shard"], backfill_vnodes="0,2-3", barriers_per_run=1,
+        backfill_rate_limit=8,
+    )  # fmt: skip
+    project.write({"some": some})
+    change(project, 10)
+    watcher.run("--select", "some")
+    assert project.value("select count(distinct id) from {schema}.some__progress") >= 1
+    assert not project.value("select bool_and(backfill_finished) from {schema}.some__progress")
+
+
+@needs_tables_of_spark
+@pytest.mark.every_profile
+def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
+    project: Project, watcher: Watcher
+) -> None:
+    change(project, 11)
+    slow = live_model(FILTERED, unique_key=KEY, barriers_per_run=2)
+    project.write({"filtered": slow})
+    watcher.run("--select", "filtered", "--full-refresh")
+
+
+@needs_tables_of_spark
+def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -> None:
+    """Also by a run that has nothing else to do."""
+    project.write({"filtered": live_model(FILTERED, unique_key=KEY)})
+    watcher.run("--select", "filtered")
+    project.sql("drop view {schema}.filtered__live")
+    made = watcher.made
+    watcher.run("--select", "filtered")
+    assert watcher.made == made + 1
+    project.run("--select", "filtered", intercept=watcher)
+    assert watcher.made == made + 1
+    assert project.rows("select * from {schema}.filtered__live") == project.rows(
+        "select * from {schema}.filtered"
+    )
+
+
+@needs_tables_of_spark
+def test_columns_that_are_being_filled_are_whole_in_the_view(
+    project: Project, watcher: Watcher
+) -> None:
+    more = FILTERED.replace(", concat", ", upper(name) as loud, concat")
+    watcher.queries["filtered"] = more
+    filled = live_model(
+        more, unique_key=KEY, on_schema_change="append_new_columns", barriers_per_run=2
+    )
+    project.write({"filtered": filled})
+    change(project, 12)
+    watcher.run("--select", "filtered")
+    assert project.value("select count(*) from {schema}.filtered where loud is null") > 0
+
+
+@needs_tables_of_spark
+def test_without_the_option_the_view_is_dropped(project: Project, watcher: Watcher) -> None:
+    assert existing_tables(project, "some__live") == ["some__live"]
+    project.write(
+        {"some": model(QUERIES["some"], unique_key=["id", "shard"], backfill_rate_limit=0)}
+    )
+    result = project.run("--select", "some")
+    assert f"some: dropped {project.schema}.some__live, because" in result.output
+    assert existing_tables(project, "some__live") == []
+
+
+@needs_tables_of_spark
+def test_drop_backfill_drops_the_view(project: Project, watcher: Watcher) -> None:
+    result = project.operation("drop_backfill", model="filtered")
+    assert "filtered: dropped the live view" in result.output
+    assert existing_tables(project, *tables_of("filtered"), "filtered__live") == []
+
+
+@needs_tables_of_spark
+def test_something_else_of_its_name_is_refused_before_anything_is_written(
+    project: Project,
+) -> None:
+    project.write({"other": live_model(QUERIES["some"], unique_key=["id", "shard"])})
+    project.run("--select", "other", "--empty")
+    assert existing_tables(project, "other__live") == []
+
+    project.sql("create or replace view {schema}.other__live as select 1 as id")
+    result = project.fail("--select", "other")
+    assert_refused(result, "other", "other__live exists, and is no live view of ours")
+    project.sql("drop view {schema}.other__live")
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-iceberg", reason="the other profiles have views")
+def test_a_catalog_without_views_is_refused_before_anything_is_written(project: Project) -> None:
+    result = project.fail("--select", "filtered")
+
+    fact = "live_view needs a catalog with views, and Spark could not make one beside"
+    assert_refused(result, "filtered", f"{fact} {project.schema}.filtered")
+    assert_made_nothing(project, "filtered")
