@@ -291,7 +291,7 @@ def _apart(scene: Scene) -> None:
     scene.commit()
 
 
-def _rescaling(vnode_count: int) -> tuple[str, ...]:
+def rescaling(vnode_count: int) -> tuple[str, ...]:
     return (
         "run-operation",
         "rescale_backfill",
@@ -339,12 +339,12 @@ SCENARIOS = {
         Scenario("begin of a fill", 40, _half_and_widened, None, loses=True),
         Scenario("fill", 40, _filling, Scene.commit, cells_per_mv=3),
         Scenario(
-            "more vnodes", 32, _at_40_percent, _back_to_its_vnodes, _rescaling(256), vnode_count=16
+            "more vnodes", 32, _at_40_percent, _back_to_its_vnodes, rescaling(256), vnode_count=16
         ),
         Scenario(
-            "fewer vnodes", 32, _at_40_percent, _back_to_its_vnodes, _rescaling(4), vnode_count=16
+            "fewer vnodes", 32, _at_40_percent, _back_to_its_vnodes, rescaling(4), vnode_count=16
         ),
-        Scenario("vnodes apart", 32, _apart, None, _rescaling(4), vnode_count=16),
+        Scenario("vnodes apart", 32, _apart, None, rescaling(4), vnode_count=16),
     )
 }
 

@@ -325,7 +325,7 @@ class Follower:
             row_counts[vnode] = row_count
             shared.add((epoch, version, dirty))
             committed |= json.loads(last or "{}")
-        if set(positions) != set(range(committed["vnode_count"])):
+        if set(positions) != set(range(committed.get("vnode_count", self.vnode_count))):
             raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
         if len(shared) != 1:
             raise Inexact(f"rows of one progress state differ: {shared}")
