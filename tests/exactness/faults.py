@@ -494,15 +494,21 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
                 return [] if result.success else [reason_of(result)]
             runner.advance(action_of(cell.moment))
             result = runner.finish()
-        if not result.success and "died" not in result.error:
-            raise RunFailed(result.error)
+        if not result.success and "died" not in _said(result):
+            raise RunFailed(_said(result))
     return []
+
+
+def _said(result: RunResult) -> str:
+    """Why it ended; a run-operation has no node that says so."""
+    return result.error or result.output
 
 
 def reason_of(result: RunResult) -> str:
     """Our message in an error, or its first line, without names and numbers."""
-    ours = re.search(r"another run went on while this one executed", result.error)
+    said = _said(result)
+    ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
     if ours:
         return ours[0]
-    lines = [line.strip() for line in result.error.splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return re.sub(r"[0-9a-f]{8,}|\d+", "_", " ".join(lines[:2]))[:160]
