@@ -3,7 +3,7 @@
     {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
     'deleted', 'barriers': how many, 'replaced': whether one of them has replaced the MV}.
 
-    A reset and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
+    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
     backfill.
 
     Arguments:
@@ -21,6 +21,7 @@
         {%- set run.rebuild = none -%}
     {%- elif not rebuild and not next -%}
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
+        {%- if not run.rebuild -%} {%- do dbt_backfill.report_vnode_count(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}

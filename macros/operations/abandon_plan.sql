@@ -23,7 +23,7 @@
         ) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set given_up = dbt_backfill.mark_abandoned(operated, plan, 'abandon_plan') -%}
+    {%- set given_up = dbt_backfill.mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
         {%- do dbt_backfill.refuse(
             'another run has committed its barrier ' ~ plan.epoch ~ ' meanwhile', 'There is nothing to give up', mv=operated.name

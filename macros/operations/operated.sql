@@ -15,7 +15,8 @@
 
 {#-
     The same of one that has to exist with its state, and {
-      'state': as read_state returned it
+      'state': as read_state returned it,
+      'begun_anew': see new_observed
     }
 -#}
 {% macro observe_operated(node) %}
@@ -30,5 +31,6 @@
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
-    {{ return(dict(operated, state=dbt_backfill.observe_existing(operated, existing).state)) }}
+    {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
+    {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew)) }}
 {% endmacro %}

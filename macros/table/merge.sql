@@ -26,13 +26,13 @@
       merged (dict): what run_merge returned.
 -#}
 {% macro get_merge_counts(backfill, plan, staged, merged) %}
-    {{ return({'changed': staged.upserts, 'deleted': dbt_backfill._count_of_merge(backfill, plan, merged, 'deleted') if staged.drops else 0}) }}
+    {{ return({'changed': staged.upserts, 'deleted': dbt_backfill.count_of_merge(backfill, plan, merged, 'deleted') if staged.drops else 0}) }}
 {% endmacro %}
 
 
 {#- The same of a re-anchor, of which nothing is known before. -#}
 {% macro get_reanchor_counts(backfill, plan, merged) %}
-    {%- set count = dbt_backfill._count_of_merge -%}
+    {%- set count = dbt_backfill.count_of_merge -%}
     {{ return({
         'changed': count(backfill, plan, merged, 'updated') ~ ' + ' ~ count(backfill, plan, merged, 'inserted'),
         'deleted': count(backfill, plan, merged, 'deleted'),
@@ -41,7 +41,7 @@
 
 
 {#- `action`: `updated`, `inserted` or `deleted`. -#}
-{% macro _count_of_merge(backfill, plan, merged, action) -%}
+{% macro count_of_merge(backfill, plan, merged, action) -%}
     {%- if backfill.options.file_format == 'delta' -%}
         {%- set name = 'num_' ~ action ~ '_rows' -%}
         {%- if merged.guarded -%} {{ return('cast(null as bigint)') }} {%- endif -%}

@@ -28,6 +28,7 @@ from exactness.protocol import (
     World,
     abandon_plan,
     dbt_run,
+    rescale_backfill,
 )
 
 KEYS = range(8)
@@ -71,6 +72,8 @@ class Odds:
     sweeps: float = 0.0
     beside: float = 0.3
     """That a full refresh puts a next generation in place."""
+    rescale: float = 0.0
+    """That what is started is a rescale."""
     widens: float = 0.0
     """That, at every moment, the model is deployed with a query that returns the new column."""
 
@@ -82,7 +85,8 @@ UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
 SWEPT = Odds(loss=0.03, refresh=0.03, sweeps=0.8)
 PLAIN = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
 FILLED = Odds(loss=0.01, refresh=0.03, sweeps=0.3, widens=0.03)
-MIXED = (*PLAIN, SWEPT, FILLED)
+RESCALED = Odds(rescale=0.3, refresh=0.05, sweeps=0.3, widens=0.005)
+MIXED = (*PLAIN, SWEPT, FILLED, RESCALED)
 
 
 class History:
@@ -209,6 +213,9 @@ class History:
             name = "full refresh"
             beside = self.rng.random() < self._odds.beside
             flow = dbt_run(self.world, full_refresh=True, wide=self._is_wide, beside=beside)
+        elif chance < self._odds.abandon + self._odds.refresh + self._odds.rescale:
+            low = self.rng.choice((FINISHED, FINISHED, NOT_STARTED, *KEYS))
+            name, flow = "rescale", rescale_backfill(self.world, low)
         else:
             barriers = self.rng.randint(1, 2)
             sweeps = self._odds.sweeps > 0 and self.rng.random() < self._odds.sweeps
@@ -294,6 +301,11 @@ def abandon_plan_and_run(world: World) -> Flow:
     yield from dbt_run(world)
 
 
+def rescale_and_run(world: World) -> Flow:
+    yield from rescale_backfill(world, KEYS[1])
+    yield from dbt_run(world)
+
+
 def random_histories(
     file_format: str, without: Iterable[str] = (), odds: Sequence[Odds] = MIXED
 ) -> Iterator[History]:
@@ -306,7 +318,7 @@ def random_histories(
 
 def all_switches(file_format: str, without: Iterable[str] = ()) -> Iterator[History]:
     """A run stalls before any of its statements, and two more times; another one goes on."""
-    for other in (two_barriers, a_full_refresh, abandon_plan_and_run):
+    for other in (two_barriers, a_full_refresh, abandon_plan_and_run, rescale_and_run):
         for stalled in range(LONGEST_RUN):
             for at in itertools.combinations(range(SWITCHED), 2):
                 history = History(0, file_format, without)

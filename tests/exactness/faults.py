@@ -30,6 +30,8 @@ from support.scripts import leaves_something, statements_of, writes
 
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
+MV = "<mv>"
+"""Stands in a scenario's arguments for the MV's name."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Scene:
     project: Project
     name: str
     rows: int = 80
+    vnode_count: int = VNODES
     query: str = "positive"
     """Which of `QUERIES` the MV is."""
     may_fail: bool = False
@@ -92,7 +95,7 @@ class Scene:
             self.upstream,
             f"{self.name}_mv",
             QUERIES[self.query](SCHEMA),
-            vnode_count=VNODES,
+            vnode_count=self.vnode_count,
         )
 
     def _rows(self, ids: Iterable[int]) -> list[Row]:
@@ -123,7 +126,8 @@ class Scene:
         return result
 
     def runner(self, *arguments: str) -> Runner:
-        return Runner(self.project, self.mv.name, self.upstream.name, *arguments)
+        named = [argument.replace(MV, self.mv.name) for argument in arguments]
+        return Runner(self.project, self.mv.name, self.upstream.name, *named)
 
     def catch_up(self) -> None:
         """Merges what has changed, so that the next run has none of that."""
@@ -174,10 +178,12 @@ class Scene:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of barrier: the model's limit, how it is brought about, and the run that does it."""
+    """A kind of barrier: the model's limit, how it is brought about, and the run, or run-operation,
+    that does it."""
 
     name: str
     limit: int | None
+    """Of its first run, where `begin` sets another one."""
     begin: Callable[[Scene], None]
     """Brings a new MV to where the scenario begins."""
     renew: Callable[[Scene], None] | None
@@ -186,6 +192,7 @@ class Scenario:
     cells_per_mv: int = 5
     on_gap: str = "reanchor"
     full_refresh_mode: str = "in_place"
+    vnode_count: int = VNODES
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -261,6 +268,38 @@ def _filling(scene: Scene) -> None:
     scene.commit()
 
 
+def _at_40_percent(scene: Scene) -> None:
+    scene.run()
+    scene.mv.write(backfill_rate_limit=4)
+    scene.commit()
+
+
+def _back_to_its_vnodes(scene: Scene) -> None:
+    scene.project.operation(
+        "rescale_backfill", model=scene.mv.name, vnode_count=scene.mv.vnode_count
+    )
+    scene.commit()
+
+
+def _apart(scene: Scene) -> None:
+    """Half of the vnodes are ahead of those that they come together with."""
+    scene.run()
+    scene.mv.write(backfill_rate_limit=8, backfill_vnodes=[0, 1, 2, 3, 12, 13, 14, 15])
+    scene.commit()
+    scene.run()
+    scene.mv.write(backfill_rate_limit=4)
+    scene.commit()
+
+
+def rescaling(vnode_count: int) -> tuple[str, ...]:
+    return (
+        "run-operation",
+        "rescale_backfill",
+        "--args",
+        f"{{model: {MV}, vnode_count: {vnode_count}}}",
+    )
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -299,6 +338,13 @@ SCENARIOS = {
         Scenario("range of a sweep", 4, _swept, _go_on_with_the_sweep, on_gap="sweep"),
         Scenario("begin of a fill", 40, _half_and_widened, None, loses=True),
         Scenario("fill", 40, _filling, Scene.commit, cells_per_mv=3),
+        Scenario(
+            "more vnodes", 32, _at_40_percent, _back_to_its_vnodes, rescaling(256), vnode_count=16
+        ),
+        Scenario(
+            "fewer vnodes", 32, _at_40_percent, _back_to_its_vnodes, rescaling(4), vnode_count=16
+        ),
+        Scenario("vnodes apart", 32, _apart, None, rescaling(4), vnode_count=16),
     )
 }
 
@@ -401,7 +447,9 @@ class Theatre:
         self._scenes += 1
         self._struck = []
         name = self.scenario.name.replace(" ", "_").replace("-", "_")
-        self._scene = scene = Scene(self.project, f"{name}_{self._scenes}")
+        self._scene = scene = Scene(
+            self.project, f"{name}_{self._scenes}", vnode_count=self.scenario.vnode_count
+        )
         scene.mv.loses = self.scenario.loses
         scene.mv.write(
             backfill_rate_limit=self.scenario.limit,
@@ -446,15 +494,21 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
                 return [] if result.success else [reason_of(result)]
             runner.advance(action_of(cell.moment))
             result = runner.finish()
-        if not result.success and "died" not in result.error:
-            raise RunFailed(result.error)
+        if not result.success and "died" not in _said(result):
+            raise RunFailed(_said(result))
     return []
+
+
+def _said(result: RunResult) -> str:
+    """Why it ended; a run-operation has no node that says so."""
+    return result.error or result.output
 
 
 def reason_of(result: RunResult) -> str:
     """Our message in an error, or its first line, without names and numbers."""
-    ours = re.search(r"another run went on while this one executed", result.error)
+    said = _said(result)
+    ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
     if ours:
         return ours[0]
-    lines = [line.strip() for line in result.error.splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return re.sub(r"[0-9a-f]{8,}|\d+", "_", " ".join(lines[:2]))[:160]

@@ -200,6 +200,7 @@ class Follower:
     name: str
     query: Query
     vnode_count: int = 8
+    """What its config says; it may be rescaled to have others."""
     relation: str = ""
     """What the model reads, as Jinja; the upstream as a source by default."""
     adopted: bool = False
@@ -248,10 +249,7 @@ class Follower:
 
     @property
     def definition(self) -> Definition:
-        return Definition(self.query, self.upstream.rows_at, self._vnode_of)
-
-    def _vnode_of(self, key: Key) -> int:
-        return self.upstream.hash_of(key) % self.vnode_count
+        return Definition(self.query, self.upstream.rows_at, self.upstream.hash_of)
 
     def column_types(self, query: Query) -> dict[str, str]:
         """The columns of one of its queries with the types that it gives them."""
@@ -327,7 +325,7 @@ class Follower:
             row_counts[vnode] = row_count
             shared.add((epoch, version, dirty))
             committed |= json.loads(last or "{}")
-        if set(positions) != set(range(self.vnode_count)):
+        if set(positions) != set(range(committed.get("vnode_count", self.vnode_count))):
             raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
         if len(shared) != 1:
             raise Inexact(f"rows of one progress state differ: {shared}")
@@ -338,7 +336,8 @@ class Follower:
         sweeping = not finished and (swept_anew or committed.get("sweeps", False))
         return Progress(
             epoch, number, positions, row_counts, bool(dirty), sweeping, swept_anew,
-            committed.get("kind") == "swap", _filled_of(committed, bool(dirty)),
+            committed.get("kind") == "swap", committed.get("kind") == "rescale",
+            _filled_of(committed, bool(dirty)),
         )  # fmt: skip
 
     def check(self) -> Checked:
@@ -366,7 +365,7 @@ class Follower:
         if not begun:
             raise Inexact("its new column was never filled")
         states = [replace(p, progress=p.progress.of_all_columns) for p in progress[begun[0] :]]
-        definition = Definition(wide, self.upstream.rows_at, self._vnode_of)
+        definition = Definition(wide, self.upstream.rows_at, self.upstream.hash_of)
         versions = self._versions_of_all_columns(states[0].at)
         check_every_version(definition, versions, states, definition.covered)
 
@@ -375,15 +374,16 @@ class Follower:
 
         `check_every_version` has shown that the MV is at that prefix when the epoch is committed.
         The first barrier after a start reads its range one version earlier than it must, so that
-        it too has changes to mark. A re-anchored state has no such form: it starts from there.
+        it too has changes to mark. A re-anchored or rescaled state has no such form: it starts from
+        there.
         """
-        form = RisingWave(self.query, self.upstream.schema.key_of, self._vnode_of)
+        form = RisingWave(self.query, self.upstream.schema.key_of, self.upstream.hash_of)
         for old, new in itertools.pairwise(progress):
             before, after = old.progress, new.progress
             if after.version is None or after.swept_anew:
                 form.reset()
                 continue
-            if before.dirty or after.dirty:
+            if before.dirty or after.dirty or after.rescaled:
                 form.rows = self._rows_by_key(after)
                 continue
             since = max(0, after.version - 1) if before.version is None else before.version
@@ -405,7 +405,7 @@ class Follower:
         return {
             key: shown
             for key, row in self.upstream.rows_at(state.version).items()
-            if state.positions[self._vnode_of(key)].covers(key)
+            if state.positions[self.definition.vnode_of(key, state.positions)].covers(key)
             and (shown := self.query.evaluate(row)) is not None
         }
 

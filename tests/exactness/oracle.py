@@ -66,6 +66,7 @@ class Position:
 
 
 Positions = Mapping[int, Position]
+"""Those of all vnodes, from 0 on. The vnode of a key is its hash modulo their number."""
 Covered = Callable[[MvRows, Positions], MvRows]
 
 
@@ -84,6 +85,8 @@ class Progress:
     """Whether the barrier that was committed last has begun a sweep."""
     swapped: bool = False
     """Whether the last barrier has put a next generation in place, which counts its own rows."""
+    rescaled: bool = False
+    """Whether the last barrier has given it another number of vnodes."""
     filled: Position | None = None
     """The second position, None while no columns are being filled."""
 
@@ -142,7 +145,10 @@ class Definition:
 
     query: Query
     upstream: Callable[[int], Rows]
-    vnode_of: Callable[[Key], int]
+    hash_of: Callable[[Key], int]
+
+    def vnode_of(self, key: Key, positions: Positions) -> int:
+        return self.hash_of(key) % len(positions)
 
     def prefix(self, version: int | None, positions: Positions) -> MvRows:
         if version is None:
@@ -150,7 +156,7 @@ class Definition:
         return Counter(
             shown
             for key, row in self.upstream(version).items()
-            if positions[self.vnode_of(key)].covers(key)
+            if positions[self.vnode_of(key, positions)].covers(key)
             and (shown := self.query.evaluate(row)) is not None
         )
 
@@ -162,13 +168,13 @@ class Definition:
             {
                 row: count
                 for row, count in rows.items()
-                if positions[self.vnode_of(keys[row])].covers(keys[row])
+                if positions[self.vnode_of(keys[row], positions)].covers(keys[row])
             }
         )
 
     def scanned(self, version: int, before: Positions, after: Positions) -> Counter[int]:
         """Upstream rows per vnode that a range from `before` to `after` reads at `version`."""
-        vnodes = ((key, self.vnode_of(key)) for key in self.upstream(version))
+        vnodes = ((key, self.vnode_of(key, before)) for key in self.upstream(version))
         return Counter(
             vnode
             for key, vnode in vnodes
@@ -289,8 +295,8 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
     """Raises `Inexact` unless epochs, positions and counts move as the definition says.
 
     Epochs are consecutive and never restart. A barrier either starts over (every vnode NotStarted,
-    no upstream version unless it begins a sweep) or moves no position back and no upstream version
-    back, and counts exactly the upstream rows of the range it read.
+    no upstream version unless it begins a sweep), or rescales, or moves no position back and no
+    upstream version back, and counts exactly the upstream rows of the range it read.
     """
     for old, new in itertools.pairwise(progress):
         where = f"from epoch {old.epoch} to {new.epoch}"
@@ -304,6 +310,9 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
             continue
         if old.version is not None and new.version < old.version:
             raise Inexact(f"upstream version {old.version} went back to {new.version} {where}")
+        if new.rescaled:
+            _check_rescaled(old, new, where)
+            continue
         for vnode, position in old.positions.items():
             if not position.is_behind(new.positions[vnode]):
                 raise Inexact(f"vnode {vnode}: {position} went back {where}")
@@ -318,6 +327,28 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
                     f"vnode {vnode}: row_count {count} became {new.row_counts[vnode]} "
                     f"where {read[vnode]} rows were read {where}"
                 )
+
+
+def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
+    """A rescale reads nothing: each key has the position that it had, or the lowest of those whose
+    vnodes came together. As many rows count as read as before, if they had the same."""
+    if new.version != old.version:
+        raise Inexact(f"a rescale read version {new.version} {where}")
+    shared, larger = sorted((len(old.positions), len(new.positions)))
+    if larger % shared:
+        raise Inexact(f"{len(old.positions)} vnodes became {len(new.positions)} {where}")
+    for group in range(shared):
+        before = [p for vnode, p in old.positions.items() if vnode % shared == group]
+        lowest = [p for p in before if all(p.is_behind(other) for other in before)]
+        after = [p for vnode, p in new.positions.items() if vnode % shared == group]
+        if not all(p.is_behind(lowest[0]) and lowest[0].is_behind(p) for p in after):
+            raise Inexact(f"vnodes at {before} came to {after} {where}")
+        counted, counts = (
+            sum(count for vnode, count in progress.row_counts.items() if vnode % shared == group)
+            for progress in (old, new)
+        )
+        if counts != counted if len(lowest) == len(before) else not 0 <= counts <= counted:
+            raise Inexact(f"row_count {counted} became {counts} by a rescale {where}")
 
 
 def rows_by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:

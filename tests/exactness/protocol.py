@@ -52,6 +52,7 @@ PROTECTIONS = (
     "a fill ends at the position",
     "columns are added by whatever ends a fill",
     "a replacement that came late is found",
+    "a rescale removes what is read again",
 )
 """What a world can be made without."""
 
@@ -386,6 +387,14 @@ def abandon_plan(world: World) -> Flow:
     return _Flow(world).abandon_by_hand()
 
 
+def rescale_backfill(world: World, low: float) -> Flow:
+    """The operation; `low`: where vnodes come together, if that is below the position.
+
+    There is one position here, so that all vnodes have the lowest one, or none has.
+    """
+    return _Flow(world).rescale_by_hand(low)
+
+
 @dataclass
 class _Flow:
     """What a run sends, as run_barriers.sql has it."""
@@ -425,7 +434,7 @@ class _Flow:
             if plan.kind == "swap" and self.beside:
                 return
             rebuild = state.begun_anew or (rebuild and plan.kind not in REPLACING)
-            barriers -= plan.kind not in ("reset", "abandon") and not rebuild
+            barriers -= plan.kind not in ("reset", "abandon", "rescale") and not rebuild
 
     def _describe(self) -> Statement:
         def execute() -> Moments:
@@ -475,6 +484,8 @@ class _Flow:
     def _adopt(self, state: State, log: Log, rebuild: bool) -> Flow:
         plan = state.plan
         assert plan is not None
+        if plan.kind == "rescale":
+            return plan
         since = _feed_start(state)
         lost = (
             plan.version is not None
@@ -513,6 +524,29 @@ class _Flow:
         if state.plan is not None and state.plan.kind != "abandon":
             plan = yield from self._abandon(state.plan)
             yield from self._stop_what_is_on_its_way(plan)
+
+    def rescale_by_hand(self, low: float) -> Flow:
+        snapshot = (yield self._describe()) if self.world.is_iceberg else None
+        state, log = yield self._observe()
+        if snapshot is not None and (yield from self._find_replacement(state, snapshot)):
+            raise Stopped
+        plan = state.plan
+        if plan is None:
+            if state.dirty or state.begun_anew or state.version is None:
+                raise Stopped
+            at, fills = state.position, state.filled != FINISHED
+            plan = Plan(next(self.world.ids), state.epoch + 1, "rescale", state.version, at, at)
+            plan = replace(plan, wide=state.wide)
+            if fills:  # which needs one position
+                plan = replace(plan, fill_low=state.filled, fill_high=state.filled)
+            else:
+                plan = replace(plan, high=min(low, at))
+            plan, _ = yield self._plan(plan)
+        if plan.kind != "rescale":
+            raise Stopped
+        yield from self._execute(state, log, plan, staged=False)
+        state, _ = yield self._commit(state, plan)
+        self._check_committed(state, plan)
 
     def _choose(self, state: State, log: Log, rebuild: bool) -> Plan | None:
         plan = Plan(next(self.world.ids), state.epoch + 1, "reset", wide=self.wide)
@@ -575,7 +609,7 @@ class _Flow:
                 raise Stopped
             if not world.has("a plan that stands is not replaced"):
                 standing = mine
-            if standing.kind != "abandon" and standing.wide != mine.wide:
+            if standing.kind not in ("abandon", "rescale") and standing.wide != mine.wide:
                 raise Stopped
             return standing, standing.id == mine.id
 
@@ -585,7 +619,7 @@ class _Flow:
         return plan.high if self.world.has("a fill ends at the position") else FINISHED
 
     def _execute(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
-        if plan.fill_low is not None and plan.kind != "abandon":
+        if plan.fill_low is not None and plan.kind not in ("abandon", "rescale"):
             yield from self._add_column(plan)
         if plan.kind in REPLACING:
             step = "empty the MV" if plan.kind == "reset" else "put the next generation in place"
@@ -594,6 +628,11 @@ class _Flow:
             yield from self._stop_what_is_on_its_way(plan)
         elif plan.kind == "sweep":
             pass  # its ranges follow
+        elif plan.kind == "rescale":
+            removes = self.world.has("a rescale removes what is read again")
+            if plan.high < plan.low and not state.sweeping and removes:
+                step = "remove what is read again after the barrier"
+                yield self._merge(step, plan, {}, whole=True)
         elif plan.kind == "reanchor" and plan.touched is None:
             wanted = self._as_shown(plan, dict(self.world.prefix(plan.version, plan.high).keys()))
             yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
@@ -705,8 +744,8 @@ class _Flow:
     ) -> Statement:
         """A MERGE of `source`; `whole`: what is in the MV where it may write, and not in it, goes.
 
-        A removal may write to the ranges that were given up, a re-anchor to the whole MV, and a
-        range of a sweep to that range.
+        A removal may write to the ranges that were given up, or are read again, a re-anchor to the
+        whole MV, and a range of a sweep to that range.
         """
 
         def execute() -> Moments:
@@ -833,6 +872,8 @@ class Everything:
         if self.plan is not None and self.plan.kind in ("advance", "fill"):
             low, high = self.plan.range
             return low < key <= high
+        if self.plan is not None and self.plan.kind == "rescale":
+            return key > self.plan.high
         if self.plan is None or not self.plan.touched:
             return True
         return any(self.plan.low < key <= high for high in self.plan.touched)
@@ -866,6 +907,8 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
         return None
     if given_up.since != state.version or given_up.since < log.feed_from:
         return None
+    if any(plan.high < plan.low for plan in given_up.plans):
+        return None  # its positions differ
     if state.sweeping:
         return ()
     ends = [high for plan in given_up.plans for high in plan.touched or ()]
@@ -877,7 +920,8 @@ def _committed(world: World, state: State, plan: Plan) -> State:
     """The state that the commit of a plan leaves; `state` is the one that it was planned in."""
     new = State(plan.epoch, plan, wide=plan.wide)
     if plan.kind not in REPLACING and plan.fill_low is not None and plan.fill_high is not None:
-        is_filled = plan.kind != "abandon" and (plan.kind != "fill" or plan.fill_high >= plan.high)
+        fills_on = plan.kind == "rescale" or (plan.kind == "fill" and plan.fill_high < plan.high)
+        is_filled = plan.kind != "abandon" and not fills_on
         at = plan.fill_low if plan.kind == "abandon" else plan.fill_high
         new = replace(new, filled=FINISHED if is_filled else at)
     if plan.kind == "reset":

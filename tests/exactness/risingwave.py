@@ -68,13 +68,13 @@ def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
 
 
 def mark_chunk_ref_by_vnode(
-    chunk: Chunk, positions: Positions, vnode_of: Callable[[Key], int], key_of: KeyOf
+    chunk: Chunk, positions: Positions, hash_of: Callable[[Key], int], key_of: KeyOf
 ) -> list[bool]:
     """Which events of the chunk are shown downstream."""
     visible = []
     for _, row in chunk:
         key = key_of(row)
-        position = positions[vnode_of(key)]
+        position = positions[hash_of(key) % len(positions)]
         if position.finished:
             visible.append(True)
         elif position.pk is None:
@@ -113,7 +113,7 @@ class RisingWave:
 
     query: Query
     key_of: KeyOf
-    vnode_of: Callable[[Key], int]
+    hash_of: Callable[[Key], int]
     rows: dict[Key, MvRow] = field(default_factory=dict)
 
     def barrier(
@@ -123,11 +123,13 @@ class RisingWave:
         scanned = [
             (Op.INSERT, row)
             for key, row in snapshot.items()
-            if _is_in_range(key, old[self.vnode_of(key)], new[self.vnode_of(key)])
+            if _is_in_range(
+                key, old[self.hash_of(key) % len(old)], new[self.hash_of(key) % len(new)]
+            )
         ]
         self._materialize(scanned)
         for chunk in chunks:
-            visible = mark_chunk_ref_by_vnode(chunk, new, self.vnode_of, self.key_of)
+            visible = mark_chunk_ref_by_vnode(chunk, new, self.hash_of, self.key_of)
             self._materialize(normalize_unmatched_updates(chunk, visible))
         return Counter(self.rows.values())
 

@@ -130,7 +130,10 @@ def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
 
 
 class Runner:
-    """A dbt run that stands before its next statement of ours, or has ended."""
+    """A dbt run that stands before its next statement of ours, or has ended.
+
+    `arguments` are further ones, or those of a run-operation.
+    """
 
     def __init__(self, project: Project, mv: str, upstream: str, *arguments: str) -> None:
         self.project = project
@@ -144,7 +147,9 @@ class Runner:
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
         self._globals = [dict[str, Any](), EventManager(), *_put_aside()[2:]]
-        self._arguments = ("run", "--select", mv, *arguments)
+        self._arguments = (
+            arguments if "run-operation" in arguments else ("run", "--select", mv, *arguments)
+        )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         _steps().append(self)

@@ -416,8 +416,9 @@ def test_vnodes_that_have_finished_are_followed_and_one_that_is_ahead_of_a_range
     project.run()
     positions = mv.progress().positions
     assert [positions[vnode].finished for vnode in range(4)] == [True, False, True, False]
-    vnode_of = mv.definition.vnode_of
-    first = {number for number in range(1, 41) if vnode_of((number,)) in (0, 2)}
+    first = {
+        number for number in range(1, 41) if mv.definition.vnode_of((number,), positions) in (0, 2)
+    }
     assert 0 < len(first) < 40
     assert ids(mv) == sorted(first)
 
@@ -428,13 +429,15 @@ def test_vnodes_that_have_finished_are_followed_and_one_that_is_ahead_of_a_range
     mv.write(backfill_rate_limit=4, backfill_vnodes=[1])
     project.run()
     shown = set(ids(mv))
-    assert {n for n in range(50, 70) if vnode_of((n,)) in (0, 2)} <= shown
+    assert {n for n in range(50, 70) if mv.definition.vnode_of((n,), positions) in (0, 2)} <= shown
     read = mv.progress().row_counts
     assert (read[0] + read[2], read[3]) == (len(first), 0)
     assert 0 < read[1] <= 4
     ahead = mv.progress().positions[1]
 
-    shown_of_it = [(number,) for number in sorted(shown) if vnode_of((number,)) == 1]
+    shown_of_it = [
+        (number,) for number in sorted(shown) if mv.definition.vnode_of((number,), positions) == 1
+    ]
     upstream.commit(commits.delete(upstream.rows, shown_of_it[:1]))
     upstream.commit(commits.update(upstream.rows, shown_of_it[1:], {"amount": 8}))
     mv.write(backfill_rate_limit=2)

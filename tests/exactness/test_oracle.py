@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -29,7 +29,14 @@ from exactness.oracle import (
 )
 from exactness.queries import QUERIES, with_more
 from exactness.risingwave import Op, RisingWave, chunk_of, normalize_unmatched_updates
-from exactness.upstream import COMMIT_KINDS, Commits, KeySpace, draw_commit, draw_rows
+from exactness.upstream import (
+    COMMIT_KINDS,
+    Commits,
+    KeySpace,
+    Schema,
+    draw_commit,
+    draw_rows,
+)
 
 VNODES = 4
 
@@ -320,3 +327,31 @@ def test_all_columns_are_looked_at_up_to_the_second_position(
         return
     with pytest.raises(Inexact, match="prefix"):
         check_every_version(definition, versions, states, definition.covered)
+
+
+def test_a_rescale_moves_positions_and_counts_as_the_definition_says() -> None:
+    query = QUERIES["everything"](Schema({"id": "int", "amount": "int"}, key=("id",)))
+    definition = Definition(query, lambda version: {}, hash)
+
+    def check(before: Sequence[Position], after: Sequence[Position], *counts: int) -> None:
+        old, new = (
+            Progress(epoch, 7, dict(enumerate(positions)), dict.fromkeys(range(len(positions)), 2))
+            for epoch, positions in ((3, before), (4, after))
+        )
+        rescaled = replace(new, rescaled=True, row_counts=dict(enumerate(counts)))
+        check_progress(definition, [old, rescaled])
+
+    at, ahead, end = Position((4,)), Position((9,)), Position((9,), finished=True)
+    check([at, ahead], [at, ahead, at, ahead], 2, 2, 0, 0)
+    check([at, ahead, at, end], [at, ahead], 4, 3)
+    check([at, end, ahead, Position()], [at, Position()], 4, 0)
+    for before, after, counts in [
+        ([at, ahead], [at, ahead, ahead, at], (2, 2, 0, 0)),
+        ([at, at], [at, at, at, at], (2, 2, 1, 0)),
+        ([at, ahead, at, end], [at, end], (4, 3)),
+        ([at, ahead], [ahead], (4,)),
+        ([at, at], [at, at, at], (2, 2, 0)),
+        ([at, at], [at], (3,)),
+    ]:
+        with pytest.raises(Inexact):
+            check(before, after, *counts)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from exactness.conftest import faults
-from exactness.faults import Scene
+from exactness.faults import Scene, rescaling
 from exactness.oracle import Inexact
 from exactness.runners import Runner, Statement, at_once, die_after, die_before, stepping, twice
 from support.lake import Lake
@@ -127,6 +127,15 @@ def a_range_is_sent_twice_at_once(scene: Scene) -> None:
     runner.finish()
 
 
+def a_rescale_wakes_up_before_its_commit(scene: Scene) -> None:
+    """A run has gone on with its plan, and others after it."""
+    stalled = stopped(scene, COMMIT, *rescaling(8))
+    for _ in range(2):
+        scene.run()
+        scene.commit()
+    stalled.finish()
+
+
 def a_full_refresh(scene: Scene) -> None:
     scene.run("--full-refresh")
 
@@ -148,6 +157,8 @@ class Protection:
 FENCE = "barrier/steps/fence.sql"
 CLAUSES = "table/table_clauses.sql"
 COMMITTED = "barrier/steps/commit.sql"
+RESCALED = "barrier/steps/rescale.sql"
+RESCALE_STANDS = "dbt_backfill.plan_of_kind_stands_predicate(plan, '{}.')"
 STANDS = (
     "backfill, dbt_backfill.plan_stands_predicate(plan)"
     " ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),"
@@ -212,6 +223,14 @@ PROTECTIONS = (
             ),
         ),
         a_run_wakes_up_before_its_commit,
+    ),
+    Protection(
+        "the commit of a rescale is guarded by the epoch and the plan",
+        (
+            (RESCALED, f"where {{{{ {RESCALE_STANDS.format('former')} }}}}", "where true"),
+            (RESCALED, f"set stands = {RESCALE_STANDS.format('progress')}", "set stands = 'true'"),
+        ),
+        a_rescale_wakes_up_before_its_commit,
     ),
     Protection(
         "epochs do not restart",

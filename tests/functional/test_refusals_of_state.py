@@ -92,7 +92,6 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(f"select id, 1 as code, name from {source('letters')}"),
         ("its upstream changed from ", "people to ", "letters"),
     ),
-    "vnode_count": (model(QUERY, vnode_count=8), ("vnode_count changed from 4 to 8",)),
     "unique_key": (
         model(QUERY, unique_key="code"),
         ("unique_key changed from id to code",),

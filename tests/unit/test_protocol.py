@@ -20,6 +20,7 @@ from exactness.explore import (
     OVERTAKEN,
     PLAIN,
     REFRESHED,
+    RESCALED,
     SWEPT,
     UNCHANGED,
     History,
@@ -69,6 +70,7 @@ NEEDED = (
     Without("a fill ends at the position", odds=(FILLED,)),
     Without("columns are added by whatever ends a fill", odds=(FILLED,)),
     Without("a replacement that came late is found", "iceberg", (OVERTAKEN,)),
+    Without("a rescale removes what is read again", odds=(RESCALED,)),
 )
 
 
@@ -93,7 +95,9 @@ def test_the_histories_have_every_kind_of_barrier_and_runs_that_are_refused(
 ) -> None:
     histories = list(islice(random_histories(file_format), 200))
     kinds = {kind for history in histories for _, kind in history.world.executed.values()}
-    assert kinds == {"advance", "fill", "reset", "swap", "reanchor", "sweep", "abandon"}
+    assert kinds == {
+        "advance", "fill", "reset", "swap", "reanchor", "sweep", "rescale", "abandon"
+    }  # fmt: skip
     told = "\n".join(line for history in histories for line in history.told)
     for what in (
         "(Stopped)",

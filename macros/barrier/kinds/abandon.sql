@@ -39,12 +39,12 @@
 
 
 {#-
-    Give up a plan that cannot be executed. It is never overwritten by another: marked as abandoned, it fences the runs
+    Give up a plan that cannot be executed. What it says of the number of vnodes is then that of the state, which stays. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
     has committed it. Returns the plan as it now stands, none if another run has gone on.
 -#}
-{% macro mark_abandoned(backfill, plan, reason) %}
-    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason)) -%}
+{% macro mark_abandoned(backfill, state, plan, reason) %}
+    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.get_guarded_update_sql(
@@ -148,7 +148,7 @@
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- if not dbt_backfill.is_standing(now, plan) -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
-        backfill, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
+        backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
     ) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}

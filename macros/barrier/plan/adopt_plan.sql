@@ -3,6 +3,11 @@
     MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
+    {#- It reads neither the upstream nor by a query, so nothing of it can be lost, and a rebuild may follow it. -#}
+    {%- if plan.kind == 'rescale' -%}
+        {%- do dbt_backfill.report_adoption(plan) -%}
+        {{ return({'plan': plan, 'guarded': false}) }}
+    {%- endif -%}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {#- A swap reads another table than the upstream. -#}
     {%- set readable = source.get('version') is none or plan.get('generation') or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
@@ -13,8 +18,8 @@
     {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
     {%- set traits = dbt_backfill.get_traits(plan) -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
-    {%- set wanted = not rebuild
-            or traits.replaces_mv and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
+    {%- set wanted = not rebuild or traits.replaces_mv and plan.vnode_count == backfill.options.vnode_count
+            and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
         {%- if not traits.gives_up and not plan.get('generation') -%}
             {%- do dbt_backfill.check_model_of_plan(dbt_backfill._get_planned_model(backfill, state, plan), state.settings, plan) -%}
@@ -22,7 +27,7 @@
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
-    {%- set given_up = dbt_backfill.mark_abandoned(backfill, plan, lost or rebuild) -%}
+    {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return({'plan': given_up, 'guarded': false}) }}
 {% endmacro %}
@@ -42,13 +47,14 @@
 
 {#-
     Refuse a plan of another deployment of the model, which first made or rebuilt the MV while this run was alive: what its
-    query makes of a row may depend on settings that this session does not have.
+    query makes of a row may depend on settings that this session does not have. A rescale makes nothing of a row.
 
     Arguments:
       settings (dict): the session's, see session_settings.
       views (list): the temporary views to drop before.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
+    {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}

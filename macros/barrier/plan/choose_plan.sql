@@ -19,12 +19,7 @@
         {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.explain_backfill(backfill, learned)) -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
-    {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
-        {%- do dbt_backfill.refuse(
-            "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
-            "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill._check_vnodes(backfill, state) -%}
     {%- set started = dbt_backfill.has_started(state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
     {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
@@ -63,6 +58,23 @@
     {%- if windows.moving == [] or not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
     {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) -%}
     {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
+{% endmacro %}
+
+
+{#- Refuse options that its vnodes do not allow: there may be others than the config's vnode_count says. -#}
+{% macro _check_vnodes(backfill, state) %}
+    {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
+        {%- do dbt_backfill.refuse(
+            "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
+            "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
+        ) -%}
+    {%- endif -%}
+    {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
+        {%- do dbt_backfill.refuse(
+            'backfill_vnodes names vnode ' ~ vnode ~ ', and it has ' ~ state.committed.vnode_count ~ ' vnodes',
+            'Vnodes are numbered from 0 to ' ~ (state.committed.vnode_count - 1)
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -67,7 +67,10 @@
 {% endmacro %}
 
 
-{#- What else the model means than at a plan, `last`; none if it means the same. -#}
+{#-
+    What else the model means than at a plan, `last`; none if it means the same. The number of vnodes says nothing of the rows:
+    the MV keeps those that it has, see report_vnode_count.
+-#}
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
     {%- set upstream = dbt_backfill.get_source(last).relation -%}
@@ -78,8 +81,6 @@
     {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}
-    {%- elif last.vnode_count != backfill.options.vnode_count -%}
-        {{ return('vnode_count changed from ' ~ last.vnode_count ~ ' to ' ~ backfill.options.vnode_count) }}
     {%- elif changed -%}
         {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
     {%- endif -%}
@@ -108,4 +109,21 @@
 {#- Whether two lists of columns name the same: Spark finds a column in any case. -#}
 {% macro are_same_names(names, others) %}
     {{ return(names | map('lower') | list == others | map('lower') | list) }}
+{% endmacro %}
+
+
+{#-
+    One line where the MV has another number of vnodes than the model's config says: it was rescaled, or the config was changed.
+    Neither is a change of what it means. The config's counts when the MV is made or rebuilt.
+-#}
+{% macro report_vnode_count(backfill, state) %}
+    {%- set has, wanted = state.committed.vnode_count, backfill.options.vnode_count -%}
+    {%- if has == wanted or state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
+    {%- set name = dbt_backfill.get_model_name(model) -%}
+    {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
+        'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
+    {%- do log(
+        name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
+            ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
+    ) -%}
 {% endmacro %}

@@ -35,13 +35,13 @@
     {%- set sent = namespace(state=none) -%}
     {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
     {%- for _ in range(3) if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
-        {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql)[0] -%}
+        {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
         {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
     {%- set overtaken = dbt_backfill.get_traits(plan).replaces_mv and committed.epoch > plan.epoch -%}
-    {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+    {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan, backfill.get('name')) -%} {%- endif -%}
     {{ return(committed) }}
 {% endmacro %}
 
@@ -53,7 +53,7 @@
     replaces the MV the snapshot is not the one that it made, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
-    {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
+    {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
     {%- set replaces = dbt_backfill.get_traits(plan).replaces_mv -%}
     {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
     select to_json(struct(
@@ -84,12 +84,14 @@
 
 
 {% macro get_commit_sql(backfill, state, plan) -%}
-    {%- if dbt_backfill.get_traits(plan).replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+    {%- if plan.kind == 'rescale' -%}
+        {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
+    {%- elif dbt_backfill.get_traits(plan).replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
             or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
         {%- set assignments = [] -%}
-        {%- for column, value in dbt_backfill._committed_columns(backfill, state, plan).items() -%}
+        {%- for column, value in dbt_backfill.get_committed_columns(backfill, state, plan).items() -%}
             {%- do assignments.append(column ~ ' = ' ~ value) -%}
         {%- endfor -%}
         {%- set sql -%}
@@ -97,18 +99,18 @@
             set {{ assignments | join(', ') }}
             where {{ dbt_backfill.plan_stands_predicate(plan) }} and plan_kind = {{ dbt_backfill.string_literal(plan.kind) }}
         {%- endset -%}
-        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill._outcome_literal()) }}
+        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{% macro _outcome_literal() %}
+{% macro outcome_literal() %}
     {{ return({'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
 {% endmacro %}
 
 
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
-{% macro _committed_columns(backfill, state, plan) %}
+{% macro get_committed_columns(backfill, state, plan) %}
     {{ return(dict(
         dbt_backfill.get_state_columns(state, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
     )) }}
@@ -148,7 +150,7 @@
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.read_progress_columns(backfill) -%}
-    {%- set columns = dbt_backfill._committed_columns(backfill, state, plan) -%}
+    {%- set columns = dbt_backfill.get_committed_columns(backfill, state, plan) -%}
     {%- set own = dbt_backfill.progress_columns() -%}
     {%- set positions = plan.key | map(attribute='position') | map('lower') | list -%}
     {%- for name in present if name not in own and name not in positions -%}
@@ -178,5 +180,5 @@
         when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
         when not matched by source and {{ stands }} then delete
     {%- endset -%}
-    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill._outcome_literal()) }}
+    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
 {%- endmacro %}

@@ -49,6 +49,13 @@
 {% endmacro %}
 
 
+{#- The same of a plan as what it is, which does not stand any more once it was given up; of the rows of `prefix`. -#}
+{% macro plan_of_kind_stands_predicate(plan, prefix) %}
+    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
+        ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
+{% endmacro %}
+
+
 {#- The same of a state that was read, and as what it is: not once it was given up. -#}
 {% macro is_standing(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
@@ -85,10 +92,10 @@
 {%- endmacro %}
 
 
-{#- End a run that finds without a fence what a fence would have told it. -#}
-{% macro refuse_overtaken(plan) %}
+{#- End a run that finds without a fence what a fence would have told it; `mv` see refuse. -#}
+{% macro refuse_overtaken(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run went on while this one executed the barrier ' ~ plan.epoch,
-        'Nothing is lost; run again to continue'
+        'Nothing is lost; run again to continue', mv=mv
     ) -%}
 {% endmacro %}

@@ -7,7 +7,7 @@
 -#}
 {% macro run_merge(backfill, work, step, sql) %}
     {%- if not work.guarded -%}
-        {{ return({'guarded': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql)}) }}
+        {{ return({'guarded': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
     {%- endif -%}
     {%- set script -%}
         begin

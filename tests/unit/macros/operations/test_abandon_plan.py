@@ -16,7 +16,8 @@ def abandon(macros: Macros, verified: Any) -> Callable[..., list[Any]]:
     steps: list[Any] = []
 
     def answer(name: str, returned: Any) -> Callable[..., Any]:
-        def step(operated: Any, plan: Any, *reason: str) -> Any:
+        def step(operated: Any, *given: Any) -> Any:
+            plan, *reason = given[1:] if name == "mark" else given
             steps.append((name, plan["epoch"], *reason))
             return returned
 

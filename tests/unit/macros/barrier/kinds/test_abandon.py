@@ -14,12 +14,12 @@ Standing = Callable[..., Any]
 
 
 @pytest.fixture
-def abandon(macros: Macros, backfill: Any, make_plan: Callable[..., Any]) -> Standing:
+def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Standing:
     """What mark_abandoned returns where Spark answers with the plan that then stands."""
 
     def abandon(stands: dict[str, Any] | None) -> Any:
         macros.results = [[[json.dumps({"plan": stands})]]]
-        return macros.call("mark_abandoned", backfill, make_plan(), "it's gone")
+        return macros.call("mark_abandoned", backfill, make_state(), make_plan(), "it's gone")
 
     return abandon
 
@@ -63,10 +63,12 @@ def test_none_is_given_up_where_another_run_has_gone_on(abandon: Standing, stand
 
 
 @pytest.fixture
-def mark(progress: Any, backfill: Any, make_plan: Any, macros: Macros) -> Callable[[], int]:
+def mark(
+    progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
+) -> Callable[[], int]:
     """How many rows of the progress table are changed where plan p3 is given up."""
     macros.stub("run_json", lambda *_: [{"plan": None}])
-    return lambda: int(progress.move("mark_abandoned", backfill, make_plan(), "gone"))
+    return lambda: int(progress.move("mark_abandoned", backfill, make_state(), make_plan(), "gone"))
 
 
 def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(

@@ -20,7 +20,9 @@ def _defined(kind: str) -> dict[str, str]:
 
 
 def test_there_are_kinds_and_questions() -> None:
-    assert KINDS == ["abandon", "advance", "fill", "reanchor", "reset", "swap", "sweep"]
+    assert KINDS == [
+        "abandon", "advance", "fill", "reanchor", "rescale", "reset", "swap", "sweep"
+    ]  # fmt: skip
     assert {"traits", "scan", "execute", "columns"} < set(QUESTIONS)
 
 

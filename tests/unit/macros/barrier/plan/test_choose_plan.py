@@ -207,6 +207,13 @@ def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused
         choose(set={"backfill_mode": "no_shuffle"}, uniform=False, position=None)
 
 
+def test_a_vnode_that_the_mv_has_not_is_refused(choose: Any, refused: Any) -> None:
+    """It has 4; vnode_count may be another number by now. A range of no vnode would never end."""
+    assert _has_range(choose(set={"backfill_vnodes": [3], "vnode_count": 8}))
+    with refused("backfill_vnodes names vnode 4, and it has 4 vnodes. Vnodes are numbered from 0"):
+        choose(set={"backfill_vnodes": [3, 4], "vnode_count": 8})
+
+
 def test_the_mode_no_shuffle_goes_on_while_vnodes_agree(choose: Any) -> None:
     assert _has_range(choose(set={"backfill_mode": "no_shuffle"}))
 

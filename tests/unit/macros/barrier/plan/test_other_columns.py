@@ -74,9 +74,9 @@ def test_any_other_change_is_none_of_columns_alone(find: Any, changes: Any, why:
 
 
 def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, options: Any) -> None:
-    options["vnode_count"] = 8
+    options["unique_key"] = ["k"]
 
-    assert find() == {"columns": None, "why": "vnode_count changed from 4 to 8"}
+    assert find() == {"columns": None, "why": "unique_key changed from k, shard to k"}
 
 
 def test_each_constant_of_before_has_to_be_there(macros: Macros) -> None:

@@ -30,7 +30,6 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"unique_key": ["k"]},
         "unique_key changed from k, shard to k",
     ),
-    "vnode_count": ({}, {"vnode_count": 8}, "vnode_count changed from 4 to 8"),
     "key type": (
         {"key": [{"name": "k", "upstream": "id", "type": "string"},
                  {"name": "shard", "upstream": "shard", "type": "int"}]},

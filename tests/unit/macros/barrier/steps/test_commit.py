@@ -137,7 +137,7 @@ def test_a_position_goes_to_its_column_of_the_progress_table(
 ) -> None:
     key = [{"name": "k", "upstream": "epoch", "type": "int", "position": "pk_epoch"}]
     columns = macros.call(
-        "_committed_columns", backfill, state, make_plan(key=key, range_high=["5"])
+        "get_committed_columns", backfill, state, make_plan(key=key, range_high=["5"])
     )
 
     assert columns["`pk_epoch`"] == "if(true, 5, progress.`pk_epoch`)"
@@ -503,9 +503,9 @@ def test_counts_are_zero_where_nothing_was_merged(outcome: Any) -> None:
 
 
 def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
-    macros: Macros, outcome: Any
+    outcome: Any, backfill: Any
 ) -> None:
-    macros.config["file_format"] = "iceberg"
+    backfill["options"]["file_format"] = "iceberg"
     sql = outcome()
 
     assert "snapshot as mv_snapshot_id, root as mv_root_id, null as mv_reset_id ), " in sql
@@ -520,7 +520,7 @@ def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such
     macros: Macros, outcome: Any, backfill: Any, make_plan: Any, state: Any
 ) -> None:
     """Something has replaced it; a reset does so itself."""
-    macros.config["file_format"] = "iceberg"
+    backfill["options"]["file_format"] = "iceberg"
     state["committed"] = make_plan(mv_root_id="7", mv_reset_id="p1")
 
     kept = "root as mv_root_id, 'p1' as mv_reset_id, if(root <> '7', true, null) as begun_anew ), "

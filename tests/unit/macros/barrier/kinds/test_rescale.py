@@ -1,0 +1,256 @@
+"""An MV gets another number of vnodes, which take over the positions of those that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+NODE = {"unique_id": "model.p.mv"}
+POSITION = ["1", "2"]
+
+
+@pytest.fixture
+def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
+    """A plan of it, after such a state."""
+
+    def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
+        made = make_state(**state)
+        return macros.call("new_rescale_plan", backfill, made, NODE, vnode_count, low)
+
+    return plan
+
+
+# -- its plan -------------------------------------------------------------------------------------
+
+
+def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
+    plan: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    """The settings too, whatever the session has: the operation evaluates no query."""
+    made, before = plan(8), make_plan()
+
+    assert (made["kind"], made["epoch"], made["vnode_count"]) == ("rescale", 3, 8)
+    assert made["reason"] == "from 4 to 8 vnodes"
+    assert made["plan_id"] not in (None, "p3", "p2")
+    for name in ("backfill_id", "query", "query_hash", "query_columns", "key", "backfill_mode"):
+        assert made[name] == before[name]
+    assert made["sources"][0]["version"] == "16"
+    assert made["kept_settings"] == before["settings"]
+    assert (made["range_low"], made["range_high"]) == (POSITION, POSITION)
+    assert not made["last_range"] and "range_row_count" not in made
+
+
+def test_settings_that_are_kept_are_stored_as_they_are(
+    macros: Macros, plan: Callable[..., Any]
+) -> None:
+    columns = macros.call("plan_columns", plan(8))
+
+    assert columns["settings"][1] == "map('spark.sql.timestampType', 'TIMESTAMP_LTZ')"
+    assert columns["vnode_count"][1] == 8
+
+
+@pytest.mark.parametrize(
+    ("state", "bounds"),
+    [
+        ({}, ([["7", "8"]], True)),
+        ({"uniform": False, "position": None}, ([], False)),
+    ],
+)
+def test_ranges_to_come_are_known_where_the_positions_agree(
+    plan: Callable[..., Any], state: Any, bounds: Any
+) -> None:
+    made = plan(2, **state)
+
+    assert (made["next_bounds"], made["bounds_complete"]) == bounds
+
+
+def test_those_of_some_vnodes_are_forgotten(
+    plan: Callable[..., Any], make_plan: Callable[..., Any]
+) -> None:
+    made = plan(2, committed=make_plan(vnodes=[1, 2]))
+
+    assert (made["next_bounds"], made["bounds_complete"]) == ([], False)
+
+
+def test_a_sweep_goes_on(plan: Callable[..., Any], make_plan: Callable[..., Any]) -> None:
+    assert plan(8, committed=make_plan(kind="sweep"))["sweeps"]
+    assert not plan(8)["sweeps"]
+
+
+def test_a_fill_goes_on_from_its_second_position(
+    macros: Macros, plan: Callable[..., Any], make_plan: Any, make_state: Any
+) -> None:
+    column = {"name": "v", "type": "int"}
+    filling = {"fills": [column], "fill_low": ["0"], "fill_high": ["5"], "filled_row_count": 9}
+    before = make_state(committed=make_plan(kind="fill", **filling))
+    after = make_state(committed=plan(8, committed=before["committed"]))
+
+    assert macros.call("get_filling", after) == macros.call("get_filling", before)
+    assert macros.call("get_filling", before)["position"] == ["5"]
+    done = make_plan(kind="fill", **{**filling, "last_fill": True})
+    assert macros.call("get_filling", make_state(committed=plan(8, committed=done))) is None
+
+
+# -- what it does to the MV -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def execute(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any
+) -> Callable[..., Any]:
+    def execute(vnode_count: int, uniform: bool = False, **plan: Any) -> Any:
+        state = make_state(uniform=uniform, position=None)
+        made = make_plan(kind="rescale", vnode_count=vnode_count, range_high=["5", "6"], **plan)
+        return macros.call("execute_plan", backfill, state, made, work)
+
+    return execute
+
+
+@pytest.mark.parametrize(
+    ("vnode_count", "others"),
+    [(2, {"uniform": True}), (8, {}), (2, {"sweeps": True})],
+    ids=["positions agree", "children", "sweep"],
+)
+def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_together(
+    macros: Macros, execute: Any, vnode_count: int, others: Any
+) -> None:
+    assert execute(vnode_count, **others) == {"failed": None, "counts": {}}
+    assert macros.statements == []
+
+
+def test_there_the_rows_above_the_lowest_position_are_removed_behind_a_fence(
+    macros: Macros, execute: Any, backfill: Any, make_plan: Any, render: Any
+) -> None:
+    done = execute(2)
+    [merge] = (" ".join(statement.sql.split()) for statement in macros.statements)
+    plan = make_plan(kind="rescale", vnode_count=2)
+
+    assert done == {"failed": None, "counts": {"changed": 0, "deleted": 0}}
+    assert "merge into lake.mv as mv using ( select mv.`k`, mv.`shard` from lake.mv as mv" in merge
+    assert "as vnodes on vnodes.__bf_vnode = cast(pmod(xxhash64(cast(mv.`k` as bigint), " in merge
+    above = "vnodes.__bf_position.`id` is null or (mv.`k` >= vnodes.__bf_position.`id` and "
+    assert f"where not vnodes.__bf_finished and ({above}" in merge
+    assert render("get_fence", backfill, plan) in merge
+    # No row below the lowest position of all is looked at.
+    assert merge.count("(mv.`k` >= 5 and (mv.`k` > 5 or (mv.`k` = 5 and mv.`shard` > 6)))") == 2
+    assert merge.endswith("when matched then delete")
+
+
+# -- its commit -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def commit(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, render: Any
+) -> Callable[..., str]:
+    macros.stub("get_execute_with_literals_sql", lambda sql, literals: sql)
+
+    def commit(vnode_count: int) -> str:
+        made = make_plan(kind="rescale", vnode_count=vnode_count)
+        return str(render("get_commit_sql", backfill, make_state(), made))
+
+    return commit
+
+
+@pytest.mark.parametrize(("vnode_count", "shared"), [(8, 4), (16, 4), (2, 2), (1, 1)])
+def test_a_vnode_takes_over_from_those_of_the_same_remainder_by_the_smaller_number(
+    commit: Callable[..., str], vnode_count: int, shared: int
+) -> None:
+    sql = commit(vnode_count)
+
+    assert f"from range(0, {vnode_count}, 1, 1) as numbers join lake.mv__progress as former" in sql
+    assert f"on former.vnode % {shared} = numbers.id % {shared} where" in sql
+    assert "when numbers.id >= 4 then 0" in sql
+
+
+def test_it_is_one_merge_that_finds_nothing_once_it_was_committed(
+    commit: Callable[..., str],
+) -> None:
+    sql = commit(8)
+
+    def stands(prefix: str) -> str:
+        columns = {"epoch": "2", "plan_id": "'p3'", "plan_kind": "'rescale'"}
+        return " and ".join(f"{prefix}{name} = {value}" for name, value in columns.items())
+
+    assert sql.startswith("begin declare exit handler for sqlstate '2D521' begin end; merge into ")
+    assert f"where {stands('former.')} group by numbers.id ) as vnodes" in sql
+    assert f"when matched and {stands('progress.')} then update set epoch = 3, " in sql
+    assert f"when not matched by source and {stands('progress.')} then delete" in sql
+    assert (
+        "insert (vnode, epoch, dirty, upstream_version, backfill_finished, row_count, `id`, "
+        "`shard`) values (vnodes.__bf_vnode, 3, false, '16', vnodes.__bf_finished, "
+        "vnodes.__bf_row_count, vnodes.__bf_position.`id`, vnodes.__bf_position.`shard`)"
+    ) in sql
+    assert "plan_id = null, plan_kind = null, plan = null" in sql
+
+
+# -- where it stands, and what becomes of the number afterwards -----------------------------------
+
+
+def test_one_that_is_given_up_leaves_the_number_as_it_was(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
+) -> None:
+    """The progress table has the vnodes of before."""
+    macros.stub("run_json", lambda step, sql, mv: macros.context.update(sql=sql) or [{}])
+    plan = make_plan(kind="rescale", vnode_count=8)
+    macros.call("mark_abandoned", backfill, make_state(), plan, "abandon_plan")
+
+    assert '"vnode_count": 4' in macros.context["sql"]
+
+
+@pytest.fixture
+def model(macros: Macros) -> None:
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+
+
+def test_barriers_go_on_with_the_number_of_the_state_and_a_rebuild_takes_that_of_the_config(
+    macros: Macros, model: None, backfill: Any, learned: Any, make_state: Any, make_plan: Any
+) -> None:
+    state = make_state(committed=make_plan(vnode_count=16))
+
+    assert macros.call("new_plan", backfill, state, learned, "advance")["vnode_count"] == 16
+    assert macros.call("new_reset_plan", backfill, state, learned, "-")["vnode_count"] == 4
+
+
+@pytest.mark.parametrize(
+    ("has", "says"),
+    [
+        (4, []),
+        (16, [
+            "mv has 16 vnodes; vnode_count is 4, which counts when it is rebuilt. To give it these "
+            "as it is: dbt run-operation rescale_backfill --args '{model: mv, vnode_count: 4}'"
+        ]),
+        (6, ["mv has 6 vnodes; vnode_count is 4, which counts when it is rebuilt"]),
+    ],
+)  # fmt: skip
+def test_a_run_says_where_the_config_has_another_number(
+    macros: Macros, model: None, backfill: Any, make_state: Any, make_plan: Any, has: int, says: Any
+) -> None:
+    state = make_state(committed=make_plan(vnode_count=has))
+    macros.call("report_vnode_count", backfill, state)
+    assert macros.logged == says
+
+    macros.call("report_vnode_count", {**backfill, "generation": "former"}, state)
+    macros.call("report_vnode_count", backfill, {**state, "planned": make_plan()})
+    assert macros.logged == says
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ({}, ["rescaled from 8 to 2 vnodes"]),
+        ({"changed": 0}, ["rescaled from 8 to 2 vnodes"]),
+        ({"deleted": 1200}, ["rescaled from 8 to 2 vnodes", "1,200 rows are read again"]),
+    ],
+)
+def test_its_line_says_how_many_rows_are_read_again(
+    macros: Macros, make_plan: Any, counts: Any, says: list[str]
+) -> None:
+    plan = make_plan(kind="rescale", reason="from 8 to 2 vnodes")
+
+    assert macros.call("rescale_report", {"plan": plan, "counts": counts}) == says

@@ -1,0 +1,141 @@
+"""An MV is given another number of vnodes by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+
+@pytest.fixture
+def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list[Any]]:
+    """The plans that the operation executes, as (vnode_count, whether it was just made).
+
+    The MV has 4 vnodes.
+    """
+
+    def rescale(vnode_count: Any, begun_anew: Any = None, more: Any = None, **state: Any) -> Any:
+        executed: list[Any] = []
+        operated = {
+            **verified, "state": {**verified["state"], **state}, "begun_anew": begun_anew
+        }  # fmt: skip
+
+        def run(operated: Any, plan: Any) -> Any:
+            executed.append((plan["vnode_count"], plan["plan_id"] == "new"))
+            last = {**operated["state"], "planned": None, "dirty": False, "committed": plan}
+            return {**operated, "state": last}
+
+        macros.stub("find_backfilled_mv", lambda model: {"name": "mv", "unique_id": "model.p.mv"})
+        macros.stub("observe_operated", lambda node: operated)
+        macros.stub("run_rescale", run)
+        macros.stub(
+            "plan_rescale",
+            lambda operated, node, count: make_plan(vnode_count=count, plan_id="new"),
+        )
+        macros.call("rescale_backfill", "mv", vnode_count, **(more or {}))
+        return executed
+
+    return rescale
+
+
+@pytest.mark.parametrize("vnode_count", [8, 1024, 2, 1])
+def test_it_is_planned_and_executed(rescale: Any, vnode_count: int) -> None:
+    assert rescale(vnode_count) == [(vnode_count, True)]
+
+
+def test_an_mv_that_has_them_is_left_alone(macros: Macros, rescale: Any) -> None:
+    assert rescale(4) == []
+    assert macros.logged == ["mv: it has 4 vnodes"]
+
+
+def test_a_plan_that_was_left_is_executed_first(rescale: Any, make_plan: Any) -> None:
+    planned = make_plan(kind="rescale", vnode_count=8)
+
+    assert rescale(8, planned=planned) == [(8, False)]
+    assert rescale(16, planned=planned) == [(8, False), (16, True)]
+
+
+@pytest.mark.parametrize(
+    ("state", "fact"),
+    [
+        ({"planned": {"kind": "advance"}}, "its barrier 3 has begun and is not committed"),
+        ({"dirty": True}, "its barrier 3 has begun and is not committed"),
+        ({"upstream_version": None}, "it cannot be rescaled before its next run, because nothing"),
+        ({"begun_anew": "it was begun anew"}, "it cannot be rescaled before its next run, because"),
+    ],
+)
+def test_what_the_next_run_has_to_do_comes_first(
+    rescale: Any, refused: Any, state: Any, fact: str
+) -> None:
+    with refused(fact):
+        rescale(8, **state)
+
+
+@pytest.mark.parametrize("vnode_count", [3, 6, 5])
+def test_only_a_multiple_and_a_divisor_are_another_number(
+    rescale: Any, refused: Any, vnode_count: int
+) -> None:
+    with refused(f"vnode_count is {vnode_count}, which is neither a multiple nor a divisor of the"):
+        rescale(vnode_count)
+
+
+@pytest.mark.parametrize("vnode_count", [None, 0, 32769, "8", 2.5])
+def test_an_argument_of_another_kind_is_refused(
+    rescale: Any, refused: Any, vnode_count: Any
+) -> None:
+    with refused("vnode_count is "):
+        rescale(vnode_count)
+
+
+def test_an_unknown_argument_is_refused(rescale: Any, refused: Any) -> None:
+    with refused("rescale_backfill has no argument 'vnodes'. Its arguments are model, vnode_count"):
+        rescale(8, more={"vnodes": 8})
+
+
+# -- storing the plan -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., Any]:
+    """What plan_rescale returns where such a plan stands then; with `low` as lowest position."""
+
+    def store(stands: Any = None, **state: Any) -> Any:
+        operated = {**verified, "state": {**verified["state"], **state}}
+        low = {"moving": [0], "low": ["1", "0"]}
+        macros.stub("read_windows", lambda backfill, state: low)
+        macros.stub("new_rescale_plan", lambda b, s, n, count, low: make_plan(
+            kind="rescale", vnode_count=count, range_high=low, kept_settings={"a": "b"}
+        ))  # fmt: skip
+        macros.results = [[[json.dumps({"plan": stands})]]]
+        return macros.call("plan_rescale", operated, {"unique_id": "m"}, 8)
+
+    return store
+
+
+def test_it_is_planned_if_nothing_else_is(macros: Macros, store: Any, make_plan: Any) -> None:
+    stored = make_plan(kind="rescale")
+
+    assert store(stored) == stored
+    sql = " ".join(macros.statements[0].sql.split())
+    assert "set plan_id = \\'p3\\', plan_kind = \\'rescale\\'" in sql
+    assert "where epoch = 2 and plan_id is null" in sql
+
+
+def test_it_begins_where_the_lowest_vnode_is(macros: Macros, store: Any, make_plan: Any) -> None:
+    stored = make_plan(kind="rescale")
+    store(stored)
+    store(stored, uniform=False, position=None)
+
+    first, second = (statement.sql for statement in macros.statements)
+    assert "array('1', '2') as array<string>) as range_high" in first
+    assert "array('1', '0') as array<string>) as range_high" in second
+
+
+@pytest.mark.parametrize("stands", [None, {"plan_id": "p9", "kind": "advance"}])
+def test_another_run_that_has_begun_goes_first(store: Any, refused: Any, stands: Any) -> None:
+    with refused("another run has begun its barrier 3 meanwhile. Nothing was changed"):
+        store(stands)
