@@ -24,7 +24,7 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
-from support.formats import FORMATS, TableFormat
+from support.formats import FORMATS, TableFormat, metadata_of
 from support.lake import Lake
 from support.parsed import PARSED
 
@@ -309,7 +309,11 @@ class Project:
         kind = FORMATS[file_format or self.file_format]
         if kind.name == "delta" and (newest := self._newest_commit(table)) is not None:
             return newest
-        rows = self.sql(kind.current_version(self.table(table, file_format)))
+        name = self.table(table, file_format)
+        if kind.name == "iceberg" and (metadata := metadata_of(self.lake.directory, name)):
+            main = metadata.get("refs", {}).get("main")
+            return str(main["snapshot-id"]) if main else None
+        rows = self.sql(kind.current_version(name))
         return str(rows[0][0]) if rows else None
 
     def _newest_commit(self, table: str) -> str | None:
