@@ -128,6 +128,8 @@ class Project:
     vars: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of Spark sessions, the tests' own and dbt's; see `configure`."""
+    keeps_artifacts: bool = False
+    """Whether dbt writes `manifest.json` and the like, as for `retry`: all macros, each time."""
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -345,7 +347,13 @@ class Project:
     # -- internals ----------------------------------------------------------------------------
 
     def _global_arguments(self) -> list[str]:
-        return ["--no-send-anonymous-usage-stats", "--no-use-colors", "--log-level-file", "none"]
+        arguments = [
+            "--no-send-anonymous-usage-stats",
+            "--no-use-colors",
+            "--log-level-file",
+            "none",
+        ]
+        return arguments if self.keeps_artifacts else [*arguments, "--no-write-json"]
 
     def _arguments(self) -> list[str]:
         arguments = ["--project-dir", str(self.root), "--profiles-dir", str(self.root)]
