@@ -10,15 +10,15 @@ HISTORIES_session-iceberg := 4
 HISTORIES_thrift-delta := 3
 HISTORIES_thrift-iceberg := 3
 
-# What the other profiles run: of these suites the tests marked `every_profile`. Each suite is seen on Iceberg and on a
-# Thrift server, but not always on both at once.
+# What the other profiles run: of these suites the tests that are at home there (mark `home`) or marked `every_profile`.
+# Each suite is seen on Iceberg and on a Thrift server, but not always on both at once.
 OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
 functional = $(1:%=tests/functional/test_%.py)
 exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill) $(call exactness,fault_matrix twin_histories) \
-	$(call exactness,interleavings found_by_the_model)
+	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns) \
+	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
 ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill) \
 	$(call exactness,real_kills)
@@ -39,7 +39,7 @@ help:
 	@echo 'make test-functional, test-exactness'
 	@echo '                those tests, in a session on Delta'
 	@echo 'make test-session-iceberg, test-thrift-delta, test-thrift-iceberg'
-	@echo '                those that depend on the connection or the table format'
+	@echo '                those that depend on the connection or the table format, or take less time there'
 	@echo 'make test-faults'
 	@echo '                every fault at every statement, on both formats, lost connections and 20 real kills of each kind: hours'
 	@echo 'make test-dbt-suites'
@@ -82,9 +82,9 @@ docs: $(VENV)/.installed-docs
 	@echo 'The site is in site/: open site/index.html, or serve it (its search needs that):'
 	@echo '  $(BIN)/python -m http.server --directory site --bind 127.0.0.1 8000'
 
-# Two at a time: Spark plans these small statements on one core. Each prints when it has ended.
-TESTS := test-functional test-exactness $(OTHER_PROFILES:%=test-%)
-test: test-fast java
+# Two at a time: Spark plans these small statements on one core. The longest come first; each prints when it has ended.
+TESTS := test-functional test-session-iceberg test-exactness test-thrift-delta test-thrift-iceberg test-unit
+test: lint docs java
 	@echo 'Fetching the jars ...'
 	@PYTHONPATH=example_project $(BIN)/python -c \
 		'from nyc.thrift_server import *; fetch_jars([*SERVER, POSTGRESQL])'
@@ -128,7 +128,9 @@ test-faults: $(INSTALLED) java
 	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-delta
 	$(BIN)/python -m pytest $(KILL_SUITES) --profile thrift-iceberg
 
-test-fast: lint docs
+test-fast: lint docs test-unit
+
+test-unit: $(INSTALLED)
 	$(BIN)/python -m pytest tests/unit
 
 lint: $(INSTALLED)

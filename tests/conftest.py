@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.profiles import PROFILES, SESSION_DELTA, Profile, depends_on_profile, skip_elsewhere
+from support.profiles import PROFILES, SESSION_DELTA, Profile, is_run_on, skip_elsewhere
 from support.shares import Shares
 
 
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all",
         action="store_true",
-        help="on other profiles than session-delta, also the tests without `every_profile`",
+        help="also the tests that are at home on another profile and not marked `every_profile`",
     )
 
 
@@ -40,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     profile = _profile(config)
     lines = [f"profile: {profile.name}"]
-    if profile != SESSION_DELTA and not config.getoption("--all"):
-        lines[0] += ", tests marked every_profile (--all: all tests)"
+    if not config.getoption("--all"):
+        lines[0] += ", tests at home there or marked every_profile (--all: all tests)"
     if profile.name == "thrift-iceberg":
         from support.postgres import binaries
 
@@ -51,13 +51,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    profile = _profile(config)
+    profile = _profile(config).name
     for item in items:
         skip_elsewhere(item, profile)
     if not config.getoption("--all"):
-        deselected = [item for item in items if not depends_on_profile(item, profile)]
+        deselected = [item for item in items if not is_run_on(item, profile)]
         config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if depends_on_profile(item, profile)]
+        items[:] = [item for item in items if is_run_on(item, profile)]
 
 
 def _profile(config: pytest.Config) -> Profile:

@@ -1,4 +1,5 @@
-"""Reads Iceberg tables at any of their snapshots, with Spark."""
+"""Reads Iceberg tables at any of their snapshots: their rows with Spark, their history by itself
+where it lies in files that are found by the table's name."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from exactness.versions import VersionedTable
+from support.formats import metadata_of
 
 
 @dataclass
@@ -22,10 +24,7 @@ class VersionedIceberg(VersionedTable):
 
     def commit_times(self) -> dict[int, float]:
         if self._created is None:
-            [(created,)] = self.project.sql(
-                f"select unix_millis(min(timestamp)) from {self.table}.metadata_log_entries"
-            )
-            self._created = created / 1000
+            self._created = self._first_metadata() / 1000
         committed = {self._numbers[entry]: entry[0] / 1000 for entry in self._history()}
         return {0: min([self._created, *committed.values()]), **committed}
 
@@ -56,12 +55,31 @@ class VersionedIceberg(VersionedTable):
 
     def _history(self) -> list[tuple[int, int]]:
         """When a snapshot became the current one, and which; the new ones get their numbers."""
-        rows = self.project.sql(
-            f"select unix_millis(made_current_at), snapshot_id from {self.table}.history"
-        )
-        entries = [(at, snapshot) for at, snapshot in rows]
+        metadata = metadata_of(self.project.lake.directory, self.table)
+        if metadata is not None:
+            log = metadata.get("snapshot-log", [])
+            entries = [(entry["timestamp-ms"], entry["snapshot-id"]) for entry in log]
+        else:
+            rows = self.project.sql(
+                f"select unix_millis(made_current_at), snapshot_id from {self.table}.history"
+            )
+            entries = [(at, snapshot) for at, snapshot in rows]
         for entry in entries:
             if entry not in self._numbers:
                 self._snapshots.append(entry[1])
                 self._numbers[entry] = len(self._snapshots)
         return entries
+
+    def _first_metadata(self) -> int:
+        """When the first metadata that is known of was written, in milliseconds."""
+        metadata = metadata_of(self.project.lake.directory, self.table)
+        if metadata is not None:
+            first = [
+                *metadata.get("metadata-log", []),
+                {"timestamp-ms": metadata["last-updated-ms"]},
+            ]
+            return int(first[0]["timestamp-ms"])
+        [(created,)] = self.project.sql(
+            f"select unix_millis(min(timestamp)) from {self.table}.metadata_log_entries"
+        )
+        return int(created)

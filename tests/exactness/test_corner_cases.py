@@ -20,7 +20,10 @@ from exactness.follow import Follower, Upstream, row
 from exactness.oracle import Key, MvVersion, Position, Query, Row, rows_by_key
 from exactness.queries import everything, positive
 from exactness.upstream import Commit, Commits, Schema
+from support.profiles import at_home_on_iceberg
 from support.project import MakeProject, Proceed, Project
+
+pytestmark = at_home_on_iceberg
 
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 Values = tuple[Any, ...]
@@ -286,7 +289,6 @@ def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
     midway.settle()
 
 
-@pytest.mark.every_profile
 def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Midway) -> None:
     """Its range is merged then: what was given up is put right by the barrier after it."""
     project, mv, cursor, before = midway.project, midway.mv, midway.cursor, midway.mv.progress()
@@ -337,7 +339,6 @@ def test_changes_go_on_while_the_backfill_is_paused(midway: Midway) -> None:
     midway.settle()
 
 
-@pytest.mark.every_profile
 def test_a_full_refresh_in_the_middle_of_a_backfill(midway: Midway) -> None:
     mv, before, cursor = midway.mv, midway.mv.progress(), midway.cursor
     gone = [(midway.below[1],), (midway.above[1],)]
@@ -351,7 +352,6 @@ def test_a_full_refresh_in_the_middle_of_a_backfill(midway: Midway) -> None:
     midway.settle()
 
 
-@pytest.mark.every_profile
 def test_an_upstream_that_is_emptied_midway(midway: Midway) -> None:
     """The last of `midway`: its MV is finished then."""
     mv, commits, upstream = midway.mv, midway.commits, midway.upstream
@@ -449,7 +449,6 @@ def test_vnodes_that_have_finished_are_followed_and_one_that_is_ahead_of_a_range
     finish(project, mv)
 
 
-@pytest.mark.every_profile
 def test_an_mv_whose_filter_updates_enter_and_leave_and_an_mv_of_that_mv_are_exact(
     project: Project,
 ) -> None:

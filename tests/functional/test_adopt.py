@@ -20,7 +20,7 @@ from support.checks import (
     source,
     statuses,
 )
-from support.profiles import any_connection
+from support.profiles import any_connection, at_home_on_iceberg, needs_tables_of_spark
 from support.project import (
     Crash,
     Interceptor,
@@ -31,6 +31,9 @@ from support.project import (
     crash_before,
 )
 from support.scripts import dying_after
+
+pytestmark = at_home_on_iceberg
+cloned_by_dbt = pytest.mark.home("session-delta", reason="dbt's own clone is one of Delta")
 
 QUERY = f"select id, upper(name) as name, id * 2 as twice from {source('people')}"
 FOREIGN = "mv exists, and was not made by this materialization"
@@ -133,8 +136,6 @@ def test_where_nothing_differs_no_row_of_the_table_is_written(adopting: Project)
     assert shown(project) == expected(project)
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project: Project) -> None:
     make_upstream(project)
     make_table(project)
@@ -167,8 +168,6 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
     adopting: Project,
 ) -> None:
@@ -199,8 +198,6 @@ def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
     assert statuses(project)["complete"] == "pass"
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
     project: Project,
 ) -> None:
@@ -223,8 +220,8 @@ def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
     assert shown(project) == expected(project)
 
 
+@needs_tables_of_spark
 def test_a_view_is_replaced_by_what_drops_no_table(project: Project) -> None:
-    """Hadoop's catalogs have no views."""
     make_upstream(project)
     project.sql("create view {schema}.seen as select 1 as id")
     write(project, "seen", replace_existing=True)
@@ -282,8 +279,6 @@ def spoiled(shared_project: MakeProject) -> tuple[Project, RunResult]:
     return project, project.dbt("run", expect=False)
 
 
-@pytest.mark.every_profile
-@any_connection
 @pytest.mark.parametrize("name", SPOILED)
 def test_a_table_that_cannot_be_an_mv_is_refused_before_anything_is_written(
     spoiled: tuple[Project, RunResult], name: str
@@ -296,24 +291,26 @@ def test_a_table_that_cannot_be_an_mv_is_refused_before_anything_is_written(
     assert existing_tables(project, f"{name}__progress", f"{name}__barriers") == []
 
 
+@needs_tables_of_spark
 def test_what_is_no_table_of_the_models_format_is_refused_by_the_operation(
-    spoiled: tuple[Project, RunResult],
+    project: Project,
 ) -> None:
-    project, _ = spoiled
-    project.sql("create or replace view {schema}.seen as select 1 as id")
+    make_upstream(project)
+    project.sql("create view {schema}.seen as select 1 as id")
     make_table(project, "plain", using="parquet")
-    names = ("seen", "plain", "absent")
-    project.write({name: model(QUERY, replace_existing=True) for name in names})
+    for name in ("seen", "plain", "absent"):
+        write(project, name, replace_existing=True)
 
     def refused(name: str) -> str:
         return refused_operation(project, "adopt_table", model=name)
 
-    assert "not_adopted.seen is a view, which has no rows of its own" in refused("seen")
+    assert f"{project.schema}.seen is a view, which has no rows of its own" in refused("seen")
     assert (
         f"plain is a table of the format parquet, and file_format is {project.file_format}"
         in refused("plain")
     )
-    assert "not_adopted.absent does not exist. Run the model, which builds it" in refused("absent")
+    absent = f"{project.schema}.absent does not exist. Run the model, which builds it"
+    assert absent in refused("absent")
     replaced = project.fail("--select", "plain", "--full-refresh")
     assert_refused(
         replaced, "plain", "plain is a table of the format parquet, which", "Drop or rename it"
@@ -364,8 +361,7 @@ def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned
     )
 
 
-@pytest.mark.every_profile
-@any_connection
+@cloned_by_dbt
 def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> None:
     """Whoever made it, `dbt clone` or a script: it can be adopted, or cloned with its state."""
     project, prod = cloned, f"{cloned.schema}.prod"

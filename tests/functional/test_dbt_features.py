@@ -143,6 +143,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject, location: Path) -> Project:
     project = shared_project("features")
+    project.keeps_artifacts = True
     project.create_table("people", "id int, name string, city string")
     project.sql(
         "insert into {schema}.people values (1, 'ann', 'rome'), (2, 'bob', 'oslo'),"

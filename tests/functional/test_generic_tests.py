@@ -10,7 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from support.checks import data_tests, model, source
+from support.profiles import at_home_on_iceberg
 from support.project import MakeProject, Project, RunResult
+
+pytestmark = at_home_on_iceberg
 
 MV = model(
     f"select id, upper(name) as name, scores, tags from {source('people')} where name <> 'hidden'",

@@ -67,6 +67,7 @@ PROPERTIES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("life")
+    project.keeps_artifacts = True
     project.create_table("orders", "id int, city string, n int")
     row = "cast(id as int), concat('c', id % 3), cast(id as int)"
     project.sql(f"insert into {{schema}}.orders select {row} from range(1, 9)")

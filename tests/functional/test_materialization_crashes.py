@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from support.checks import existing_tables, model, source, tables_of
+from support.profiles import at_home_on_iceberg
 from support.project import Crash, Interceptor, MakeProject, Proceed, Project
 from support.scripts import dying_after
+
+pytestmark = at_home_on_iceberg
 
 QUERY = f"select id, upper(name) as name from {source('people')} where name <> 'hidden'"
 MV = model(QUERY, backfill_rate_limit=20)

@@ -22,8 +22,11 @@ from support.checks import (
     source,
     statuses,
 )
-from support.profiles import any_connection
+from support.profiles import at_home_on_iceberg
 from support.project import MakeProject, Project, crash_before
+
+pytestmark = at_home_on_iceberg
+on_delta = pytest.mark.home("session-delta", reason="Delta has to be told of features for them")
 
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
@@ -90,7 +93,7 @@ def finished(project: Project) -> Project:
     return project
 
 
-@pytest.mark.every_profile
+@on_delta
 def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Project) -> None:
     project = finished
     write(project, NEW, backfill_rate_limit=12)
@@ -203,8 +206,7 @@ def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
     assert set(project.lake.columns(project.table("mv"))) == {"id", "shard", *types}
 
 
-@pytest.mark.every_profile
-@any_connection
+@on_delta
 def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> None:
     make_people(project)
     sync(

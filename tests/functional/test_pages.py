@@ -19,7 +19,9 @@ pytestmark = pytest.mark.profiles("session-delta", reason="the pages make Delta 
 
 @pytest.fixture(scope="module")
 def shop(shared_project: MakeProject) -> Project:
-    return shared_project("shop")
+    shop = shared_project("shop")
+    shop.keeps_artifacts = True
+    return shop
 
 
 def refused(results: list[RunResult]) -> list[int]:

@@ -21,8 +21,10 @@ from support.checks import (
     tables_of,
     versions,
 )
-from support.profiles import needs_tables_of_spark, not_on_hadoop
+from support.profiles import at_home_on_iceberg, needs_tables_of_spark, not_on_hadoop
 from support.project import MakeProject, Project, RunResult
+
+pytestmark = at_home_on_iceberg
 
 QUERY = f"select id, code, name from {source('people')}"
 MODELS = {
@@ -275,7 +277,6 @@ def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project:
     project.sql(f"{alter}'false')")
 
 
-@pytest.mark.every_profile
 def test_what_a_first_run_left_gives_way_to_a_corrected_model(project: Project) -> None:
     """Nothing was merged yet; the model may have another query, key and number of vnodes."""
     project.write({"begun": model(QUERY, partition_by="no_transform(id)")})
@@ -292,7 +293,6 @@ def test_what_a_first_run_left_gives_way_to_a_corrected_model(project: Project) 
     assert project.run("--select", "begun").message("begun") == "CAUGHT UP"
 
 
-@pytest.mark.every_profile
 def test_keys_that_are_null_or_stand_twice_in_the_feed_are_refused(project: Project) -> None:
     project.sql("insert into {schema}.letters values (null, 'x'), (3, 'c')")
     assert_refused(refuse(project, "fed"), "fed", "refused_state.letters", "null in id")
@@ -348,7 +348,6 @@ def test_a_gap_is_refused_where_the_model_says_so(project: Project) -> None:
     assert project.rows("select * from {schema}.fed") == [(2, "new"), (3, "c")]
 
 
-@pytest.mark.every_profile
 def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
     project.sql("drop table {schema}.numbers")
     project.create_table("numbers", "id bigint, name string")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from nyc.thrift_server import HOST, ThriftServer
 
-from support.lake import QUICK_COMPILER, SMALL
+from support.lake import SMALL
 from support.postgres import free_port
 from support.project import REPOSITORY
 
@@ -24,7 +24,6 @@ pytestmark = [
     ),
 ]
 
-OPTIONS = "spark.driver.extraJavaOptions"
 CLIENT = """
 import sys
 from pathlib import Path
@@ -49,7 +48,6 @@ def test_the_quickstart_runs_through_spark_connect(tmp_path: Path) -> None:
     port = free_port()
     settings = {
         **SMALL,
-        OPTIONS: f"{SMALL[OPTIONS]} {QUICK_COMPILER}",
         # Beside the Thrift server, in the same Spark.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(port),

@@ -20,8 +20,10 @@ from support.checks import (
     rows_written,
     source,
 )
-from support.profiles import any_connection
+from support.profiles import any_connection, at_home_on_iceberg
 from support.project import MakeProject, Proceed, Project, RunResult, crash_before
+
+pytestmark = at_home_on_iceberg
 
 QUERY = (
     "select id, shard, upper(name) as name, scores, tags"
@@ -184,8 +186,6 @@ def test_a_repair_without_a_difference_writes_nothing(project: Project) -> None:
     assert lines(result) == [f"mv: {ROWS} rows compared, all equal"]
 
 
-@pytest.mark.every_profile
-@any_connection
 @pytest.mark.parametrize("step", ["compare with", "repair the MV"])
 def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, step: str) -> None:
     restored.sql(EXTRA)
@@ -236,8 +236,6 @@ def test_a_key_range_is_inclusive(project: Project) -> None:
         assert lines(verify(project, **selection)) == [f"mv: {compared} compared, all equal"]
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_key_range_is_compared_and_repaired_alone_by_one_commit(restored: Project) -> None:
     restored.sql("update {schema}.mv set name = 'other' where id in (2, 7, 8)")
     restored.sql(EXTRA)
@@ -375,8 +373,6 @@ def begun(numbers: Project) -> Project:
     return numbers
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_barrier_that_is_not_committed_is_not_compared(begun: Project) -> None:
     message = assert_writes_nothing(begun, lambda: refused(begun, model="mv", repair=True))
 
@@ -395,8 +391,6 @@ def test_the_generic_test_does_not_compare_it_either(begun: Project) -> None:
     assert "is not committed" in consistent.message
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_barrier_is_compared_once_it_is_committed(begun: Project) -> None:
     begun.run("--select", "mv")
     assert lines(verify(begun)) == ["mv: 8 rows compared, all equal"]

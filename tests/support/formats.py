@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 
 def properties_clause(properties: Mapping[str, str]) -> str:
@@ -141,3 +144,18 @@ SERIALIZABLE = {
     "write.spark.accept-any-schema": "false",
 }
 """Properties of every Iceberg table of ours: what exactness needs."""
+
+
+def metadata_of(lake: Path, table: str) -> dict[str, Any] | None:
+    """What an Iceberg table of a Hadoop catalog is now, as that has it in a file; else None.
+
+    Spark takes a tenth of a second to tell of one of its parts.
+    """
+    *_, schema, name = table.replace("`", "").split(".")
+    folder = lake / "iceberg" / schema / name / "metadata"
+    names = [re.fullmatch(r"v(\d+)\.metadata\.json", path.name) for path in folder.glob("v*.json")]
+    numbers = [int(name[1]) for name in names if name]
+    if not numbers:
+        return None
+    metadata: dict[str, Any] = json.loads((folder / f"v{max(numbers)}.metadata.json").read_text())
+    return metadata

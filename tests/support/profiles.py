@@ -54,18 +54,47 @@ needs_tables_of_spark = pytest.mark.profiles(
     reason="Iceberg's Hadoop catalog has no views",
 )
 
+at_home_on_iceberg = pytest.mark.home(
+    "session-iceberg", reason="a test takes half the time there, and these depend on no format"
+)
 
-def depends_on_profile(item: pytest.Item, profile: Profile) -> bool:
-    """Whether a test says something on a profile that it does not say on session-delta."""
-    return profile == SESSION_DELTA or item.get_closest_marker("every_profile") is not None
+
+def home_of(item: pytest.Item) -> str:
+    """The profile that runs a test in any case: session-delta, or what the mark `home` names.
+
+    One that `profiles` keeps from there is at home on the first profile that it leaves.
+    """
+    mark = item.get_closest_marker("home")
+    home = str(mark.args[0]) if mark is not None else SESSION_DELTA.name
+    if home not in PROFILES:
+        raise pytest.UsageError(f"{item.nodeid}: no profile: {home}")
+    allowed = profiles_of(item)
+    return home if home in allowed else allowed[0]
 
 
-def skip_elsewhere(item: pytest.Item, profile: Profile) -> None:
-    """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
+def profiles_of(item: pytest.Item) -> list[str]:
+    """Those that no `@pytest.mark.profiles(*names, reason=...)` keeps a test from."""
+    allowed = list(PROFILES)
     for mark in item.iter_markers("profiles"):
         unknown = set(mark.args) - PROFILES.keys()
         if unknown or not mark.args:
             raise pytest.UsageError(f"{item.nodeid}: no profiles: {sorted(unknown)}")
-        if profile.name not in mark.args:
+        allowed = [name for name in allowed if name in mark.args]
+    if not allowed:
+        raise pytest.UsageError(f"{item.nodeid}: its marks leave no profile")
+    return allowed
+
+
+def is_run_on(item: pytest.Item, profile: str) -> bool:
+    """Whether a test says something on a profile that it does not say at home."""
+    return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
+
+
+def skip_elsewhere(item: pytest.Item, profile: str) -> None:
+    """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
+    if profile in profiles_of(item):
+        return
+    for mark in item.iter_markers("profiles"):
+        if profile not in mark.args:
             reason = mark.kwargs.get("reason", f"only on {', '.join(mark.args)}")
             item.add_marker(pytest.mark.skip(reason=reason))

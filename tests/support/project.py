@@ -24,7 +24,7 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 from pyspark.sql import Row
 
-from support.formats import FORMATS, TableFormat
+from support.formats import FORMATS, TableFormat, metadata_of
 from support.lake import Lake
 from support.parsed import PARSED
 
@@ -128,6 +128,8 @@ class Project:
     vars: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of Spark sessions, the tests' own and dbt's; see `configure`."""
+    keeps_artifacts: bool = False
+    """Whether dbt writes `manifest.json` and the like, as for `retry`: all macros, each time."""
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -309,7 +311,11 @@ class Project:
         kind = FORMATS[file_format or self.file_format]
         if kind.name == "delta" and (newest := self._newest_commit(table)) is not None:
             return newest
-        rows = self.sql(kind.current_version(self.table(table, file_format)))
+        name = self.table(table, file_format)
+        if kind.name == "iceberg" and (metadata := metadata_of(self.lake.directory, name)):
+            main = metadata.get("refs", {}).get("main")
+            return str(main["snapshot-id"]) if main else None
+        rows = self.sql(kind.current_version(name))
         return str(rows[0][0]) if rows else None
 
     def _newest_commit(self, table: str) -> str | None:
@@ -341,7 +347,13 @@ class Project:
     # -- internals ----------------------------------------------------------------------------
 
     def _global_arguments(self) -> list[str]:
-        return ["--no-send-anonymous-usage-stats", "--no-use-colors", "--log-level-file", "none"]
+        arguments = [
+            "--no-send-anonymous-usage-stats",
+            "--no-use-colors",
+            "--log-level-file",
+            "none",
+        ]
+        return arguments if self.keeps_artifacts else [*arguments, "--no-write-json"]
 
     def _arguments(self) -> list[str]:
         arguments = ["--project-dir", str(self.root), "--profiles-dir", str(self.root)]
