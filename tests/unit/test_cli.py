@@ -114,6 +114,7 @@ def printed(draw: Callable[[], Any]) -> str:
 def test_a_status_fits_into_80_columns_and_is_100_only_when_finished() -> None:
     text = printed(lambda: status.make_table([ROW, ROW | {"model": "x" * 60}]))
     assert " 99.9 %" in text and "1,234,567" in text and "45,210" in text and "4 min" in text
+    assert "12 s" in text
     assert max(map(len, text.splitlines())) <= 80
     done = printed(lambda: status.make_table([ROW | {"backfill_finished": True}]))
     assert "100.0 %" in done and "finished" in done
