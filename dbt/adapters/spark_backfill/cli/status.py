@@ -35,10 +35,10 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
 
 def make_table(rows: Sequence[Row]) -> Table:
     """One line per MV; fits into 80 columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=18)
     table.add_column("backfilled", no_wrap=True, min_width=18)
-    for name, width in (("rows", 11), ("rows/s", 7), ("left", 8), ("lag", 6)):
+    for name, width in (("rows", 15), ("rows/s", 7), ("left", 8), ("lag", 6)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(
