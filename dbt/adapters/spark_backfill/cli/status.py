@@ -36,14 +36,14 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
 def make_table(rows: Sequence[Row]) -> Table:
     """One line per MV; fits into 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=18)
-    table.add_column("backfilled", no_wrap=True, min_width=18)
+    table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=17)
+    table.add_column("backfilled", no_wrap=True, min_width=16)
     for name, width in (("rows", 15), ("rows/s", 7), ("left", 8), ("lag", 6)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(
             row["model"],
-            Text.assemble(bar(row["progress"], 10), f" {percent(row)}"),
+            Text.assemble(bar(row["progress"], 8), f" {percent(row)}"),
             f"{row.get('row_count') or 0:,}",
             "-" if row.get("rows_per_second") is None else f"{row['rows_per_second']:,.0f}",
             state(row),
