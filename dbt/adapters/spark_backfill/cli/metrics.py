@@ -18,7 +18,7 @@ METRICS = {
     "seconds_since_barrier": ("since_barrier_seconds", "Time since the last committed barrier"),
     "backfill_finished": ("finished", "1 once the whole upstream was read"),
     "paused": ("paused", "1 while pause_backfill rules"),
-    "dirty": ("dirty", "1 if the next barrier has to put right what was given up"),
+    "reanchored": ("reanchor", "1 if the last barrier compared rows with the query anew"),
 }
 """A column of `backfill_progress` to its metric's name and help."""
 
