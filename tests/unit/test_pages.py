@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import jinja2
 import pytest
 import yaml
 
+from dbt.adapters.spark_backfill.cli.main import main
 from support.messages import fixed_words, messages
 from support.pages import DOCS, Block, blocks
 from support.project import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
 # Other programs that a page may tell its reader to run; `test_readme.py` looks at their arguments.
-PROGRAMS = {"cp", "export", "git", "make", "mkdir", "pip", "python", "python3.11"}
+PROGRAMS = {"cp", "export", "git", "make", "mkdir", "mv", "pip", "python", "python3.11"}
 
 
 def blocks_of(language: str) -> list[object]:
@@ -65,7 +67,9 @@ def test_commands_are_those_of_dbt_and_their_operations_are_macros(
     macros = "".join(path.read_text() for path in REPOSITORY.glob("macros/**/*.sql"))
     macros += "".join(b.text for b in blocks(page) if b.language == "sql")
     for command in block.commands:
-        if command[0] != "dbt":
+        if command[0] == "dbt-backfill":
+            assert main.get_command(click.Context(main), command[1]) is not None, command
+        elif command[0] != "dbt":
             assert command[0] in PROGRAMS, command
         elif command[1] == "run-operation":
             assert re.search(rf"macro {command[2]}\(", macros), command

@@ -1,0 +1,106 @@
+"""Barriers in a loop: until nothing is left to do, a budget is spent, or for ever."""
+
+from __future__ import annotations
+
+import enum
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from dbt.adapters.spark_backfill.cli.project import ModelResult
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
+
+
+class Ending(enum.IntEnum):
+    """Why a loop ended; the values are the command's exit codes."""
+
+    CAUGHT_UP = 0
+    FAILED = 1
+    BUDGET_SPENT = 3
+    STOPPED = 130
+
+
+@dataclass
+class Stop:
+    """Set by the first Ctrl-C or SIGTERM; the second one ends at once, as ever."""
+
+    event: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def on_signals(self, notify: Callable[[], None]) -> Iterator[None]:
+        """Inside the block a signal lets the running barrier end, and no other one begin."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self.event.is_set():
+                raise KeyboardInterrupt
+            self.event.set()
+            notify()
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was set within this time."""
+        return self.event.wait(max(0.0, seconds))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a loop beside its work; all in seconds."""
+
+    budget: float | None = None
+    every: float | None = None
+    """How long to rest once nothing is left to do, instead of ending."""
+    retries: int = 5
+    """How many runs in a row may fail with what may be tried again."""
+
+
+def run_loop(
+    run: Callable[[], list[ModelResult]],
+    limits: Limits,
+    stop: Stop,
+    report: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Ending:
+    """Call `run`, a `dbt run` of one barrier or more per model, again and again.
+
+    What fails is run again after a pause that doubles, up to five minutes, unless the run was
+    refused: then nothing was written, and the same run would be refused again.
+    """
+    started, failures = clock(), 0
+    while True:
+        results = run()
+        failed = [result for result in results if result.failed]
+        if any(result.is_refusal for result in failed):
+            return Ending.FAILED
+        failures = failures + 1 if failed else 0
+        if failures > limits.retries:
+            return Ending.FAILED
+        rest = 0.0
+        if failed:
+            rest = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+            report(f"runs again in {rest:.0f} s, for the {_ordinal(failures)} time")
+        elif all(result.is_at_rest for result in results):
+            if limits.every is None:
+                return Ending.CAUGHT_UP
+            rest = limits.every
+        left = None if limits.budget is None else started + limits.budget - clock()
+        if stop.wait(rest if left is None else min(rest, left)):
+            return Ending.STOPPED
+        if left is not None and left <= rest:
+            if failed:
+                return Ending.FAILED
+            return Ending.CAUGHT_UP if rest else Ending.BUDGET_SPENT
+
+
+def _ordinal(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")

@@ -1,0 +1,34 @@
+"""The state of all MVs in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+METRICS = {
+    "progress": ("progress_ratio", "Backfilled part of the upstream's rows, 0 to 1"),
+    "row_count": ("snapshot_rows", "Snapshot rows read since the backfill began"),
+    "upstream_row_count": ("upstream_rows", "Rows of the upstream as last counted"),
+    "rows_per_second": ("rows_per_second", "Snapshot rows per second of the last barriers"),
+    "seconds_left": ("left_seconds", "Time left at the pace of the last barriers"),
+    "lag_seconds": ("lag_seconds", "Age of the upstream version that the MV is at"),
+    "epoch": ("epoch", "The last committed barrier"),
+    "seconds_since_barrier": ("since_barrier_seconds", "Time since the last committed barrier"),
+    "backfill_finished": ("finished", "1 once the whole upstream was read"),
+    "paused": ("paused", "1 while pause_backfill rules"),
+    "reanchored": ("reanchor", "1 if the last barrier compared rows with the query anew"),
+}
+"""A column of `backfill_progress` to its metric's name and help."""
+
+
+def render(rows: Sequence[dict[str, Any]]) -> str:
+    """One sample per MV and metric; what an MV does not have is left out."""
+    registry = CollectorRegistry()
+    for column, (name, text) in METRICS.items():
+        gauge = Gauge(f"dbt_backfill_{name}", text, ["model", "relation"], registry=registry)
+        for row in rows:
+            if (value := row.get(column)) is not None:
+                gauge.labels(row["model"], row["relation"]).set(float(value))
+    return generate_latest(registry).decode()

@@ -1,0 +1,130 @@
+"""dbt in this process, so that all of it shares one Spark session and one JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt.cli.main import dbtRunner
+from dbt_common.events.base_types import EventMsg
+
+Hear = Callable[[str], None]
+"""Takes a line that a macro logs, as soon as it is logged."""
+
+
+class DbtFailed(Exception):
+    """A dbt command did not succeed, with what dbt says of it."""
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """What became of one model in a `dbt run`.
+
+    `code` is `BARRIER` or `NO-OP`; `response` has the numbers that the adapter reports, and of a
+    project on `type: spark` only dbt's own.
+    """
+
+    name: str
+    status: str
+    message: str
+    response: dict[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        return self.status not in ("success", "skipped")
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the same run would fail again; nothing was written."""
+        return self.message.lstrip().startswith("Compilation Error")
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it had nothing to do, or looked for more at its end and found none."""
+        ends = self.message.endswith((", CAUGHT UP", ", PAUSED"))
+        return self.response.get("code") == "NO-OP" or ends
+
+
+@dataclass(frozen=True)
+class DbtProject:
+    """A dbt project, as the options of the command name it; all as dbt has them."""
+
+    project_dir: str | None = None
+    profiles_dir: str | None = None
+    profile: str | None = None
+    target: str | None = None
+    vars: str | None = None
+    hear: Hear = field(default=lambda line: None)
+
+    def models(
+        self, select: Sequence[str] = (), exclude: Sequence[str] = (), selector: str | None = None
+    ) -> list[str]:
+        """The selected models that are a `backfilled_mv`, as dbt selects each by itself.
+
+        :raises DbtFailed: if dbt cannot parse the project or knows no such selector
+        """
+        chosen = [*_option("--select", select), *_option("--exclude", exclude)]
+        chosen += ["--selector", selector] if selector else []
+        keys = ["--output", "json", "--output-keys", "fqn", "config"]
+        listed = self._invoke(["ls", "--resource-type", "model", *keys, *chosen])
+        nodes = [json.loads(line) for line in listed or []]
+        return [
+            ".".join(node["fqn"])
+            for node in nodes
+            if node["config"].get("materialized") == "backfilled_mv"
+        ]
+
+    def run(self, models: Sequence[str]) -> list[ModelResult]:
+        """One `dbt run` of these models, whether it succeeds or not.
+
+        :raises DbtFailed: if dbt ended before any model ran
+        """
+        found = self._invoke(["run", *_option("--select", [f"fqn:{model}" for model in models])])
+        return [
+            ModelResult(
+                result.node.name,
+                str(result.status),
+                str(result.message or ""),
+                dict(result.adapter_response or {}),
+            )
+            for result in getattr(found, "results", [])
+        ]
+
+    def operation(self, name: str, **arguments: Any) -> None:
+        """A run-operation; its lines are heard.
+
+        :raises DbtFailed: if it fails
+        """
+        found = self._invoke(["run-operation", name, "--args", json.dumps(arguments)])
+        for result in getattr(found, "results", []):
+            if str(result.status) != "success":
+                raise DbtFailed(result.message or f"{name} failed")
+
+    def _invoke(self, command: Sequence[str]) -> Any:
+        errors: list[str] = []
+
+        def record(event: EventMsg) -> None:
+            info: Any = event.info
+            if info.name == "JinjaLogInfo":
+                self.hear(info.msg)
+            elif info.level == "error":
+                errors.append(info.msg.strip())
+
+        quiet = ["--log-level", "none", "--no-send-anonymous-usage-stats", "--no-use-colors"]
+        invoked = dbtRunner(callbacks=[record]).invoke([*quiet, *command, *self._place()])
+        if invoked.exception is not None:
+            raise DbtFailed(str(invoked.exception))
+        if not invoked.success and invoked.result is None:
+            raise DbtFailed("\n".join(filter(None, errors)) or "dbt failed")
+        return invoked.result
+
+    def _place(self) -> Iterator[str]:
+        for option in ("project_dir", "profiles_dir", "profile", "target", "vars"):
+            if (value := getattr(self, option)) is not None:
+                yield from (f"--{option.replace('_', '-')}", value)
+
+
+def _option(name: str, values: Sequence[str]) -> list[str]:
+    return [name, *values] if values else []
