@@ -7,19 +7,24 @@
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
       dbt run-operation backfill_progress
       dbt run-operation backfill_progress --args '{model: my_mv, by: vnode}'
+      dbt run-operation backfill_progress --args '{format: json}'
 
     Arguments:
       models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
       by (string): `vnode` for one row per vnode.
+      format (string): of the run-operation, `json` for an object per line, for programs.
 -#}
-{% macro backfill_progress(models=none, model=none, by=none) %}
-    {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by'], 'backfill_progress') -%}
+{% macro backfill_progress(models=none, model=none, by=none, format=none) %}
+    {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by', 'format'], 'backfill_progress') -%}
+    {%- if format not in [none, 'json'] -%}
+        {%- do dbt_backfill._refuse_argument('backfill_progress', 'format', format, 'json, or leave it out') -%}
+    {%- endif -%}
     {%- if by not in [none, 'vnode'] -%}
         {%- do dbt_backfill._refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
     {%- set models = model if models is none else models -%}
     {%- if dbt_backfill.is_run_operation('backfill_progress') -%}
-        {%- do dbt_backfill.report_progress(models, by) -%}
+        {%- do dbt_backfill.report_progress(models, by, format) -%}
         {{ return('') }}
     {%- endif -%}
     {{ return(dbt_backfill.get_progress_select(models, by)) }}

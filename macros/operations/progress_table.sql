@@ -1,15 +1,23 @@
-{#- Print how far MVs are, as a table of 80 columns, and beneath an MV what is unusual about it. -#}
-{% macro report_progress(models, by) %}
+{#-
+    Print how far MVs are, as a table of 80 columns, and beneath an MV what is unusual about it; or, for programs, as JSON, an
+    object per line.
+-#}
+{% macro report_progress(models, by, format=none) %}
     {%- set backfills, states = dbt_backfill.find_backfills(models), [] -%}
     {%- for backfill in backfills if backfill.why is none -%} {%- do states.append(backfill) -%} {%- endfor -%}
-    {%- if not backfills -%}
+    {%- set rows = [] if not states else dbt_backfill._read_progress(dbt_backfill.get_progress_of_vnodes_sql(states)) if by == 'vnode'
+        else dbt_backfill.find_lags(dbt_backfill._read_progress(
+            dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
+        )) -%}
+    {%- if format == 'json' -%}
+        {%- for row in rows -%} {%- do log(tojson(row), info=true) -%} {%- endfor -%}
+        {{ return(none) }}
+    {%- elif not backfills -%}
         {%- do log('no model of this project has the materialization backfilled_mv', info=true) -%}
     {%- elif by == 'vnode' -%}
-        {%- do dbt_backfill._report_vnodes(dbt_backfill._read_progress(dbt_backfill.get_progress_of_vnodes_sql(states)) if states else []) -%}
+        {%- do dbt_backfill._report_vnodes(rows) -%}
     {%- else -%}
-        {%- do dbt_backfill._report_mvs(dbt_backfill.find_lags(
-            dbt_backfill._read_progress(dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())) if states else []
-        )) -%}
+        {%- do dbt_backfill._report_mvs(rows) -%}
     {%- endif -%}
     {%- for backfill in backfills if backfill.why is not none -%}
         {%- do log(backfill.model ~ ': ' ~ backfill.why, info=true) -%}

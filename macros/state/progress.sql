@@ -17,7 +17,7 @@
     {{ return({
         'model': 'string', 'relation': 'string', 'generation': 'string', 'backfill_finished': 'boolean', 'progress': 'double',
         'row_count': 'bigint', 'upstream_row_count': 'bigint', 'rows_left': 'bigint', 'rows_per_second': 'double',
-        'seconds_left': 'double', 'epoch': 'bigint', 'upstream_version': 'string', 'committed_at': 'timestamp_ltz',
+        'seconds_left': 'double', 'epoch': 'bigint', 'kind': 'string', 'upstream_version': 'string', 'committed_at': 'timestamp_ltz',
         'lag_seconds': 'bigint', 'rows_changed': 'bigint', 'rows_deleted': 'bigint', 'vnode_count': 'int', 'vnodes_finished': 'int',
         'planned': 'string', 'invocation_id': 'string', 'mode': 'string', 'sweeping': 'boolean', 'filling': 'string',
         'paused': 'boolean', 'rate_limit': 'bigint', 'ruled_by': 'string', 'set_by': 'string', 'set_at': 'timestamp_ltz',
@@ -85,6 +85,7 @@
         'rows_left': 'left_to_read',
         'rows_per_second': 'if(complete, null, rows_per_second)',
         'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
+        'kind': 'barrier.kind',
         'committed_at': 'barrier.committed_at',
         'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
         'rows_changed': 'barrier.changed_row_count',

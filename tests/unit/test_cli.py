@@ -31,8 +31,11 @@ ROW: dict[str, Any] = {
     "row_count": 1234567,
     "rows_per_second": 45210.4,
     "seconds_left": 250.0,
-    "lag_seconds": 12.0,
+    "behind": 2,
+    "behind_seconds": 12.0,
     "epoch": 7,
+    "kind": "reanchor",
+    "committed_at": "2026-01-01T00:00:00.000Z",
 }
 
 
@@ -136,6 +139,10 @@ def test_metrics_leave_out_what_is_unknown() -> None:
     labels = '{model="flights_delayed",relation="nyc.flights_delayed"}'
     assert f"dbt_backfill_lag_seconds{labels} 12.0\n" in text
     assert f"dbt_backfill_finished{labels} 0.0\n" in text
+    assert f"dbt_backfill_reanchor{labels} 1.0\n" in text
+    assert f"dbt_backfill_since_barrier_seconds{labels} " in text
+    caught_up = metrics.render([ROW | {"behind": 0, "behind_seconds": None}])
+    assert f"dbt_backfill_lag_seconds{labels} 0.0\n" in caught_up
     assert "dbt_backfill_rows_per_second{" not in text
 
 

@@ -42,12 +42,12 @@ def make_table(rows: Sequence[Row]) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(
-            row["model"],
+            row["model"] + (" (next)" if row.get("generation") else ""),
             Text.assemble(bar(row["progress"], 8), f" {percent(row)}"),
             f"{row.get('row_count') or 0:,}",
             "-" if row.get("rows_per_second") is None else f"{row['rows_per_second']:,.0f}",
             state(row),
-            duration(row.get("lag_seconds")),
+            lag(row),
         )
     return table
 
@@ -65,6 +65,13 @@ def state(row: Row) -> str:
     if row.get("paused"):
         return "paused"
     return duration(row.get("seconds_left"))
+
+
+def lag(row: Row) -> str:
+    """How long ago the first version was committed that the MV has not come to."""
+    if row.get("behind") is None:
+        return "?"
+    return "0" if row["behind"] == 0 else duration(row.get("behind_seconds"))
 
 
 def bar(share: float | None, width: int) -> Text:
