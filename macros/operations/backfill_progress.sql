@@ -50,9 +50,12 @@
 {% endmacro %}
 
 
-{#- Whether the invocation is `dbt run-operation` of this macro, and not a model, or an operation of the user's own, that uses it. -#}
+{#-
+    Whether the invocation is `dbt run-operation` of this macro, and not a model, or an operation of the user's own, that uses it.
+    Models are parsed in such an invocation too.
+-#}
 {% macro is_run_operation(name) %}
-    {{ return(invocation_args_dict.get('which') == 'run-operation' and invocation_args_dict.get('macro', '').split('.')[-1] == name) }}
+    {{ return(execute and invocation_args_dict.get('which') == 'run-operation' and invocation_args_dict.get('macro', '').split('.')[-1] == name) }}
 {% endmacro %}
 
 

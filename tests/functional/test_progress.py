@@ -92,6 +92,8 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     # As a table, with what the upstream's log says.
     project.sql("delete from {schema}.people where id = 5")
     project.operation("throttle_backfill", model="slow", rows=600, by="alice")
+    # A model that uses the macro is parsed by the operation.
+    project.write({"told": TOLD % "backfill_progress" + "\n"})
     lines = project.operation("backfill_progress").messages
     told_of = {line.split()[0]: line for line in lines if not line.startswith(" ") and line}
     assert re.search(r"^slow +2\.0 % +20 of 1,000 +\S+ +\S+ (s|min|h) +1 \(", told_of["slow"])

@@ -62,12 +62,14 @@ def select(macros: Macros) -> Callable[..., str]:
     )
 
 
+@pytest.mark.parametrize("invocation", [{}, OPERATION])
 @pytest.mark.parametrize("name", ["backfill_progress", "backfill_progress_by_vnode"])
 def test_while_dbt_parses_nothing_is_asked_and_the_columns_are_there(
-    macros: Macros, name: str
+    macros: Macros, name: str, invocation: Any
 ) -> None:
-    """There is no graph then either."""
+    """There is no graph then either. An operation begins with parsing the models."""
     macros.context["execute"] = False
+    macros.context["invocation_args_dict"] = invocation
     sql = macros.call(name)
 
     assert sql.startswith("select cast(null as string) as model, ")
