@@ -108,22 +108,21 @@
 
 {#-
     The end of a run: the view is made if the run committed no barrier of the MV, and it is not there, or not of the last
-    barrier, because the run of that one died, say. One that the model does not ask for any more is dropped.
+    barrier, because the run of that one died, say. One that the model does not ask for any more is dropped. While a next
+    generation is filled, the state is that of the next one, and the MV's own barriers make the view.
 
     Arguments:
-      observed (dict): as observe_state returned it.
       result (dict): as run_barriers or run_beside returned it.
       found (dict): see check_live_view.
 -#}
-{% macro settle_live_view(backfill, observed, result, found) %}
+{% macro settle_live_view(backfill, result, found) %}
     {%- if not backfill.options.live_view -%}
         {%- do dbt_backfill._drop_left_live_view(backfill) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set filling = result.get('filling', false) -%}
-    {%- set state = observed.state if filling else result.state -%}
-    {%- if (filling or not result.barriers) and not dbt_backfill._shows_state(backfill, state, found) -%}
-        {%- do dbt_backfill.run_live_view(backfill, state) -%}
+    {%- if not result.barriers and not result.get('filling', false)
+            and not dbt_backfill._shows_state(backfill, result.state, found) -%}
+        {%- do dbt_backfill.run_live_view(backfill, result.state) -%}
     {%- endif -%}
 {% endmacro %}
 

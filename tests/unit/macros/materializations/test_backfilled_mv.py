@@ -37,9 +37,7 @@ def run(macros: Macros) -> Run:
     macros.stub("find_next_generation", lambda backfill, observed, rebuild: None)
     macros.stub("store_result_of_run", lambda result: told.update(result=result))
     macros.stub("check_live_view", lambda backfill: "the view")
-    macros.stub(
-        "settle_live_view", lambda backfill, observed, result, found: told.update(view=found)
-    )
+    macros.stub("settle_live_view", lambda backfill, result, found: told.update(view=found))
     macros.stub("create_backfill", step("create"))
     macros.stub(
         "apply_docs", lambda backfill, found: steps.append("docs") or told.update(found=found)
