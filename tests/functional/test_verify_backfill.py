@@ -349,8 +349,6 @@ def twice(sql: str, proceed: Proceed) -> None:
         proceed()
 
 
-@pytest.mark.every_profile
-@any_connection
 def test_a_partly_backfilled_mv_is_compared_up_to_its_position_and_may_be_repaired_twice(
     numbers: Project,
 ) -> None:

@@ -20,7 +20,7 @@ from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
 
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
 """How often dbt in this process asks for a statement's end; a profile has whole seconds only."""
 
 
