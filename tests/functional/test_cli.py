@@ -10,7 +10,10 @@ from click.testing import CliRunner, Result
 from dbt.adapters.spark_backfill.cli import loop
 from dbt.adapters.spark_backfill.cli.main import main
 from support.checks import model, source
+from support.profiles import at_home_on_iceberg
 from support.project import Crash, Proceed, Project, intercepted
+
+pytestmark = at_home_on_iceberg
 
 QUERY = f"select id, name from {source('people')}"
 
@@ -57,6 +60,7 @@ def test_it_makes_barriers_until_nothing_is_left_and_goes_on_after_a_failure(
     assert "dbt_backfill_finished{" in cli(people, "metrics").output
 
 
+@pytest.mark.every_profile
 def test_it_steers_and_ends_as_its_exit_codes_say(people: Project) -> None:
     assert cli(people, "run", "--for", "0.01s").exit_code == 3
     assert cli(people, "pause", "--all").exit_code == 0
