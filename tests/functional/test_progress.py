@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from support.checks import model, source
+from support.profiles import at_home_on_iceberg
 from support.project import MakeProject, Project, RunResult
 
 ROWS = 1000
@@ -53,6 +55,26 @@ def progress_of_barriers(result: RunResult, name: str) -> list[float]:
     return [float(share) for share in found]
 
 
+def test_a_delta_mv_and_its_upstream_are_asked(new_project: Callable[[], Project]) -> None:
+    project = new_project()
+    project.create_table("people", "id int, name string")
+    project.sql("insert into {schema}.people values (1, 'ann'), (2, 'bob'), (3, 'cid')")
+    project.write(
+        {"mv": model(QUERY, backfill_rate_limit=2), "told": TOLD % "backfill_progress"},
+        sources=["people"],
+    )
+    project.run("--select", "mv")
+    project.sql("update {schema}.people set name = 'zoe' where id = 2")
+    project.sql("update {schema}.people set name = 'eve' where id = 3")
+
+    lines = project.operation("backfill_progress").output
+    assert re.search(r"^mv +66\.7 % +2 of 3 +\S+ +\d+ (s|min) +2 \(\d+ s\)$", lines, re.MULTILINE)
+    project.run("--select", "told")
+    [row] = project.sql("select progress, rows_left, rows_per_second > 0 from {schema}.told")
+    assert tuple(row) == (pytest.approx(2 / 3), 1, True)
+
+
+@at_home_on_iceberg
 def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Project) -> None:
     """One test, each step of which goes on from the one before it."""
     # Before there is any MV.
