@@ -7,7 +7,6 @@ import re
 import pytest
 
 from support.checks import existing_tables, model, source, tables_of
-from support.profiles import any_connection
 from support.project import Interceptor, Proceed, Project
 
 SINCE = r"since 20\d\d-\d\d-\d\d \d\d:\d\d"
@@ -46,7 +45,7 @@ def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
 
 
 @pytest.mark.every_profile
-@any_connection
+@pytest.mark.profiles("session-iceberg", reason="takes twice as long elsewhere")
 def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> None:
     make_numbers(project, 200)
     write(project, backfill_rate_limit=10, run_rows=15)
@@ -106,3 +105,8 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
     assert run.message("hurried") == "BARRIER 1 (10.0 %), BUDGET SPENT"
     assert run.message("sized") == "BARRIERS 1 to 2 (50.0 %)"
     assert "+10 backfilled · version 1 · up to 10 by barrier_seconds · " in run.output
+
+    # What is set rules here, too.
+    project.operation("pause_backfill", model="hurried", by="bob")
+    message = project.run("--select", "hurried").message("hurried")
+    assert re.fullmatch(rf"PAUSED \(10.0 %\) · paused by bob {SINCE}", message)

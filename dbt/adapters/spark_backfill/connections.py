@@ -48,9 +48,6 @@ class SparkBackfillCredentials(SparkCredentials):
 class SparkBackfillConnectionManager(SparkConnectionManager):
     TYPE = "spark_backfill"
 
-    _cancelled = False
-    """Whether dbt was told to stop (Ctrl-C), so that no further statement of a barrier begins."""
-
     @classmethod
     def open(cls, connection: Connection) -> Connection:
         if connection.credentials.method == SparkConnectionMethod.SESSION:
@@ -68,14 +65,6 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
             super()._close_handle(connection)
         except Exception as error:
             logger.warning(f"the session could not be closed: {get_shown_text(error)}")
-
-    def cancel(self, connection: Connection) -> None:
-        """As dbt's, which only a server obeys: a session goes on to the end of its statement.
-
-        dbt waits for that, and a run of many barriers would then begin the next one.
-        """
-        self._cancelled = True
-        super().cancel(connection)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
@@ -108,10 +97,6 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         again: each of them is harmless when it runs twice. If it was another run that won, the
         statement's fence then says so.
         """
-        if self._cancelled and (step := get_step(sql)) is not None:
-            raise SparkStatementError(
-                f"stopped before: {step}. Nothing is lost; run again to go on"
-            )
         for wait in (*CONFLICT_WAITS, None):
             try:
                 with self.exception_handler(sql):

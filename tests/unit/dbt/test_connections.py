@@ -185,18 +185,3 @@ def test_a_session_that_cannot_be_closed_is_told_and_no_error(
     SparkBackfillConnectionManager._close_handle(connection)
 
     assert lines == ["the session could not be closed: NoClassDefFoundError: LlapSigner"]
-
-
-def test_once_dbt_was_told_to_stop_no_further_statement_of_a_barrier_begins() -> None:
-    """A session ends only the statement that it is at, and dbt waits for the rest of the run."""
-    profile: Any = SimpleNamespace()
-    manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
-    cancelled: list[str] = []
-    connection: Any = SimpleNamespace(handle=SimpleNamespace(cancel=lambda: cancelled.append("it")))
-    manager.cancel(connection)
-
-    assert cancelled == ["it"]
-    with pytest.raises(
-        SparkStatementError, match=r"stopped before: lake\.mv: merge the range of the"
-    ):
-        manager.execute(OURS)
