@@ -185,6 +185,7 @@ def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
 def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -> None:
     """Also by a run that has nothing else to do. Outside of a script Iceberg looks elsewhere."""
     project.write({"filtered": live_model(FILTERED, unique_key=KEY)})
+    change(project, 13)
     watcher.run("--select", "filtered")
     project.sql("begin drop view {schema}.filtered__live; end")
     made = watcher.made
