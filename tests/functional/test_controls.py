@@ -104,7 +104,7 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
 
     assert run.message("hurried") == "BARRIER 1 (10.0 %), BUDGET SPENT"
     assert run.message("sized") == "BARRIERS 1 to 2 (50.0 %)"
-    assert "+10 backfilled · version 1 · up to 10 by barrier_seconds · " in run.output
+    assert " · up to 10 by barrier_seconds · " in run.output
 
     # What is set rules here, too.
     project.operation("pause_backfill", model="hurried", by="bob")
