@@ -14,6 +14,9 @@ Hear = Callable[[str], None]
 """Takes a line that a macro logs, as soon as it is logged."""
 
 
+IN_OPERATION = "Encountered an error while running operation: "
+
+
 class DbtFailed(Exception):
     """A dbt command did not succeed, with what dbt says of it."""
 
@@ -97,20 +100,21 @@ class DbtProject:
 
         :raises DbtFailed: if it fails
         """
-        found = self._invoke(["run-operation", name, "--args", json.dumps(arguments)])
-        for result in getattr(found, "results", []):
-            if str(result.status) != "success":
-                raise DbtFailed(result.message or f"{name} failed")
-
-    def _invoke(self, command: Sequence[str]) -> Any:
         errors: list[str] = []
+        found = self._invoke(["run-operation", name, "--args", json.dumps(arguments)], errors)
+        if any(str(result.status) != "success" for result in getattr(found, "results", [])):
+            raise DbtFailed("\n".join(errors) or f"{name} failed")
+
+    def _invoke(self, command: Sequence[str], errors: list[str] | None = None) -> Any:
+        """What dbt's command returns; what it logs as an error is added to `errors`."""
+        errors = [] if errors is None else errors
 
         def record(event: EventMsg) -> None:
             info: Any = event.info
             if info.name == "JinjaLogInfo":
                 self.hear(info.msg)
             elif info.level == "error":
-                errors.append(info.msg.strip())
+                errors.append(info.msg.strip().removeprefix(IN_OPERATION))
 
         quiet = ["--log-level", "none", "--no-send-anonymous-usage-stats", "--no-use-colors"]
         invoked = dbtRunner(callbacks=[record]).invoke([*quiet, *command, *self._place()])
