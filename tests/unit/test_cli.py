@@ -46,6 +46,9 @@ class Stopless(Stop):
         super().__init__()
         self.waited: list[float] = []
 
+    def listen(self) -> None:
+        """No signal comes."""
+
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
         return self.event.is_set()
@@ -98,8 +101,8 @@ def test_the_first_signal_lets_the_barrier_end(number: signal.Signals) -> None:
         os.kill(os.getpid(), number)
         return [BARRIER]
 
-    stop = Stop()
-    with stop.on_signals(lambda: told.append("stops")):
+    stop = Stop(lambda: told.append("stops"))
+    with stop.on_signals():
         assert run_loop(run, Limits(), stop, lambda line: None) == Ending.STOPPED
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)

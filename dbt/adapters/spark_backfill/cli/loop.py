@@ -13,6 +13,8 @@ from types import FrameType
 
 from dbt.adapters.spark_backfill.cli.project import ModelResult
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 
 
@@ -29,24 +31,30 @@ class Ending(enum.IntEnum):
 class Stop:
     """Set by the first Ctrl-C or SIGTERM; the second one ends at once, as ever."""
 
+    notify: Callable[[], None] = lambda: None
     event: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
-    def on_signals(self, notify: Callable[[], None]) -> Iterator[None]:
+    def on_signals(self) -> Iterator[None]:
         """Inside the block a signal lets the running barrier end, and no other one begin."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            if self.event.is_set():
-                raise KeyboardInterrupt
-            self.event.set()
-            notify()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        self.listen()
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def listen(self) -> None:
+        """Once more before each turn: a Spark that starts in this thread listens in its own way."""
+        for number in SIGNALS:
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self.event.is_set():
+            raise KeyboardInterrupt
+        self.event.set()
+        self.notify()
 
     def wait(self, seconds: float) -> bool:
         """Whether it was set within this time."""
@@ -78,6 +86,7 @@ def run_loop(
     """
     started, failures = clock(), 0
     while True:
+        stop.listen()
         results = run()
         failed = [result for result in results if result.failed]
         if any(result.is_refusal for result in failed):

@@ -164,10 +164,8 @@ def run(
                 errors.print(Text(f"{result.name}: {result.message.strip()}"))
         return results
 
-    stop = Stop()
-    with stop.on_signals(
-        lambda: errors.print("Stopping after the running barrier; again to stop now.")
-    ):
+    stop = Stop(lambda: errors.print("Stopping after the running barrier; again to stop now."))
+    with stop.on_signals():
         ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
     if not as_json:
         for result in last.values():
