@@ -27,7 +27,8 @@ LINE = re.compile(
     r"(?: · (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? rows · \+(?P<backfilled>[\d,]+) backfilled)?"
     r"(?: · (?P<changed>[\d,]+) changed, (?P<deleted>[\d,]+) deleted)?"
     r" · version (?P<version>\d+)"
-    r" · (?P<took>\d+) (?:s|min)(?:, [\d.,]+(?: [MG])? rows/s)?(?:, (?P<left>\d+) barriers? left \(about [^()]+\))?\]"
+    r" · (?P<took>\d+) (?:s|min)(?:, [\d.,]+(?: [MG])? rows/s)?"
+    r"(?:, (?P<left>\d+) barriers? left \(about [^()]+\))?\]"
 )
 
 
