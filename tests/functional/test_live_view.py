@@ -27,6 +27,8 @@ with_views = pytest.mark.profiles(
     reason="Iceberg's Hadoop catalog has no views, and Delta's are the same behind a server",
 )
 
+pytestmark = pytest.mark.home("thrift-iceberg", reason="a test takes half the time there")
+
 KEY = ["number", "shard"]
 CARRIED = "id as number, shard, concat(name, '$', note) as called"
 FILTERED = f"select {CARRIED} from {source('people')} where name <> 'hidden'"
@@ -171,7 +173,6 @@ def test_the_view_is_whole_while_vnodes_have_different_positions(
 
 
 @with_views
-@pytest.mark.every_profile
 def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
     project: Project, watcher: Watcher
 ) -> None:
