@@ -30,11 +30,13 @@ SMALL = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.driver.memory": "3g",
-    # Java's second compiler takes as much of two cores as the tests, for a quarter of an hour and
-    # more. Hadoop has `chmod` executed for each file, which Java would start by way of a helper.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
-    " -XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK",
+    # Hadoop has `chmod` executed for each file, which Java would start by way of a helper.
+    "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC"
+    " -Djdk.lang.Process.launchMechanism=VFORK",
 }
+
+# For a JVM that ends within a quarter of an hour: the second compiler needs as long to pay.
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass

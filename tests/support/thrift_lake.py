@@ -15,10 +15,11 @@ from nyc.thrift_server import HOST, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
-from support.lake import SMALL, Lake
+from support.lake import QUICK_COMPILER, SMALL, Lake
 from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
+OPTIONS = "spark.driver.extraJavaOptions"
 
 POLL_SECONDS = 0.02
 """How often dbt in this process asks for a statement's end; a profile has whole seconds only."""
@@ -41,7 +42,7 @@ class ThriftLake(Lake):
             free_port(),
             self.profile.file_format,
             self._resources.enter_context(postgresql(programs)) if programs else None,
-            {**SMALL, **self.extra_parameters},
+            {**SMALL, OPTIONS: f"{SMALL[OPTIONS]} {QUICK_COMPILER}", **self.extra_parameters},
         )
         self._resources.enter_context(polled_soon())
         return self._resources.enter_context(server)
