@@ -177,7 +177,7 @@
 {#- Drop the view of a model that does not ask for it any more. -#}
 {% macro _drop_left_live_view(backfill) %}
     {#- Of another catalog dbt has no list of tables, and Spark is not asked in every run for what nobody wants. -#}
-    {%- if backfill.options.live_view or dbt_backfill.get_catalog(backfill.live) is not none -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.get_catalog(backfill.live) is not none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill.load_table(backfill.live) is not none and dbt_backfill.read_live_view(backfill.live) is not none -%}
         {%- do dbt_backfill.run_table('drop the live view', dbt_backfill.get_drop_live_view_sql(backfill.live)) -%}
         {%- do log(dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.live.render() ~ ', because live_view is not set', info=true) -%}

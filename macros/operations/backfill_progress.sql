@@ -66,14 +66,8 @@
     }
 -#}
 {% macro find_backfills(models=none) %}
-    {%- set nodes, found = [], [] -%}
-    {%- if models is none -%}
-        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
-            {%- do nodes.append(node) -%}
-        {%- endfor -%}
-    {%- else -%}
-        {%- for name in ([models] if models is string else models) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name)) -%} {%- endfor -%}
-    {%- endif -%}
+    {%- set nodes, found = dbt_backfill.find_backfilled_mvs() if models is none else [], [] -%}
+    {%- for name in ([models] if models is string else models or []) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name)) -%} {%- endfor -%}
     {%- for node in nodes | sort(attribute='unique_id') -%}
         {%- set mv = dbt_backfill.get_node_relation(node) -%}
         {%- do found.append(dbt_backfill._find_backfill(node, dbt_backfill.get_relations(mv))) -%}
@@ -91,7 +85,7 @@
     {%- set existing = dbt_backfill.load_table(relations.progress) -%}
     {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relations.progress) -%}
     {%- set format = properties.get('dbt_backfill.format') -%}
-    {%- set limit = node.config.get('backfill_rate_limit', (node.config.get('meta') or {}).get('backfill_rate_limit')) -%}
+    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
     {%- set why = none -%}
     {%- if existing is none -%} {%- set why = 'it has not run yet' -%}
     {%- elif format is none -%} {%- set why = relations.progress.render() ~ ' is no state of ours' -%}

@@ -90,7 +90,7 @@
 
 {#- One line: what rules now. -#}
 {% macro report_controls(node, operated, controls) %}
-    {%- set limit = node.config.get('backfill_rate_limit', (node.config.get('meta') or {}).get('backfill_rate_limit')) -%}
+    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
     {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
     {%- if ruling.ruled_by == 'config' -%}
         {%- set words = 'its config rules, with ' ~ (

@@ -13,6 +13,12 @@
 {% endmacro %}
 
 
+{#- The option `backfill_rate_limit` of a model that is not running, from where a run of it reads it; none if it has none. -#}
+{% macro get_configured_rate_limit(node) %}
+    {{ return(node.config.get('backfill_rate_limit', (node.config.get('meta') or {}).get('backfill_rate_limit'))) }}
+{% endmacro %}
+
+
 {#-
     The same of one that has to exist with its state, and {
       'state': as read_state returned it,

@@ -97,7 +97,7 @@
         {%- set sql -%}
             update {{ backfill.progress.render() }} as progress
             set {{ assignments | join(', ') }}
-            where {{ dbt_backfill.plan_stands_predicate(plan) }} and plan_kind = {{ dbt_backfill.string_literal(plan.kind) }}
+            where {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}
         {%- endset -%}
         {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
     {%- endif -%}
@@ -167,7 +167,7 @@
     {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished} -%}
     {%- do new.update({'row_count': columns.row_count | replace('progress.vnode', 'vnodes.id')}) -%}
     {%- do new.update({'upstream_version': columns.upstream_version}) -%}
-    {%- set stands = dbt_backfill.plan_stands_predicate(plan) ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind) -%}
+    {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan) -%}
     {%- set sql -%}
         merge into {{ backfill.progress.render() }} as progress
         using (

@@ -7,7 +7,7 @@
 -#}
 {% macro get_fence(backfill, plan) -%}
     {{ dbt_backfill._fence(
-        backfill, dbt_backfill.plan_stands_predicate(plan) ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),
+        backfill, dbt_backfill.plan_of_kind_stands_predicate(plan),
         ' while this one executed the barrier ' ~ plan.epoch
     ) }}
 {%- endmacro %}
@@ -43,16 +43,15 @@
 {%- endmacro %}
 
 
-{#- Over the progress table: whether a plan is the one of the next epoch, given up or not. -#}
-{% macro plan_stands_predicate(plan) %}
-    {{ return('epoch = ' ~ (plan.epoch - 1) ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
+{#- Over rows of the progress table (`prefix`): whether a plan is the one of the next epoch, given up or not. -#}
+{% macro plan_stands_predicate(plan, prefix='') %}
+    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
 {% endmacro %}
 
 
-{#- The same of a plan as what it is, which does not stand any more once it was given up; of the rows of `prefix`. -#}
-{% macro plan_of_kind_stands_predicate(plan, prefix) %}
-    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
-        ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
+{#- The same of a plan as what it is, which does not stand any more once it was given up. -#}
+{% macro plan_of_kind_stands_predicate(plan, prefix='') %}
+    {{ return(dbt_backfill.plan_stands_predicate(plan, prefix) ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
 {% endmacro %}
 
 
