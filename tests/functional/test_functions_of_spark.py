@@ -314,9 +314,13 @@ def test_what_gives_another_value_at_another_time_or_place_is_refused(
     differ = {call for call in tried if other[call] != values[call]}
     check = Check(base, "things")
 
-    assert {"now()", "rand()", "random()", "kll_sketch_merge_bigint(kll_bigint, kll_bigint_2)"} <= (
-        differ
+    assert {"now()", "rand()", "random()"} <= differ
+    # A sketch drops one half or the other by chance, and two merges may well drop the same.
+    merge = "kll_sketch_merge_bigint(kll_bigint, kll_bigint_2)"
+    assert any(
+        again.evaluate([merge], f"{SCHEMA}.things")[merge] != values[merge] for _ in range(50)
     )
+    differ.add(merge)
     assert [call for call in sorted(differ | NOT_TRIED) if not check.is_refused(call)] == []
 
     names = "|".join(check.macros.call("_unrepeatable_functions"))
