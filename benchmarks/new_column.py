@@ -2,8 +2,8 @@
 
 A narrow MV (6 of lineitem's columns, one filter) gets one column more. Beside it, what one would
 have written: ALTER TABLE and one MERGE of the column over all rows. Before each barrier some rows
-change all over the upstream; after it the MV is compared with the query: all columns of before in all rows, and the new one up
-to the second position.
+change all over the upstream; after it the MV is compared with the query: all columns of before in
+all rows, and the new one up to the second position.
 """
 
 from __future__ import annotations
