@@ -140,11 +140,11 @@
 {% endmacro %}
 
 
-{#- Such as `throttled to 1,000 by alice since 2026-11-24 12:00`. -#}
+{#- Such as `throttled to 1,000 rows by alice since 2026-11-24 12:00`. -#}
 {% macro get_ruling_text(allowance) %}
     {%- set rows = '{:,}'.format(allowance.rows) -%}
     {%- set words = {
-        'pause': 'paused', 'throttle': 'throttled to ' ~ rows,
+        'pause': 'paused', 'throttle': 'throttled to ' ~ rows ~ ' rows',
         'barrier_seconds': 'up to ' ~ rows ~ ' by barrier_seconds', 'run_rows': 'up to ' ~ rows ~ ' by run_rows',
     } -%}
     {%- set setting = ' by ' ~ allowance.by ~ ' since ' ~ allowance.since if allowance.since else '' -%}

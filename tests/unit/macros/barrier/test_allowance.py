@@ -62,7 +62,7 @@ def test_who_has_set_it_and_when_is_told(macros: Macros, backfill: Any, make_sta
 
     assert (allowance["by"], allowance["since"]) == ("alice", "2026-11-23 09:30")
     text = macros.call("get_allowance_text", allowance, state)
-    assert text == "throttled to 1,000 by alice since 2026-11-23 09:30"
+    assert text == "throttled to 1,000 rows by alice since 2026-11-23 09:30"
     assert macros.call("get_control_text", allowance, state) == text
 
 
