@@ -103,9 +103,9 @@ def main() -> None:
     while where:
         project.sql(
             "update {schema}.lineitem set l_extendedprice = l_extendedprice + 1 "
-            f"where l_orderkey % 2000 = {number}"
+            f"where l_orderkey % 2001 = {number}"
         )
-        project.sql(f"delete from {{schema}}.lineitem where l_orderkey % 20000 = {1000 + number}")
+        project.sql(f"delete from {{schema}}.lineitem where l_orderkey % 20001 = {1000 + number}")
         started = time.perf_counter()
         result = project.run()
         seconds = time.perf_counter() - started
