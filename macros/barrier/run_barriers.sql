@@ -21,7 +21,7 @@
         {%- set run.rebuild = none -%}
     {%- elif not rebuild and not next -%}
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
-        {%- if not run.rebuild -%} {%- do dbt_backfill.report_vnode_count(backfill, run.state) -%} {%- endif -%}
+        {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}

@@ -12,6 +12,7 @@
         'backfill_mode': dbt_backfill._read_choice(
             'backfill_mode', ['arrangement', 'no_shuffle', 'snapshot']
         ),
+        'backfill_order': dbt_backfill._read_choice('backfill_order', ['ascending', 'descending']),
         'vnode_count': dbt_backfill._read_integer('vnode_count', 1, 32768, default=256),
         'backfill_vnodes': dbt_backfill._read_vnodes(),
         'check_key': dbt_backfill._read_boolean('check_key', true),

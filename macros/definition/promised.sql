@@ -1,6 +1,6 @@
 {#-
-    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version and the
-    positions that were committed.
+    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version, the order
+    and the positions that were committed.
 
     Arguments:
       state (dict): as read_state returned it.
@@ -27,7 +27,9 @@
     {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
     {%- if not filling -%} {{ return(rows) }} {%- endif -%}
     {%- if filling.position is not none -%}
-        {%- set filled = dbt_backfill.tuple_predicate(dbt_backfill.mv_columns(state.committed.key), '<=', filling.position) -%}
+        {%- set filled = dbt_backfill.ordered_predicate(
+            state.committed.key, dbt_backfill.mv_columns(state.committed.key), '<=', filling.position
+        ) -%}
     {%- endif -%}
     {%- for column in filling.columns -%}
         {%- set name = dbt_backfill.identifier(column.name) -%}

@@ -26,8 +26,9 @@
     {%- if not filling -%} {{ return(none) }} {%- endif -%}
     {%- set names = filling.columns | map(attribute='name') | list -%}
     {%- set verb = ' is' if names | length == 1 else ' are' -%}
+    {%- set until = 'down to' if dbt_backfill.is_descending(state.committed.key) else 'up to' -%}
     {{ return(names | join(', ') ~ verb ~ (' not filled' if filling.position is none
-        else ' filled up to (' ~ filling.position | join(', ') ~ ') only')) }}
+        else ' filled ' ~ until ~ ' (' ~ filling.position | join(', ') ~ ') only')) }}
 {% endmacro %}
 
 

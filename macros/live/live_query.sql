@@ -47,7 +47,7 @@
     {%- endif -%}
     {%- if filling -%}
         {%- do parts.append('false' if filling.position is none
-            else dbt_backfill.tuple_predicate(dbt_backfill.upstream_columns(keys), '<=', filling.position)) -%}
+            else dbt_backfill.ordered_predicate(keys, dbt_backfill.upstream_columns(keys), '<=', filling.position)) -%}
     {%- endif -%}
     {{ return(parts | join(' and ') or 'true') }}
 {%- endmacro %}
@@ -59,6 +59,6 @@
     {%- set rest = dbt_backfill.remaining_predicate(places, keys, state.committed.vnode_count) -%}
     {%- if not filling or rest == 'true' -%} {{ return(rest) }} {%- endif -%}
     {%- if filling.position is none -%} {{ return('true') }} {%- endif -%}
-    {%- set unfilled = dbt_backfill.tuple_predicate(dbt_backfill.upstream_columns(keys), '>', filling.position) -%}
+    {%- set unfilled = dbt_backfill.ordered_predicate(keys, dbt_backfill.upstream_columns(keys), '>', filling.position) -%}
     {{ return(unfilled if rest == 'false' else '(' ~ rest ~ ') or ' ~ unfilled) }}
 {%- endmacro %}

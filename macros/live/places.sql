@@ -52,7 +52,7 @@
 {% macro reached_predicate(places, keys, vnode_count) -%}
     {%- set columns, parts = dbt_backfill.upstream_columns(keys), [] -%}
     {%- for place in places if place.finished or place.position is not none -%}
-        {%- set bound = none if place.finished else dbt_backfill.tuple_predicate(columns, '<=', place.position) -%}
+        {%- set bound = none if place.finished else dbt_backfill.ordered_predicate(keys, columns, '<=', place.position) -%}
         {%- do parts.append(dbt_backfill._place_predicate(place, keys, vnode_count, bound)) -%}
     {%- endfor -%}
     {{ return(dbt_backfill._any_of(parts)) }}
@@ -63,7 +63,7 @@
 {% macro remaining_predicate(places, keys, vnode_count) -%}
     {%- set columns, parts = dbt_backfill.upstream_columns(keys), [] -%}
     {%- for place in places if not place.finished -%}
-        {%- set bound = none if place.position is none else dbt_backfill.tuple_predicate(columns, '>', place.position) -%}
+        {%- set bound = none if place.position is none else dbt_backfill.ordered_predicate(keys, columns, '>', place.position) -%}
         {%- do parts.append(dbt_backfill._place_predicate(place, keys, vnode_count, bound)) -%}
     {%- endfor -%}
     {%- if not parts or 'true' in parts -%} {{ return(parts | first | default('false')) }} {%- endif -%}

@@ -1,19 +1,20 @@
 {#-
     The upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the keys that remain:
-    {'bounds': a list of keys as literals' texts, ascending, 'complete': whether they reach the end}.
+    {'bounds': a list of keys as literals' texts, in the order of the backfill, 'complete': whether they reach the end}.
 
     The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound:
     any orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very
-    end is left out, because the last range is open above.
+    end is left out, because the last range has no end.
 
     Arguments:
-      scan (string): a select of the keys above the position.
+      scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
       done (int): snapshot rows read so far.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit) -%}
     {%- set most = 256 -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
+    {%- set names = dbt_backfill.upstream_columns(keys) -%}
+    {%- set columns, turn = names | join(', '), ' desc' if dbt_backfill.is_descending(keys) else '' -%}
     with share as (
         select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled
         from (select greatest(1, {{ total }} - {{ done }}) as remaining)
@@ -26,7 +27,7 @@
     ranked as (
         select
             {{ columns }},
-            row_number() over (order by {{ columns }}) as __bf_rank,
+            row_number() over (order by {{ names | join(turn ~ ', ') ~ turn }}) as __bf_rank,
             count(*) over () as __bf_size,
             (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as __bf_step
         from sample

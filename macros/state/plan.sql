@@ -9,8 +9,8 @@
     Arguments:
       plan (dict): epoch, plan_id, backfill_id, kind, reason, sources (what it reads: a list of {role: `upstream` or `feed`,
         relation, kind, id, version, committed_at, definition: what else says which changes a change table tells}),
-        upstream_row_count, range_low, range_high (lists of literals' texts; none as low: from the start; none as high with
-        last_range: open above), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot
+        upstream_row_count, range_low, range_high (lists of literals' texts, in the order of the backfill; none as low: from the
+        start; none as high with last_range: to the end), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot
         rows), range_row_count, sweeps (whether the MV had rows of before above the position when it was planned, see
         is_sweeping), at_once (whether changes and range are merged by one statement), touched (of a re-anchor
         that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
@@ -21,7 +21,8 @@
         'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
         the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
         query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others) or kept_settings (those of an earlier plan), key (a list of
-        {name, upstream, type, position: the progress table's column}), vnode_count, backfill_mode, backfill_rate_limit.
+        {name, upstream, type, position: the progress table's column, order: see is_descending}), vnode_count, backfill_mode,
+        backfill_rate_limit.
         What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
@@ -56,7 +57,7 @@
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
         'settings': ['map<string, string>', dbt_backfill._map_literal(plan.get('kept_settings')) or dbt_backfill.settings_expression(plan.used_settings)],
-        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields()), row(plan.key, dbt_backfill._key_fields())],
+        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields(plan.key)), row(plan.key, dbt_backfill._key_fields(plan.key))],
         'vnode_count': ['int', plan.vnode_count],
         'backfill_mode': ['string', text(plan.get('backfill_mode'))],
         'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
@@ -66,8 +67,9 @@
 {% endmacro %}
 
 
-{% macro _key_fields() %}
-    {{ return(['name', 'upstream', 'type', 'position']) }}
+{#- The order is noted with the key of a descending backfill only: where a state says nothing it is ascending. -#}
+{% macro _key_fields(key=none) %}
+    {{ return(['name', 'upstream', 'type', 'position'] + (['order'] if key and dbt_backfill.is_descending(key) else [])) }}
 {% endmacro %}
 
 

@@ -1,4 +1,4 @@
-{#- The key with the progress table's columns for its position. Only a full refresh may give it others. -#}
+{#- The key of a rebuild with the progress table's columns for its position. Only a full refresh may give it others. -#}
 {% macro place_positions(backfill, state, key) %}
     {%- set columns = none -%}
     {%- if not dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from exactness.follow import Follower, Upstream
+from exactness.follow import ORDER, Follower, Upstream
 from exactness.oracle import Row, rows_by_key
 from exactness.queries import QUERIES, UPSTREAM
 from exactness.runners import (
@@ -193,6 +193,7 @@ class Scenario:
     on_gap: str = "reanchor"
     full_refresh_mode: str = "in_place"
     vnode_count: int = VNODES
+    order: str = ORDER
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -314,6 +315,14 @@ SCENARIOS = {
             Scene.commit,
             cells_per_mv=4,
             merges=two_merges,
+        ),
+        Scenario(
+            "both descending",
+            4,
+            _begun_and_changed,
+            Scene.commit,
+            cells_per_mv=3,
+            order="descending",
         ),
         Scenario("last range", 60, _begun_and_changed, None),
         Scenario(
@@ -451,6 +460,7 @@ class Theatre:
             self.project, f"{name}_{self._scenes}", vnode_count=self.scenario.vnode_count
         )
         scene.mv.loses = self.scenario.loses
+        scene.mv.order = self.scenario.order
         scene.mv.write(
             backfill_rate_limit=self.scenario.limit,
             on_gap=self.scenario.on_gap,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,9 @@ READERS: dict[str, type[VersionedTable]] = {"delta": VersionedDelta, "iceberg": 
 
 # Spark's default, INT96, is read as nanoseconds by others: only the years 1677 to 2262.
 READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+ORDER = os.environ.get("DBT_BACKFILL_ORDER", "ascending")
+"""In which order all are backfilled whose test says nothing of it."""
 
 LOSING: dict[str, Any] = {
     "on_schema_change": "sync_all_columns",
@@ -203,6 +207,8 @@ class Follower:
     """What its config says; it may be rescaled to have others."""
     relation: str = ""
     """What the model reads, as Jinja; the upstream as a source by default."""
+    order: str = ORDER
+    """What its config says of it from the next `write` on; its state says which one it has."""
     adopted: bool = False
     """Whether the table was there before its state; nothing is promised of that time."""
     wide: Query | None = None
@@ -226,6 +232,7 @@ class Follower:
             "vnode_count": self.vnode_count,
             **({"on_schema_change": "append_new_columns"} if self.wide else {}),
             **(LOSING if self.loses else {}),
+            **({} if self.order == "ascending" else {"backfill_order": self.order}),
             **config,
         }
         arguments = ",\n    ".join(f"{name}={value!r}" for name, value in settings.items())
@@ -325,6 +332,8 @@ class Follower:
             row_counts[vnode] = row_count
             shared.add((epoch, version, dirty))
             committed |= json.loads(last or "{}")
+        descending = _is_descending(committed)
+        positions = {n: replace(p, descending=descending) for n, p in positions.items()}
         if set(positions) != set(range(committed.get("vnode_count", self.vnode_count))):
             raise Inexact(f"progress of {self.name} has vnodes {sorted(positions)}")
         if len(shared) != 1:
@@ -424,6 +433,12 @@ class Follower:
             raise Inexact(f"{self.name} is complete, but {describe_difference(found, wanted)}")
 
 
+def _is_descending(committed: Mapping[str, Any]) -> bool:
+    """Whether the positions of a state go down, by the committed plan."""
+    (order,) = {column.get("order", "ascending") for column in committed["key"]}
+    return bool(order == "descending")
+
+
 def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
     """The second position in a committed plan; of a key of whole numbers."""
     fills = [column["name"] for column in committed.get("fills", [])]
@@ -431,7 +446,8 @@ def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
         return None
     assert fills == [MORE]
     end = committed.get("fill_low" if dirty else "fill_high")
-    return Position(None if end is None else tuple(map(int, end)))
+    pk = None if end is None else tuple(map(int, end))
+    return Position(pk, descending=_is_descending(committed))
 
 
 def row(schema: Schema, *values: Any) -> Row:

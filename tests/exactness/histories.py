@@ -17,6 +17,7 @@ from exactness.queries import QUERIES
 from exactness.upstream import COMMIT_KINDS
 
 MODES = ("arrangement", "no_shuffle", "snapshot")
+ORDERS = ("ascending", "descending")
 LIMITS = (3, 1, 10, None, 0)
 FAULTS = ("crash after", "crash before", "crash inside", "submitted twice")
 LAYOUTS = ("plain", "partitioned", "clustered")
@@ -24,12 +25,16 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the history; its rate limit and the like are chosen anew for each run."""
+    """A model of the history; its rate limit and the like are chosen anew for each run.
+
+    In some runs its config says the other order: only those that build it obey that.
+    """
 
     mode: str
     query: str
     vnode_count: int
     upstream_key_declared: bool
+    order: str
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Run:
     barriers_per_run: int | str = 1
     vnodes_seed: int | None = None
     full_refresh: bool = False
+    turns_order: bool = False
     fault: str | None = None
     fault_at: int = 0
 
@@ -103,6 +109,7 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
         barriers_per_run=draw(st.sampled_from((1, 1, 2, 3))),
         vnodes_seed=draw(st.one_of(st.none(), st.none(), _seeds)),
         full_refresh=chance == 13,
+        turns_order=draw(st.integers(0, 7)) == 7,
         fault=fault,
         fault_at=draw(st.integers(0, 25)) if fault else 0,
     )
@@ -119,6 +126,7 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
             query=draw(st.sampled_from(list(QUERIES))),
             vnode_count=draw(st.sampled_from((4, 8, 1))),
             upstream_key_declared=draw(st.booleans()),
+            order=draw(st.sampled_from(ORDERS)),
         )
         for mode in modes
     )

@@ -2,6 +2,8 @@
 
     MV = Q(upstream @ S where pk <= current_pos), per vnode, for one upstream version S
 
+(where the backfill is descending, pk >= current_pos)
+
 at every version of the MV. With k the committed epoch, P_k its positions and S_k its upstream
 version, the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in this order,
 and is at the last of them when epoch k+1 is committed. Nothing here knows how a barrier is carried
@@ -46,15 +48,24 @@ def comparable(key: Key) -> Key:
 
 @dataclass(frozen=True)
 class Position:
-    """How far one vnode has been scanned: up to and including `pk`, or to the end."""
+    """How far one vnode has been scanned: up to and including `pk`, or to the end.
+
+    Descending it is scanned from the last key down to and including `pk`.
+    """
 
     pk: Key | None = None
     finished: bool = False
+    descending: bool = False
 
     def covers(self, key: Key) -> bool:
         if self.finished:
             return True
-        return self.pk is not None and comparable(key) <= comparable(self.pk)
+        return self.pk is not None and self._is_in_order(key, self.pk)
+
+    def _is_in_order(self, key: Key, other: Key) -> bool:
+        """Whether the first of them is not scanned later."""
+        first, second = (other, key) if self.descending else (key, other)
+        return comparable(first) <= comparable(second)
 
     def is_behind(self, other: Position) -> bool:
         """Whether `other` is further on, or the same."""
@@ -62,7 +73,7 @@ class Position:
             return True
         if self.finished or other.pk is None:
             return False
-        return self.pk is None or comparable(self.pk) <= comparable(other.pk)
+        return self.pk is None or self._is_in_order(self.pk, other.pk)
 
 
 Positions = Mapping[int, Position]

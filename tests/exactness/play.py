@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from exactness.follow import Follower, Upstream
-from exactness.histories import Commit, History, Model, Run, Stalled, vnodes_of
+from exactness.histories import ORDERS, Commit, History, Model, Run, Stalled, vnodes_of
 from exactness.oracle import Checked, Inexact, Progress, ProgressVersion
 from exactness.queries import QUERIES
 from exactness.upstream import KeySpace, draw_commit, draw_rows
@@ -181,6 +181,9 @@ class Player:
         for number, (follower, model) in enumerate(
             zip(self.followers, self.history.models, strict=True)
         ):
+            follower.order = model.order
+            if step.turns_order:
+                follower.order = ORDERS[1 - ORDERS.index(model.order)]
             follower.write(**self._config(step, number, model))
         fault = Fault(self.project, step.fault, step.fault_at)
         began, version = time.time(), self.upstream.version
@@ -258,6 +261,10 @@ class Player:
             return
         if model.mode == "no_shuffle" and len(set(new.positions.values())) > 1:
             raise Inexact(f"{where}: positions of vnodes differ")
+        turned = any(earlier.step.turns_order for earlier in self.ran)
+        descending = {position.descending for position in new.positions.values()}
+        if not turned and descending != {model.order == "descending"}:
+            raise Inexact(f"{where}: it is not backfilled {model.order}")
         limit = run.step.limits[number]
         read = follower.definition.scanned(new.version, old.positions, new.positions).total()
         if limit is not None and read > limit * BOUNDS_TOLERANCE:

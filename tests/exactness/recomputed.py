@@ -71,11 +71,12 @@ class Recomputed:
         schema = self.follower.upstream.schema
         keys = ", ".join(f"source.{name}" for name in schema.key)
         ends = ", ".join(f"progress.{name}" for name in schema.key)
+        reached = ">=" if any(p.descending for p in positions.values()) else "<="
         prefix = (
             f"(select source.* from {reading} as source"
             f" join ({_values(schema, positions)}) as progress"
             f" on progress.vnode = pmod(xxhash64({keys}), {len(positions)})"
-            f" where progress.finished or struct({keys}) <= struct({ends}))"
+            f" where progress.finished or struct({keys}) {reached} struct({ends}))"
         )
         return self.follower.query.sql.replace(UPSTREAM, prefix)
 

@@ -69,7 +69,8 @@ class Simulation:
         self.versions: list[Rows] = [draw_rows(self.rng, space, self.schema, 30)]
         self.changes: list[tuple[Change, ...]] = [()]
         self.definition = Definition(self.query, self.versions.__getitem__, vnode_of)
-        nowhere = {vnode: Position() for vnode in range(VNODES)}
+        self.descending = self.rng.random() < 0.5
+        nowhere = {vnode: Position(descending=self.descending) for vnode in range(VNODES)}
         self.state = Progress(0, None, nowhere, dict.fromkeys(range(VNODES), 0))
         self._commit_progress(self.state)
         self._commit_mv()
@@ -93,7 +94,8 @@ class Simulation:
         filter_by = old.positions
         if self.fault == "finished vnodes hide changes":
             filter_by = {
-                n: Position(p.pk) if positions[n].finished else p for n, p in filter_by.items()
+                n: replace(p, finished=False) if positions[n].finished else p
+                for n, p in filter_by.items()
             }
         if self.fault == "one vnode decides for all":
             filter_by = dict.fromkeys(filter_by, filter_by[0])
@@ -133,13 +135,14 @@ class Simulation:
 
     def _next_positions(self, rows: Rows, old: Positions) -> Positions:
         limit = self.rng.choice([0, 1, 3, 10, None])
-        remaining = sorted((k for k in rows if not old[vnode_of(k)].covers(k)), key=comparable)
+        remaining = [key for key in rows if not old[vnode_of(key)].covers(key)]
+        remaining.sort(key=comparable, reverse=self.descending)
         chosen = self.rng.sample(range(VNODES), self.rng.choice([1, VNODES, VNODES]))
         if limit == 0:
             return old
         if limit is None or limit >= len(remaining):
-            return {n: Position(p.pk, n in chosen or p.finished) for n, p in old.items()}
-        end = Position(remaining[limit - 1])
+            return {n: replace(p, finished=n in chosen or p.finished) for n, p in old.items()}
+        end = Position(remaining[limit - 1], descending=self.descending)
         return {n: end if n in chosen and p.is_behind(end) else p for n, p in old.items()}
 
     def _commit(self, version: int, positions: Positions) -> None:
@@ -275,6 +278,16 @@ def test_a_position_covers_up_to_and_including_its_key() -> None:
     assert Position().is_behind(Position((1,)))
     assert not Position((2,)).is_behind(Position((1,)))
     assert not Position((2,), finished=True).is_behind(Position((2,)))
+
+
+def test_a_descending_position_covers_from_the_last_key_down_to_its_own() -> None:
+    at = Position((3, "b"), descending=True)
+    assert at.covers((3, "b")) and at.covers((3, "c")) and at.covers((4, "a"))
+    assert not at.covers((3, "a"))
+    assert not Position(descending=True).covers((9, "z"))
+    assert Position(descending=True).is_behind(at)
+    assert at.is_behind(Position((2, "z"), descending=True))
+    assert not at.is_behind(Position((4, "a"), descending=True))
 
 
 def test_literals_survive_quotes_and_backslashes() -> None:

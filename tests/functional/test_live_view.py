@@ -117,13 +117,14 @@ QUERIES = {
     "filtered": FILTERED,
     "some": f"select id, shard, name from {source('people')}",
 }
+DESCENDING: dict[str, Any] = {"unique_key": ["id", "shard"], "backfill_order": "descending"}
 
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     project = shared_project("live_view")
     make_people(project)
-    some = live_model(QUERIES["some"], unique_key=["id", "shard"], backfill_vnodes="0-1")
+    some = live_model(QUERIES["some"], **DESCENDING, backfill_vnodes="0-1")
     models = {"filtered": live_model(FILTERED, unique_key=KEY), "some": some}
     return project.write(models, sources=["people"])
 
@@ -162,7 +163,7 @@ def test_the_view_is_whole_while_vnodes_have_different_positions(
     assert project.value("select count(*) from {schema}.some__progress where id is null") > 0
 
     some = live_model(
-        QUERIES["some"], unique_key=["id", "shard"], backfill_vnodes="0,2-3", barriers_per_run=1,
+        QUERIES["some"], **DESCENDING, backfill_vnodes="0,2-3", barriers_per_run=1,
         backfill_rate_limit=8,
     )  # fmt: skip
     project.write({"some": some})

@@ -18,6 +18,7 @@ class SparkBackfillConfig(SparkConfig):
     tblproperties: dict[str, str] | None = None
     upstream_key: list[str] | None = None
     backfill_mode: str = "arrangement"
+    backfill_order: str = "ascending"
     backfill_rate_limit: int | None = None
     barriers_per_run: int | str = 1
     vnode_count: int = 256

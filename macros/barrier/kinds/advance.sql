@@ -70,7 +70,7 @@
     {%- if moves == 'true' or plan.last_range -%} {{ return(moves) }} {%- endif -%}
     {%- set positions = dbt_backfill.position_columns(plan.key, 'progress.') -%}
     {{ return(moves ~ ' and (' ~ positions[0] ~ ' is null or '
-        ~ dbt_backfill.tuple_predicate(positions, '<', plan.range_high) ~ ')') }}
+        ~ dbt_backfill.ordered_predicate(plan.key, positions, '<', plan.range_high) ~ ')') }}
 {% endmacro %}
 
 

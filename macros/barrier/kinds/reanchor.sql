@@ -108,7 +108,7 @@
     {%- set windows = [] -%}
     {%- for high in plan.touched -%}
         {%- set window = {'range_low': plan.get('range_low'), 'range_high': high, 'last_range': high == []} -%}
-        {%- do windows.append(dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), window)) -%}
+        {%- do windows.append(dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), window)) -%}
     {%- endfor -%}
     {{ return(windows | join(' or ')) }}
 {%- endmacro %}

@@ -63,7 +63,7 @@
     {%- set columns = dbt_backfill.mv_columns(keys, 'mv.') -%}
     {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}
     {#- No vnode has a lower position than this. -#}
-    {%- set bounds = dbt_backfill.window_predicate(columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}
+    {%- set bounds = dbt_backfill.window_predicate(keys, columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         select {{ columns | join(', ') }}
@@ -73,7 +73,7 @@
         ) as vnodes
         on vnodes.__bf_vnode = {{ dbt_backfill.vnode_expression(dbt_backfill.get_mv_keys(keys), plan.vnode_count, 'mv.') }}
         where not vnodes.__bf_finished
-            and ({{ positions[0] }} is null or {{ dbt_backfill.tuple_predicate(columns, '>', positions) }})
+            and ({{ positions[0] }} is null or {{ dbt_backfill.ordered_predicate(keys, columns, '>', positions) }})
             and {{ bounds }} and {{ dbt_backfill.get_fence(backfill, plan) }}
     ) as removed
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'removed.') }} and {{ bounds }}

@@ -47,7 +47,7 @@
 -#}
 {% macro run_swept_range(backfill, state, plan, work, window=none) %}
     {%- set rows = dbt_backfill.get_swept_rows_sql(backfill, state, plan, window) -%}
-    {%- set bounds = dbt_backfill.window_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), window or plan) -%}
+    {%- set bounds = dbt_backfill.window_predicate(plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), window or plan) -%}
     {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, bounds) -%}
     {{ return(dbt_backfill.run_merge(backfill, work, 'merge the range of the barrier ' ~ plan.epoch, sql).failed) }}
 {% endmacro %}

@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
-    {%- set wanted = not rebuild or traits.replaces_mv and plan.vnode_count == backfill.options.vnode_count
+    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._has_configured_shape(backfill, plan)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
     {%- if traits.gives_up or (not lost and wanted) -%}
         {%- if not traits.gives_up and not plan.get('generation') -%}
@@ -30,6 +30,13 @@
     {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {{ return({'plan': given_up, 'guarded': false}) }}
+{% endmacro %}
+
+
+{#- Whether the MV begins anew with the vnodes, and in the order, of the config. One that is put in place has come to its end. -#}
+{% macro _has_configured_shape(backfill, plan) %}
+    {{ return(plan.vnode_count == backfill.options.vnode_count
+        and (plan.get('generation') is not none or dbt_backfill.get_order(plan.key) == backfill.options.backfill_order)) }}
 {% endmacro %}
 
 

@@ -19,7 +19,9 @@
         'query_hash': backfill.query_hash,
         'query_columns': learned.columns,
         'used_settings': learned.used_settings,
-        'key': dbt_backfill.keep_positions(learned.key, state.committed),
+        'key': dbt_backfill.with_order(
+            dbt_backfill.keep_positions(learned.key, state.committed), dbt_backfill._get_order(backfill, state)
+        ),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
         'backfill_rate_limit': backfill.options.backfill_rate_limit,
@@ -27,12 +29,22 @@
 {% endmacro %}
 
 
-{#- A plan that rebuilds the MV, whose key and number of vnodes may be others than before. -#}
+{#- That of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other order. -#}
+{% macro _get_order(backfill, state) %}
+    {%- set key = state.committed.get('key') -%}
+    {%- if not key -%} {{ return(backfill.options.backfill_order) }} {%- endif -%}
+    {{ return(dbt_backfill.get_order(key)) }}
+{% endmacro %}
+
+
+{#- A plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
 {% macro new_reset_plan(backfill, state, learned, reason) %}
     {{ return(dict(
         dbt_backfill.new_plan(backfill, state, learned, 'reset', reason),
         sweeps=false,
-        key=dbt_backfill.place_positions(backfill, state, learned.key),
+        key=dbt_backfill.with_order(
+            dbt_backfill.place_positions(backfill, state, learned.key), backfill.options.backfill_order
+        ),
         vnode_count=backfill.options.vnode_count,
     )) }}
 {% endmacro %}

@@ -68,8 +68,8 @@
 
 
 {#-
-    What else the model means than at a plan, `last`; none if it means the same. The number of vnodes says nothing of the rows:
-    the MV keeps those that it has, see report_vnode_count.
+    What else the model means than at a plan, `last`; none if it means the same. The number of vnodes says nothing of the rows,
+    nor does the order in which they come: the MV keeps what it has, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
@@ -113,12 +113,26 @@
 
 
 {#-
-    One line where the MV has another number of vnodes than the model's config says: it was rescaled, or the config was changed.
-    Neither is a change of what it means. The config's counts when the MV is made or rebuilt.
+    One line each where the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
+    changed, and where it is backfilled in another order. Neither is a change of what it means. The config's counts when the MV is
+    made or rebuilt.
 -#}
-{% macro report_vnode_count(backfill, state) %}
+{% macro report_kept_shape(backfill, state) %}
+    {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
+    {%- do dbt_backfill._report_vnode_count(backfill, state) -%}
+    {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
+    {%- if has != wanted and not state.finished -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted
+                ~ ', which counts when it is rebuilt', info=true
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _report_vnode_count(backfill, state) %}
     {%- set has, wanted = state.committed.vnode_count, backfill.options.vnode_count -%}
-    {%- if has == wanted or state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
+    {%- if has == wanted -%} {{ return(none) }} {%- endif -%}
     {%- set name = dbt_backfill.get_model_name(model) -%}
     {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
         'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}

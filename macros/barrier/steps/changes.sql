@@ -65,6 +65,7 @@
 {% macro at_once_predicate(plan, staged) %}
     {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.')[:2] -%}
     {%- set low, high = plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
+    {%- if dbt_backfill.is_descending(plan.key) -%} {%- set low, high = high, low -%} {%- endif -%}
     {{ return('(' ~ dbt_backfill._between(columns, staged.low[:2], staged.high[:2]) ~ ' or '
         ~ dbt_backfill._between(columns, low[:2] if low else none, high[:2] if high else none) ~ ')') }}
 {% endmacro %}

@@ -11,7 +11,7 @@
             where {{ dbt_backfill.get_fence(backfill, plan) }}
         ) as range
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
-            and {{ dbt_backfill.window_predicate(dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
+            and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
         {{ dbt_backfill.get_matched_clause('update set *') }}
         when not matched then insert *
     {%- endset -%}

@@ -13,18 +13,22 @@
     {%- set former_count = state.committed.vnode_count -%}
     {%- set shared = [former_count, plan.vnode_count] | min -%}
     {%- set positions = dbt_backfill.position_columns(plan.key, 'former.') -%}
-    {%- set order = ['former.backfill_finished'] -%}
+    {%- set descending = dbt_backfill.is_descending(plan.key) -%}
+    {%- set least_by = 'max_by' if descending else 'min_by' -%}
+    {#- Nulls are the least: of a vnode that has not begun where the greatest is the least advanced, this has to be said. -#}
+    {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
+    {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
     {#- A vnode that has finished keeps the key at which it did. -#}
     {%- for column in positions -%} {%- do order.append('if(former.backfill_finished, null, ' ~ column ~ ')') -%} {%- endfor -%}
     {%- set order = 'struct(' ~ order | join(', ') ~ ')' -%}
     select
         cast(numbers.id as int) as __bf_vnode,
         bool_and(former.backfill_finished) as __bf_finished,
-        min_by(struct({{ positions | join(', ') }}), {{ order }}) as __bf_position,
+        {{ least_by }}(struct({{ positions | join(', ') }}), {{ order }}) as __bf_position,
         cast(case
             when numbers.id >= {{ former_count }} then 0
             when min({{ order }}) <=> max({{ order }}) then sum(former.row_count)
-            else least(sum(former.row_count), count(*) * min_by(former.row_count, {{ order }}))
+            else least(sum(former.row_count), count(*) * {{ least_by }}(former.row_count, {{ order }}))
         end as bigint) as __bf_row_count
     from range(0, {{ plan.vnode_count }}, 1, 1) as numbers
     join {{ backfill.progress.render() }} as former

@@ -82,6 +82,12 @@ def keys() -> list[dict[str, str]]:
 
 
 @pytest.fixture
+def descending(keys: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The same key, of a backfill that goes down."""
+    return [{**key, "order": "descending"} for key in keys]
+
+
+@pytest.fixture
 def make_source() -> Callable[..., dict[str, Any]]:
     """A source of a plan: the upstream, unless it says otherwise. None takes an entry out."""
 
@@ -187,6 +193,7 @@ def options() -> dict[str, Any]:
         "backfill_mode": "arrangement",
         "vnode_count": 4,
         "backfill_vnodes": None,
+        "backfill_order": "ascending",
         "check_key": True,
         "on_query_change": "fail",
         "on_schema_change": "ignore",

@@ -70,3 +70,14 @@ def test_columns_that_are_being_filled_are_promised_up_to_the_second_position(
     assert all(mask in sql for sql in both(fill_high=["2", "3"]))
     assert both(last_fill=True)[1] == "lake.mv"
     assert "source.`k` <= 1" in both(sweeps=True)[1]
+
+
+def test_a_descending_backfill_promises_what_is_down_to_its_positions(
+    render: Callable[..., str], relations: Any, make_state: Any, make_plan: Any, descending: Any
+) -> None:
+    fills = [{"name": "x", "type": "int"}]
+    filled = make_plan(key=descending, kind="fill", fills=fills, fill_high=["2", "3"])
+    sql = render("get_promised_sql", relations, make_state(committed=filled))
+
+    assert "if((`k` >= 2 and (`k` > 2 or (`k` = 2 and `shard` >= 3))), `x`, null) as `x`" in sql
+    assert "where (source.`id` >= 1 and (source.`id` > 1 or (source.`id` = 1 and " in sql

@@ -59,6 +59,17 @@ def test_an_mv_is_incomplete_while_columns_are_being_filled_and_says_which(
     assert macros.logged == [f"mv: {unfilled}"]
 
 
+def test_columns_of_a_descending_backfill_are_filled_downwards(
+    render: Callable[..., str], macros: Macros, stored: Any, make_plan: Any, descending: Any
+) -> None:
+    fills = [{"name": "x", "type": "int"}]
+    plan = make_plan(key=descending, fills=fills, fill_high=["5", "6"])
+    macros.results = [[[stored(committed=plan)]]]
+    render("test_backfill_complete", macros.relation)
+
+    assert macros.logged == ["mv: x is filled down to (5, 6) only"]
+
+
 @pytest.mark.parametrize(
     ("progress", "incomplete"),
     [

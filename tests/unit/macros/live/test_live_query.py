@@ -92,3 +92,15 @@ def test_before_a_fill_has_begun_nothing_is_taken_from_the_mv(live: Live, make_p
     assert live(committed=filled, finished=True) == (
         "select `k`, `shard` from lake.mv version as of 8 where false " + QUERY.format("")
     )
+
+
+def test_where_positions_go_down_columns_are_filled_from_above(
+    live: Live, make_plan: Any, descending: Any
+) -> None:
+    fills = [{"name": "shard", "type": "int"}]
+    filled = make_plan(key=descending, kind="fill", fills=fills, fill_high=["3", "0"])
+
+    sql = live(committed=filled, finished=True, position=["5", "6"])
+
+    assert " where (`k` >= 3 and (`k` > 3 or (`k` = 3 and `shard` >= 0))) union all " in sql
+    assert "where (`id` <= 3 and (`id` < 3 or (`id` = 3 and `shard` < 0)))" in sql

@@ -132,3 +132,27 @@ def test_positions_are_asked_for_by_the_columns_of_the_progress_table(
         "array(concat(cast(`pk_epoch` as string), '')))) as position "
         "from lake.mv__progress where epoch = 7 ) group by finished, position"
     )
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_each_key_is_reached_or_remains_where_positions_go_down(
+    macros: Macros, sqlite: Any, descending: Any, vnode_of: Callable[..., int], name: str
+) -> None:
+    sqlite.execute("create table lake.up (id, shard)")
+    sqlite.executemany("insert into lake.up values (?, ?)", KEYS)
+
+    def select(predicate: str) -> list[Any]:
+        where = macros.call(predicate, PLACES[name], descending, 4)
+        return list(sqlite.execute(f"select id, shard from lake.up where {where}"))
+
+    def is_reached(key: tuple[int, int]) -> bool:
+        [one] = [
+            one
+            for one in PLACES[name]
+            if one["vnodes"] is None or vnode_of(key, 4) in one["vnodes"]
+        ]
+        position = tuple(map(int, one["position"] or ()))
+        return bool(one["finished"] or (position and key >= position))
+
+    assert select("reached_predicate") == [key for key in KEYS if is_reached(key)]
+    assert select("remaining_predicate") == [key for key in KEYS if not is_reached(key)]

@@ -281,7 +281,7 @@ def test_a_window_has_literals_on_both_sides_so_that_files_are_pruned(
 ) -> None:
     plan = make_plan(range_low=["1", "2"], range_high=["5", "6"])
 
-    assert macros.call("window_predicate", ["a", "b"], plan) == (
+    assert macros.call("window_predicate", plan["key"], ["a", "b"], plan) == (
         "(a >= 1 and (a > 1 or (a = 1 and b > 2))) and (a <= 5 and (a < 5 or (a = 5 and b <= 6)))"
     )
 
@@ -289,4 +289,4 @@ def test_a_window_has_literals_on_both_sides_so_that_files_are_pruned(
 def test_a_window_without_bounds_is_true(macros: Macros, make_plan: Callable[..., Any]) -> None:
     plan = make_plan(range_low=None, range_high=None, last_range=True)
 
-    assert macros.call("window_predicate", ["a", "b"], plan) == "true"
+    assert macros.call("window_predicate", plan["key"], ["a", "b"], plan) == "true"

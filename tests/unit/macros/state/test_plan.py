@@ -72,6 +72,18 @@ def test_a_stored_plan_has_these_entries(macros: Macros, make_plan: Callable[...
     assert [(name, column[0]) for name, column in columns.items()] == list(TYPES.items())
 
 
+def test_a_descending_order_is_stored_with_the_key(
+    macros: Macros, make_plan: Callable[..., Any], descending: Any
+) -> None:
+    type_, value = macros.call("plan_columns", make_plan(key=descending))["key"]
+
+    assert type_ == TYPES["key"].replace(">>", ", order: string>>")
+    assert value == (
+        "array(struct('k', 'id', 'bigint', 'id', 'descending'), "
+        "struct('shard', 'shard', 'int', 'shard', 'descending'))"
+    )
+
+
 def test_everything_that_executing_a_plan_needs_is_stored(
     macros: Macros, values: Callable[..., Any], make_source: Callable[..., Any]
 ) -> None:

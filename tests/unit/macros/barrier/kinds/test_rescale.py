@@ -232,11 +232,11 @@ def test_a_run_says_where_the_config_has_another_number(
     macros: Macros, model: None, backfill: Any, make_state: Any, make_plan: Any, has: int, says: Any
 ) -> None:
     state = make_state(committed=make_plan(vnode_count=has))
-    macros.call("report_vnode_count", backfill, state)
+    macros.call("report_kept_shape", backfill, state)
     assert macros.logged == says
 
-    macros.call("report_vnode_count", {**backfill, "generation": "former"}, state)
-    macros.call("report_vnode_count", backfill, {**state, "planned": make_plan()})
+    macros.call("report_kept_shape", {**backfill, "generation": "former"}, state)
+    macros.call("report_kept_shape", backfill, {**state, "planned": make_plan()})
     assert macros.logged == says
 
 
@@ -254,3 +254,57 @@ def test_its_line_says_how_many_rows_are_read_again(
     plan = make_plan(kind="rescale", reason="from 8 to 2 vnodes")
 
     assert macros.call("rescale_report", {"plan": plan, "counts": counts}) == says
+
+
+# -- where positions go down ----------------------------------------------------------------------
+
+
+def test_vnodes_that_come_together_get_the_greatest_position_where_positions_go_down(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, render: Any, descending: Any
+) -> None:
+    made = make_plan(kind="rescale", vnode_count=2, key=descending)
+    sql = render("get_rescaled_vnodes_sql", backfill, make_state(), made)
+
+    order = (
+        "struct(not former.backfill_finished, "
+        "not former.backfill_finished and former.`id` is null, "
+        "if(former.backfill_finished, null, former.`id`), "
+        "if(former.backfill_finished, null, former.`shard`))"
+    )
+    assert f"max_by(struct(former.`id`, former.`shard`), {order}) as __bf_position" in sql
+    assert f"when min({order}) <=> max({order}) then sum(former.row_count)" in sql
+    assert f"count(*) * max_by(former.row_count, {order})" in sql
+
+
+def test_there_the_rows_below_the_greatest_position_are_removed(
+    macros: Macros, execute: Any, descending: Any
+) -> None:
+    execute(2, key=descending)
+    [merge] = (" ".join(statement.sql.split()) for statement in macros.statements)
+
+    below = "vnodes.__bf_position.`id` is null or (mv.`k` <= vnodes.__bf_position.`id` and "
+    assert f"where not vnodes.__bf_finished and ({below}" in merge
+    assert merge.count("(mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` < 6)))") == 2
+
+
+# -- the order of the config ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("finished", "says"),
+    [
+        (True, []),
+        (False, [
+            "mv is backfilled ascending, as it was begun; backfill_order is descending, "
+            "which counts when it is rebuilt"
+        ]),
+    ],
+)  # fmt: skip
+def test_a_run_says_that_a_backfill_goes_on_in_its_order(
+    macros: Macros, model: None, backfill: Any, options: Any, make_state: Any, finished: bool,
+    says: Any,
+) -> None:  # fmt: skip
+    options["backfill_order"] = "descending"
+    macros.call("report_kept_shape", backfill, make_state(finished=finished))
+
+    assert macros.logged == says

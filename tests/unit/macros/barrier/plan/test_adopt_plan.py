@@ -179,6 +179,20 @@ def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
     assert adopt(rebuild="full refresh", **plan) == "full refresh"
 
 
+def test_a_planned_reset_to_another_order_is_abandoned_by_a_full_refresh(
+    adopt: Any, options: Any, descending: Any, macros: Macros
+) -> None:
+    reset = {"kind": "reset", "version": None, "key": descending}
+    assert adopt(rebuild="full refresh", **reset) == "full refresh"
+    assert adopt(**reset) == "adopted"
+    options["backfill_order"] = "descending"
+    assert adopt(rebuild="full refresh", **reset) == "adopted"
+
+    macros.stub("find_lost_generation", lambda plan: None)
+    swap = {"kind": "swap", "generation": {"relation": "lake.mv__next", "id": "b9"}}
+    assert adopt(rebuild="full refresh", **swap) == "adopted"
+
+
 @pytest.mark.parametrize(
     ("other", "difference"),
     [

@@ -208,3 +208,56 @@ def test_a_plan_without_a_change_table_notes_none(
     plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "18")
 
     assert [source["role"] for source in plan["sources"]] == ["upstream"]
+
+
+# -- the order of a backfill ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def order(macros: Macros) -> Callable[..., str]:
+    """The order that a plan notes, with all columns of its key."""
+
+    def order(plan: dict[str, Any]) -> str:
+        assert len({column.get("order") for column in plan["key"]}) == 1
+        return str(macros.call("get_order", plan["key"]))
+
+    return order
+
+
+@pytest.mark.parametrize("configured", ["ascending", "descending"])
+def test_a_backfill_begins_in_the_order_of_the_config(
+    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, order: Any,
+    configured: str,
+) -> None:  # fmt: skip
+    options["backfill_order"] = configured
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    missing = macros.call("get_missing_state", backfill, learned)
+    state = make_state()
+
+    assert order(missing["committed"]) == configured
+    assert order(macros.call("new_plan", backfill, missing, learned, "advance")) == configured
+    assert order(macros.call("new_reset_plan", backfill, state, learned, "-")) == configured
+
+
+@pytest.mark.parametrize("kind", ["advance", "fill", "sweep", "reanchor"])
+def test_it_goes_on_in_the_order_in_which_it_was_begun(
+    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, make_plan: Any,
+    descending: Any, order: Any, kind: str,
+) -> None:  # fmt: skip
+    def planned(begun: Any) -> Any:
+        state = make_state(committed=make_plan(key=begun))
+        return macros.call("new_plan_at", backfill, state, learned, kind, OBSERVED, "17")
+
+    assert order(planned(descending)) == "descending"
+    options["backfill_order"] = "descending"
+    assert order(planned(make_plan()["key"])) == "ascending"
+
+
+def test_a_rescale_leaves_the_order_as_it_is(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, descending: Any, order: Any
+) -> None:
+    state = make_state(committed=make_plan(key=descending))
+    node = SimpleNamespace(unique_id="model.p.mv")
+    plan = macros.call("new_rescale_plan", backfill, state, node, 8, ["1", "2"])
+
+    assert order(plan) == "descending"

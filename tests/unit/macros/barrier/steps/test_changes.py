@@ -99,6 +99,19 @@ def test_the_target_of_both_is_bounded_by_what_either_may_touch(merge: Any) -> N
     assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW})"
 
 
+def test_the_target_of_both_is_bounded_by_the_range_whichever_way_it_goes(
+    merge: Any, descending: Any
+) -> None:
+    down = {"key": descending, "range_low": ["5", "6"], "range_high": ["1", "2"]}
+
+    def on(**plan: Any) -> str:
+        return str(merge(at_once=True, **plan).split(" as changes on ")[1].split(" when ")[0])
+
+    assert on(**down) == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW})"
+    to_the_end = f"(mv.`k` <={OLD_TO_NEW.split('(mv.`k` <=')[1]}"
+    assert on(**down, last_range=True) == f"{KEYS} and ({LOW_TO_HIGH} or ({to_the_end})"
+
+
 def test_changes_and_the_last_range_are_not_bounded_above(merge: Any) -> None:
     on = merge(at_once=True, last_range=True).split(" as changes on ")[1].split(" when ")[0]
 

@@ -569,3 +569,12 @@ def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: An
     commit_barrier(3)
 
     assert "uncache" not in macros.statements[0].sql
+
+
+def test_where_positions_go_down_a_vnode_below_the_end_of_the_range_stays_where_it_is(
+    commit: Callable[..., Any], descending: Any
+) -> None:
+    plan = {"key": descending, "vnodes": [0, 1, 2, 3]}
+    rows = commit(range_low=None, range_high=["1", "3"], **plan)
+
+    assert _column(rows, "id", "shard") == [(1, 2), (1, 3), (1, 3), (1, 2)]

@@ -1,0 +1,159 @@
+"""A backfill whose positions go down: what it has reached is `pk >= current_pos`.
+
+What the scans of an ascending one are compared with, see test_scans, is turned around here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Key = tuple[int, int]
+VNODES = 4
+KEYS: list[Key] = list(product(range(8), range(3)))
+POSITIONS: list[Any] = [(3, 1), None, "end", (5, 0)]
+
+
+def test_a_key_without_an_order_is_ascending(macros: Macros, keys: Any, descending: Any) -> None:
+    assert macros.call("get_order", keys) == "ascending"
+    assert macros.call("get_order", descending) == "descending"
+    assert not macros.call("is_descending", keys) and macros.call("is_descending", descending)
+
+
+def test_only_a_descending_order_is_noted(macros: Macros, keys: Any, descending: Any) -> None:
+    for key in (keys, descending):
+        assert macros.call("with_order", key, "descending") == descending
+        assert macros.call("with_order", key, "ascending") == keys
+
+
+@pytest.mark.parametrize(("op", "turned"), [("<", ">"), ("<=", ">="), (">", "<"), (">=", "<=")])
+def test_what_comes_before_is_greater_in_a_descending_order(
+    macros: Macros, keys: Any, descending: Any, op: str, turned: str
+) -> None:
+    """All columns of the key together, and with the redundant bound that prunes files."""
+
+    def predicate(key: Any) -> Any:
+        return macros.call("ordered_predicate", key, ["a", "b"], op, ["1", "2"])
+
+    assert predicate(keys) == macros.call("tuple_predicate", ["a", "b"], op, ["1", "2"])
+    assert predicate(descending) == macros.call("tuple_predicate", ["a", "b"], turned, ["1", "2"])
+
+
+def test_the_least_advanced_position_is_the_greatest(
+    macros: Macros, keys: Any, descending: Any
+) -> None:
+    assert macros.call("least_advanced_expression", keys, ["a", "b"]) == "min(struct(a, b))"
+    assert macros.call("least_advanced_expression", descending, ["a", "b"]) == "max(struct(a, b))"
+
+
+def test_bounds_are_found_from_the_last_key_on(render: Any, descending: Any) -> None:
+    sql = render("get_bounds_sql", "select 1", "9", 0, descending, 3)
+
+    assert "row_number() over (order by `id` desc, `shard` desc)" in sql
+    assert "select `id`, `shard`, row_number()" in sql
+
+
+# -- scans ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake(sqlite: sqlite3.Connection) -> sqlite3.Connection:
+    sqlite.execute("create table lake.up (id, shard)")
+    sqlite.executemany("insert into lake.up values (?, ?)", [*KEYS, (None, 1)])
+    sqlite.execute("create table lake.mv__progress (vnode, id, shard, backfill_finished)")
+    for vnode, position in enumerate(POSITIONS):
+        key = position if isinstance(position, tuple) else (None, None)
+        sqlite.execute(
+            "insert into lake.mv__progress values (?, ?, ?, ?)", (vnode, *key, position == "end")
+        )
+    return sqlite
+
+
+@pytest.fixture
+def prefix(macros: Macros, lake: Any, relations: Any, descending: Any, make_state: Any) -> Any:
+    def prefix(**state: Any) -> list[Key]:
+        scan = macros.call(
+            "get_prefix_scan_sql", "lake.up", make_state(**state), relations, descending
+        )
+        return sorted(lake.execute(scan))
+
+    return prefix
+
+
+@pytest.fixture
+def range_(
+    macros: Macros, lake: Any, relations: Any, descending: Any, make_state: Any, make_plan: Any
+) -> Any:
+    def range_(uniform: bool = True, **plan: Any) -> list[Key]:
+        made = make_plan(key=descending, **plan)
+        state = make_state(uniform=uniform)
+        scan = macros.call("get_range_scan_sql", "lake.up", made, state, relations, descending)
+        return sorted(key for key in lake.execute(scan) if None not in key)
+
+    return range_
+
+
+def test_the_prefix_is_all_keys_down_to_the_position(prefix: Any) -> None:
+    assert prefix(position=["3", "1"]) == [key for key in KEYS if key >= (3, 1)]
+    assert prefix(position=None) == []
+
+
+def test_each_vnode_has_its_own_prefix_where_positions_differ(prefix: Any, vnode_of: Any) -> None:
+    expected = [
+        key
+        for key in KEYS
+        for position in [POSITIONS[vnode_of(key, VNODES)]]
+        if position == "end" or (position is not None and key >= position)
+    ]
+
+    assert prefix(uniform=False, position=None) == expected
+
+
+def test_ranges_that_follow_each_other_read_every_key_once(range_: Any) -> None:
+    bounds = [None, ["6", "1"], ["4", "0"], ["3", "2"], None]
+    ranges = [
+        range_(range_low=low, range_high=high, last_range=high is None)
+        for low, high in pairwise(bounds)
+    ]
+
+    assert ranges[0] == [key for key in KEYS if key >= (6, 1)]
+    assert ranges[1] == [key for key in KEYS if (4, 0) <= key < (6, 1)]
+    assert sorted(key for keys in ranges for key in keys) == KEYS
+
+
+@pytest.mark.parametrize("last_range", [False, True])
+@pytest.mark.parametrize("vnodes", [[0, 1, 3], [0], [3, 0]])
+def test_selected_vnodes_are_read_each_from_its_own_position(
+    range_: Any, vnode_of: Any, vnodes: list[int], last_range: bool
+) -> None:
+    started = [POSITIONS[vnode] for vnode in vnodes]
+    low = None if None in started else [str(value) for value in max(started)]
+    expected = [
+        key
+        for key in KEYS
+        for vnode in [vnode_of(key, VNODES)]
+        if vnode in vnodes
+        and (POSITIONS[vnode] is None or key < POSITIONS[vnode])
+        and (last_range or key >= (1, 1))
+    ]
+
+    read = range_(
+        uniform=False, vnodes=vnodes, range_low=low, range_high=["1", "1"], last_range=last_range
+    )
+
+    assert read == expected != []
+
+
+def test_a_window_has_literals_on_both_sides_so_that_files_are_pruned(
+    macros: Macros, descending: Any, make_plan: Any
+) -> None:
+    plan = make_plan(range_low=["5", "6"], range_high=["1", "2"])
+
+    assert macros.call("window_predicate", descending, ["a", "b"], plan) == (
+        "(a <= 5 and (a < 5 or (a = 5 and b < 6))) and (a >= 1 and (a > 1 or (a = 1 and b >= 2)))"
+    )
