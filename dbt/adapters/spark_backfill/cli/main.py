@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,12 +21,15 @@ from rich.text import Text
 
 from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.cli import metrics as prometheus
+from dbt.adapters.spark_backfill.cli import report as pages
 from dbt.adapters.spark_backfill.cli import status as shown
 from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
+
+OUTPUT = "The file; target/backfill_report.html of the project without it."
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -255,6 +260,43 @@ def metrics(project: DbtProject, as_json: bool) -> None:
         _print_json(rows)
     else:
         click.echo(prometheus.render(rows), nl=False)
+
+
+@main.command()
+@click.option("-s", "--select", multiple=True, help="As dbt has it; all MVs without it.")
+@click.option("--exclude", multiple=True, help="As dbt has it.")
+@click.option("--selector", help="As dbt has it.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help=OUTPUT)
+@of_project
+def report(
+    project: DbtProject,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    selector: str | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Write a page about all MVs: plots of their progress, their vnodes, their controls.
+
+    It is one HTML file that needs no network. Prints its path.
+    """
+    if not as_json and find_spec("vl_convert") is None:
+        raise click.ClickException(
+            "The plots need the package vl-convert-python: pip install 'dbt-backfill[report]'"
+        )
+    models = None
+    if select or exclude or selector:
+        models = project.models(select, exclude, selector)
+        if not models:
+            raise click.UsageError("The selection has no model that is a backfilled_mv.")
+    found = pages.read_report(project, models)
+    if as_json:
+        _print_json([found.head, *found.mvs])
+        return
+    place = output or Path(project.project_dir or ".") / "target" / "backfill_report.html"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(pages.render(found), encoding="utf-8")
+    click.echo(place)
 
 
 @main.command()
