@@ -430,7 +430,8 @@ def _vnodes(groups: list[Row]) -> Figure:
          f"{g['progress'] * 100:.1f} %")
         for g in groups
     ]  # fmt: skip
-    says = f"Of {_count(count, 'vnode')} {finished:,} {_are(finished)} read to the end, and {begun - finished:,} in part."  # noqa: E501
+    says = f"Of {_count(count, 'vnode')} {finished:,} {_are(finished)} read to the end"
+    says += f", {begun - finished:,} in part." if begun > finished else "."
     return Figure(
         "vnodes",
         "Vnodes",
