@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from dbt.adapters.spark_backfill.cli.main import main
@@ -27,6 +28,22 @@ def cli(project: Project, *command: str) -> Result:
 def told(project: Project, *command: str) -> list[dict[str, Any]]:
     """The lines of `--json`: the project, and each MV."""
     return [json.loads(line) for line in cli(project, "--json", *command).output.splitlines()]
+
+
+@pytest.mark.every_profile
+def test_it_has_what_any_format_tells(project: Project) -> None:
+    project.create_table("people", "id int, name string")
+    project.sql("insert into {schema}.people values (1, 'ann'), (2, 'bob'), (3, 'cid')")
+    project.write({"mv": model(QUERY, backfill_rate_limit=2)}, sources=["people"])
+    project.run()
+    project.sql("update {schema}.people set name = 'zoe' where id = 2")
+    project.run()
+
+    [_, mv] = told(project)
+    assert [g["row_count"] for g in mv["barriers"]] == [2, 3]
+    assert [g["changed_row_count"] for g in mv["barriers"]] == [0, 1]
+    assert 0 < mv["barriers"][1]["delay"] < 600
+    assert (mv["controls"], mv["behind"]) == ([], 0)
 
 
 def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) -> None:

@@ -94,7 +94,6 @@ def test_no_screen_is_too_narrow_for_it(
         ("recorded", PHONE, "light"),
         ("recorded", DESKTOP, "dark"),
         ("every_case", PHONE, "dark"),
-        ("every_case", DESKTOP, "light"),
         ("empty", DESKTOP, "light"),
     ],
 )

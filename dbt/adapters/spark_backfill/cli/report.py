@@ -14,7 +14,8 @@ from markupsafe import Markup
 from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.cli import plots
 from dbt.adapters.spark_backfill.cli.project import DbtProject
-from dbt.adapters.spark_backfill.cli.status import duration, percent
+from dbt.adapters.spark_backfill.cli.status import duration as duration_text
+from dbt.adapters.spark_backfill.cli.status import percent
 
 Row = dict[str, Any]
 
@@ -149,11 +150,7 @@ def _rows_read(mv: Row) -> str:
 
 
 def _left(mv: Row) -> str:
-    return (
-        NOTHING
-        if mv["backfill_finished"]
-        else duration(mv.get("seconds_left")).replace("-", NOTHING)
-    )
+    return NOTHING if mv["backfill_finished"] else _duration(mv.get("seconds_left"))
 
 
 def _lag(mv: Row) -> str:
@@ -163,7 +160,7 @@ def _lag(mv: Row) -> str:
     if behind == 0:
         return "none"
     seconds = mv.get("behind_seconds")
-    return _count(behind, "version") + ("" if seconds is None else f", {duration(seconds)}")
+    return _count(behind, "version") + ("" if seconds is None else f", {_duration(seconds)}")
 
 
 def _facts(mv: Row) -> list[tuple[str, str]]:
@@ -334,10 +331,10 @@ def _changes(groups: list[Row]) -> Figure:
 def _steps(groups: list[Row]) -> Figure:
     executing = sum(g.get("executing") or 0 for g in groups)
     planning = sum(g.get("planning") or 0 for g in groups)
-    says = (
-        f"{duration(planning)} to look, stage the changes and plan, {duration(executing)} to merge"
-        " and commit. What is before the first plan of a run is not recorded."
-    )
+    says = f"{_duration(executing)} to merge and commit."
+    if planning:
+        says = f"{_duration(planning)} to look, stage the changes and plan, {says}"
+    says += " What is before the first plan of a run is not recorded."
     divisor, unit = _unit(max((g.get("planning") or 0) + (g.get("executing") or 0) for g in groups))
     parts = [
         tuple(
@@ -359,7 +356,9 @@ def _delays(mv: Row, groups: list[Row]) -> Figure:
         _lag(mv), f"Now behind: {_lag(mv)}."
     )
     if delays:
-        says += f" New versions were {duration(min(delays))} to {duration(max(delays))} old when a barrier came to them."  # noqa: E501
+        span = f"{_duration(min(delays))} to {_duration(max(delays))}"
+        says += f" New versions were {span if len(delays) > 1 else _duration(delays[0])} old when"
+        says += " a barrier came to them."
     divisor, unit = _unit(max(delays, default=0))
     return _bar_figure(
         "lag", "Lag", says, groups,
@@ -482,10 +481,16 @@ def _rate(rate: float | None) -> str:
     return NOTHING if rate is None else f"{rate:.1f}" if rate < 10 else _number(rate)
 
 
+def _duration(seconds: float | None) -> str:
+    """As everywhere, but not to be broken."""
+    text = duration_text(seconds)
+    return NOTHING if seconds is None else text.replace(" ", "\u00a0")
+
+
 def _seconds(seconds: float | None) -> str:
     if seconds is None:
         return NOTHING
-    return f"{seconds:.1f} s" if seconds < 100 else duration(seconds)
+    return f"{seconds:.1f}\u00a0s" if seconds < 100 else _duration(seconds)
 
 
 def _unit(seconds: float) -> tuple[float, str]:
