@@ -255,8 +255,8 @@ def _progress(mv: Row, groups: list[Row], read_at: datetime) -> Figure:
         says,
         plots.progress(steps, pauses, throttles),
         Table(
-            ("Barrier", "Committed (UTC)", "Rows read", "Of the upstream"), rows,
-            frozenset({"Barrier", "Rows read", "Of the upstream"}),
+            ("Barrier", "Committed (UTC)", "Rows read", "Upstream"), rows,
+            frozenset({"Barrier", "Rows read", "Upstream"}),
         ),
         tuple(legend),
         "time (UTC)",
