@@ -23,6 +23,7 @@
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_vnode_count(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
         {%- for _ in range(1000) if not run.done -%}
@@ -49,6 +50,7 @@
     read a range; 'done', and 'ended', because there was nothing to do, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
+    {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
     {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
@@ -69,6 +71,7 @@
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
     {%- set run.measured = dbt_backfill.measure_barrier(barrier) or run.measured -%}
     {%- set run.state = barrier.state -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}

@@ -131,6 +131,7 @@ def _picture(project: DbtProject, models: Sequence[str]) -> Group:
 @click.option("--selector", help="As dbt has it.")
 @click.option("--every", type=Duration(), help="Do not end: look again so long after all is done.")
 @click.option("--for", "budget", type=Duration(), help="Begin no barrier after this time.")
+@click.option("--turns", is_flag=True, help="One barrier per MV and turn, whatever its config.")
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
 @of_project
 def run(
@@ -140,13 +141,14 @@ def run(
     selector: str | None,
     every: float | None,
     budget: float | None,
+    turns: bool,
     retries: int,
     as_json: bool,
 ) -> int:
     """Barriers in one process until all MVs have caught up.
 
     A failed run is tried again, with a pause that grows, unless it was refused. The first Ctrl-C
-    lets the running barriers end.
+    lets the running turn end, which is a `dbt run` of all these MVs.
     """
     listening = project if as_json else replace(project, hear=_say)
     models = listening.models(select, exclude, selector)
@@ -155,7 +157,7 @@ def run(
     last: dict[str, ModelResult] = {}
 
     def run_once() -> list[ModelResult]:
-        results = listening.run(models)
+        results = listening.run(models, one_barrier=turns)
         for result in results:
             last[result.name] = result
             if as_json:
@@ -164,9 +166,14 @@ def run(
                 errors.print(Text(f"{result.name}: {result.message.strip()}"))
         return results
 
-    stop = Stop(lambda: errors.print("Stopping after the running barrier; again to stop now."))
-    with stop.on_signals():
-        ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
+    stop = Stop(lambda: errors.print("Stopping after the running turn; again to stop now."))
+    try:
+        with stop.on_signals():
+            ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
+    except (DbtFailed, KeyboardInterrupt):  # the second signal, in dbt or between two turns
+        if not stop.event.is_set():
+            raise
+        ending = Ending.STOPPED
     if not as_json:
         for result in last.values():
             if not result.failed:
