@@ -24,6 +24,8 @@ from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
+# What is as wide as the terminal, and no wider: a line that wraps breaks a table.
+screen = Console(highlight=False)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -90,7 +92,7 @@ def status(project: DbtProject, models: Sequence[str], as_json: bool) -> None:
     if as_json:
         _print_json(rows)
     elif rows:
-        console.print(shown.make_table(rows))
+        screen.print(shown.make_table(rows, screen.width))
     else:
         console.print("No backfilled_mv of this project has been run yet.")
 
@@ -106,7 +108,7 @@ def watch(project: DbtProject, models: Sequence[str], interval: float, as_json: 
             while True:
                 _print_json(shown.read_rows(project, models))
                 time.sleep(interval)
-        with Live(console=console, auto_refresh=False) as live:
+        with Live(console=screen, auto_refresh=False) as live:
             while True:
                 live.update(_picture(project, models), refresh=True)
                 time.sleep(interval)
@@ -117,11 +119,13 @@ def watch(project: DbtProject, models: Sequence[str], interval: float, as_json: 
 def _picture(project: DbtProject, models: Sequence[str]) -> Group:
     rows = shown.read_rows(project, models)
     vnodes = shown.read_rows(project, models, by="vnode")
-    parts: list[Any] = [shown.make_table(rows)]
+    parts: list[Any] = [shown.make_table(rows, screen.width)]
     for row in rows:
         if not row["backfill_finished"]:
             own = [vnode for vnode in vnodes if vnode["relation"] == row["relation"]]
-            parts += [Text(row["model"], "bold"), shown.vnode_map(own)]
+            parts += [Text(), shown.vnode_heading(row, own), shown.vnode_map(own)]
+    if len(parts) > 1:
+        parts += [Text(), shown.legend()]
     return Group(*parts)
 
 
