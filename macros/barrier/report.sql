@@ -23,8 +23,8 @@
     {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total and not state.finished else '') ~ ' rows') -%}
     {%- if not state.finished -%} {%- do parts.append(dbt_backfill.get_position_text(state)) -%} {%- endif -%}
     {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
-    {%- do adapter.note_place(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · '
-        ~ (parts + ['after BARRIER ' ~ state.epoch]) | join(' · ') ~ ']') -%}
+    {%- do parts.append('after BARRIER ' ~ state.epoch if state.epoch else 'before BARRIER 1') -%}
+    {%- do adapter.note_place(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · ' ~ parts | join(' · ') ~ ']') -%}
 {% endmacro %}
 
 

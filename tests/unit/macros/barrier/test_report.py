@@ -75,6 +75,10 @@ def test_a_barrier_after_the_backfill_tells_its_changes_only(report: Callable[..
             "mv [STOPPED · 40.0 % · 40 of 100 rows · at another position in each vnode"
             " · after BARRIER 3]",
         ),
+        (
+            {"epoch": 0, "row_count": 0, "position": None},
+            "mv [STOPPED · 0.0 % · 0 of 100 rows · at the beginning · before BARRIER 1]",
+        ),
         ({"finished": True}, "mv [STOPPED · 100.0 % · 40 rows · after BARRIER 3]"),
     ],
 )
