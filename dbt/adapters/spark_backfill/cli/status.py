@@ -16,7 +16,7 @@ from dbt.adapters.spark_backfill.cli.project import DbtProject
 Row = dict[str, Any]
 
 DONE, OPEN = "█", "░"
-FINISHED, BEGUN, NOT_BEGUN = "█", "▒", "·"
+FINISHED, READ, NO_ROWS = "█", "▒", "·"
 
 OTHER_COLUMNS = 62
 """How wide a table is without its first column."""
@@ -109,7 +109,7 @@ def duration(seconds: float | None) -> str:
 def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
     """A character per vnode, or for several where there are more than fit into the lines.
 
-    Of several it says what holds for all of them: finished, or begun.
+    Of several it says what holds for all of them.
     """
     ordered = sorted(rows, key=lambda row: int(row["vnode"]))
     each = -(-len(ordered) // (width * lines)) or 1
@@ -121,9 +121,9 @@ def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
         if all(row["backfill_finished"] for row in group):
             shown.append(FINISHED, "cyan")
         elif all(row["backfill_finished"] or row.get("row_count") for row in group):
-            shown.append(BEGUN, "cyan")
+            shown.append(READ, "cyan")
         else:
-            shown.append(NOT_BEGUN, "dim")
+            shown.append(NO_ROWS, "dim")
     return shown
 
 
@@ -140,4 +140,4 @@ def vnode_heading(row: Row, rows: Sequence[Row], width: int = 64, lines: int = 4
 
 
 def legend() -> Text:
-    return Text(f"{FINISHED} finished  {BEGUN} begun  {NOT_BEGUN} not begun", "dim")
+    return Text(f"{FINISHED} finished  {READ} rows were read  {NO_ROWS} none yet", "dim")
