@@ -119,10 +119,7 @@ def test_mvs_alternate_by_barriers_in_two_threads_and_in_turns_of_the_command_li
     ran = cli(project, "run", "--turns")
 
     assert ran.exit_code == 0, ran.output
-    assert order(ran.output) == [
-        *("left_mv 3", "right_mv 3", "left_mv 4"),
-    ]
-    assert project.run().output.count("dbt runs with one thread") == 2
+    assert order(ran.output) == ["left_mv 3", "right_mv 3", "left_mv 4"]
     for mv in names:
         assert project.rows(f"select id from {{schema}}.{mv}") == project.rows(
             "select id from {schema}.numbers"
