@@ -46,24 +46,16 @@
 -#}
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
-    {%- set rows, remaining = barrier.plan.get('range_row_count'), dbt_backfill._get_remaining_rows(barrier) -%}
+    {%- set rows, left = barrier.plan.get('range_row_count'), dbt_backfill.get_rows_left(barrier.state) -%}
     {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range -%} {{ return(took) }} {%- endif -%}
     {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.seconds, 0.001] | max) ~ ' rows/s' -%}
-    {%- if remaining is none or barrier.plan.get('vnodes') is not none -%}
-        {{ return(took) }}
-    {%- endif -%}
-    {%- set left = [1, (remaining / rows) | round(0, 'ceil') | int] | max -%}
-    {{ return(took ~ ', ' ~ '{:,}'.format(left) ~ (' barriers' if left > 1 else ' barrier')
-        ~ ' left (about ' ~ dbt_backfill._duration_text(left * barrier.seconds) ~ ')') }}
-{% endmacro %}
-
-
-{#- How many rows the barriers like this one have not come to, none where there are none to come. -#}
-{% macro _get_remaining_rows(barrier) %}
-    {%- set filling = dbt_backfill.get_filling(barrier.state) -%}
-    {%- if filling -%} {{ return(barrier.state.row_count - filling.row_count) }} {%- endif -%}
-    {%- if barrier.state.finished or barrier.plan.get('fills') -%} {{ return(none) }} {%- endif -%}
-    {{ return((barrier.plan.get('upstream_row_count') or 0) - barrier.state.row_count) }}
+    {#- Those that are left are not like this one where it read some vnodes only, or was the last of those that fill a column. -#}
+    {%- set differs = barrier.plan.get('vnodes') is not none
+        or barrier.plan.get('fills') and not dbt_backfill.get_filling(barrier.state) -%}
+    {%- if left is none or differs or dbt_backfill.is_complete(barrier.state) -%} {{ return(took) }} {%- endif -%}
+    {%- set barriers = [1, (left / rows) | round(0, 'ceil') | int] | max -%}
+    {{ return(took ~ ', ' ~ '{:,}'.format(barriers) ~ (' barriers' if barriers > 1 else ' barrier')
+        ~ ' left (about ' ~ dbt_backfill._duration_text(barriers * barrier.seconds) ~ ')') }}
 {% endmacro %}
 
 
@@ -98,22 +90,25 @@
 
 {#- The same as a number from 0 to 1. Rows deleted upstream since they were read can take it to 1 early. -#}
 {% macro get_progress(state) %}
-    {%- set filling = dbt_backfill.get_filling(state) -%}
-    {%- if state.finished and not filling -%} {{ return(1.0) }} {%- endif -%}
-    {%- set done = filling.row_count if filling else state.row_count -%}
-    {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') or 0 -%}
-    {%- if not total -%} {{ return(0.0) }} {%- endif -%}
-    {{ return([done / total, 0.999] | min) }}
+    {%- if dbt_backfill.is_complete(state) -%} {{ return(1.0) }} {%- endif -%}
+    {%- set read = dbt_backfill._get_rows_read(state) -%}
+    {{ return([read.rows / read.of, 0.999] | min if read.of else 0.0) }}
 {% endmacro %}
 
 
 {#- How many rows are left to be read; none where the upstream has not been counted. -#}
 {% macro get_rows_left(state) %}
+    {%- if dbt_backfill.is_complete(state) -%} {{ return(0) }} {%- endif -%}
+    {%- set read = dbt_backfill._get_rows_read(state) -%}
+    {{ return(none if read.of is none else [read.of - read.rows, 0] | max) }}
+{% endmacro %}
+
+
+{#- {'rows': how many were read, 'of': of how many, none where the upstream has not been counted}; see get_progress_text. -#}
+{% macro _get_rows_read(state) %}
     {%- set filling = dbt_backfill.get_filling(state) -%}
-    {%- if state.finished and not filling -%} {{ return(0) }} {%- endif -%}
-    {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
-    {%- if total is none -%} {{ return(none) }} {%- endif -%}
-    {{ return([total - (filling.row_count if filling else state.row_count), 0] | max) }}
+    {%- if filling -%} {{ return({'rows': filling.row_count, 'of': state.row_count}) }} {%- endif -%}
+    {{ return({'rows': state.row_count, 'of': state.committed.get('upstream_row_count')}) }}
 {% endmacro %}
 
 

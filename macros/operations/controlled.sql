@@ -97,7 +97,7 @@
             'no backfill_rate_limit' if limit is none else 'backfill_rate_limit ' ~ '{:,}'.format(limit)
         ) -%}
     {%- else -%}
-        {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else ' rows per barrier') -%}
+        {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
     {%- endif -%}
     {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
 {% endmacro %}

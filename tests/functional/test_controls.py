@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -57,14 +58,14 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     line, _ = setting(project, "resume_backfill")
     assert line == "mv: its config rules, with backfill_rate_limit 10"
     line, throttle = setting(project, "throttle_backfill", rows=35, by="it's me")
-    assert re.fullmatch(rf"mv: throttled to 35 by it's me {SINCE} rows per barrier", line)
+    assert re.fullmatch(rf"mv: throttled to 35 rows by it's me {SINCE}", line)
 
     # From before the first control on: its table appears while the run loops.
     project.sql("drop table {schema}.mv__controls")
     write(project, backfill_rate_limit=10, barriers_per_run="all")
     run = project.run(intercept=while_committing(project, {3: throttle, 4: pause}))
     assert re.search(r"BARRIER 3 · 12.5 % · 25 of 200 rows · \+10 backfilled · version", run.output)
-    throttled = rf"throttled to 35 by it's me {SINCE}"
+    throttled = rf"throttled to 35 rows by it's me {SINCE}"
     assert re.search(
         rf"BARRIER 4 · 30.0 % · .* · \+35 backfilled · .* · {throttled} · ", run.output
     )
@@ -82,7 +83,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
 
     # A throttle survives runs, and wins over the config until it is lifted.
     line, _ = setting(project, "resume_backfill")
-    assert re.fullmatch(rf"mv: {throttled} rows per barrier", line)
+    assert re.fullmatch(rf"mv: {throttled}", line)
     write(project, backfill_rate_limit=10)
     run = project.run()
     assert re.fullmatch(rf"BARRIER 6 \(47.5 %\) · {throttled}", run.message("mv"))
@@ -105,6 +106,13 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
     assert run.message("hurried") == "BARRIER 1 (10.0 %), BUDGET SPENT"
     assert run.message("sized") == "BARRIERS 1 to 2 (50.0 %)"
     assert " · up to 10 by barrier_seconds · " in run.output
+
+    # A later run begins with what these took.
+    step = "read how long the last barriers took"
+    [sql] = [sql for sql in project.run("--select", "sized").statements if step in sql]
+    measures = json.loads(project.value(sql))["measures"]
+    assert [(one["rows"], one["cold"]) for one in measures[:2]] == [(40, True), (10, False)]
+    assert all(0 < one["seconds"] < 600 for one in measures)
 
     # What is set rules here, too.
     project.operation("pause_backfill", model="hurried", by="bob")

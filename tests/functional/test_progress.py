@@ -121,7 +121,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert re.search(r"^slow +2\.0 % +20 of 1,000 +\S+ +\S+ (s|min|h) +1 \(", told_of["slow"])
     assert re.search(r"^wide +100\.0 % +1,000 +1 \(\d+ s\)$", told_of["wide"])
     assert "  1 of 4 vnodes have finished" in lines
-    assert any(line.startswith("  throttled to 600 by alice since 20") for line in lines)
+    assert any(line.startswith("  throttled to 600 rows by alice since 20") for line in lines)
     assert max(map(len, told_of.values())) <= 80
     by_vnode = project.operation("backfill_progress", model="some", by="vnode").output
     assert re.search(r"^0 +100\.0 % +\d+  end$", by_vnode, re.MULTILINE)

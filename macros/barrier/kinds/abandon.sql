@@ -3,7 +3,7 @@
     one of its MERGEs may have been sent. A re-anchor follows, or, after a reset that was given up, another reset.
 -#}
 {% macro abandon_traits() %}
-    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': true}) }}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': true, 'rescales': false}) }}
 {% endmacro %}
 
 

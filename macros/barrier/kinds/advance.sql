@@ -5,7 +5,7 @@
     the MV is an exact prefix also between the two.
 -#}
 {% macro advance_traits() %}
-    {{ return({'follows': true, 'reads_range': true, 'replaces_mv': false, 'gives_up': false}) }}
+    {{ return({'follows': true, 'reads_range': true, 'replaces_mv': false, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

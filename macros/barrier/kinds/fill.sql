@@ -6,7 +6,7 @@
     Of a range all columns are compared, so that it ends as the query gives it whatever it was.
 -#}
 {% macro fill_traits() %}
-    {{ return({'follows': true, 'reads_range': true, 'replaces_mv': false, 'gives_up': false}) }}
+    {{ return({'follows': true, 'reads_range': true, 'replaces_mv': false, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

@@ -7,7 +7,8 @@
             `barriers_per_run`,
           'reads_range': whether it may read a range, and move the position,
           'replaces_mv': whether the MV is a new table after it, whose query, key and number of vnodes may be others,
-          'gives_up': whether it is what is left of a plan that was not executed
+          'gives_up': whether it is what is left of a plan that was not executed,
+          'rescales': whether the same rows have another number of vnodes after it; it reads no rows upstream and by no query
         }
       scan(backfill, state, plan)            a select of the upstream's rows that it reads anew, whose keys are checked while it
         is planned; none if it reads none

@@ -4,7 +4,7 @@
     still tells the changes, it is limited to what these plans could touch: `plan.touched`, see find_touched.
 -#}
 {% macro reanchor_traits() %}
-    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': false, 'gives_up': false}) }}
+    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': false, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

@@ -8,7 +8,7 @@
     before, and a later range reads them again. Positions differ only where some vnodes were read before others.
 -#}
 {% macro rescale_traits() %}
-    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': false}) }}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': false, 'rescales': true}) }}
 {% endmacro %}
 
 

@@ -3,7 +3,7 @@
     and ranges are read by the barriers after it.
 -#}
 {% macro reset_traits() %}
-    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': true, 'gives_up': false}) }}
+    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': true, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

@@ -3,7 +3,7 @@
     vnodes have all finished, and the state by its state. See run_beside.
 -#}
 {% macro swap_traits() %}
-    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': true, 'gives_up': false}) }}
+    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': true, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

@@ -5,7 +5,7 @@
     position; above it are rows of before, see is_sweeping.
 -#}
 {% macro sweep_traits() %}
-    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': false, 'gives_up': false}) }}
+    {{ return({'follows': true, 'reads_range': false, 'replaces_mv': false, 'gives_up': false, 'rescales': false}) }}
 {% endmacro %}
 
 

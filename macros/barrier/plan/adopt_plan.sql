@@ -3,8 +3,9 @@
     MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {#- It reads neither the upstream nor by a query, so nothing of it can be lost, and a rebuild may follow it. -#}
-    {%- if plan.kind == 'rescale' -%}
+    {%- set traits = dbt_backfill.get_traits(plan) -%}
+    {#- Nothing that it reads can be lost, and a rebuild may follow it. -#}
+    {%- if traits.rescales -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': false}) }}
     {%- endif -%}
@@ -16,7 +17,6 @@
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
     {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
-    {%- set traits = dbt_backfill.get_traits(plan) -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
     {%- set wanted = not rebuild or traits.replaces_mv and plan.vnode_count == backfill.options.vnode_count
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
@@ -54,7 +54,7 @@
       views (list): the temporary views to drop before.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
-    {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.get_traits(plan).rescales -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}

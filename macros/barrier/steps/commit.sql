@@ -84,9 +84,10 @@
 
 
 {% macro get_commit_sql(backfill, state, plan) -%}
-    {%- if plan.kind == 'rescale' -%}
+    {%- set traits = dbt_backfill.get_traits(plan) -%}
+    {%- if traits.rescales -%}
         {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
-    {%- elif dbt_backfill.get_traits(plan).replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+    {%- elif traits.replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
             or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}

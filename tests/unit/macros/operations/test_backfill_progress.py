@@ -235,7 +235,7 @@ def test_what_is_unusual_stands_beneath(printed: Any) -> None:
         ),
         (
             {"ruled_by": "throttle", "rate_limit": 1000, "set_by": "bob", "set_since": "noon"},
-            "  throttled to 1,000 by bob since noon",
+            "  throttled to 1,000 rows by bob since noon",
         ),
         ({"rate_limit": 0}, "  paused by its config: backfill_rate_limit is 0"),
     ],

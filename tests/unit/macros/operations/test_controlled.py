@@ -87,7 +87,7 @@ def test_a_name_may_be_given(macros: Macros, operate: Operate) -> None:
 def test_several_are_set_at_once(macros: Macros, operate: Operate, arguments: Any) -> None:
     lines = operate("throttle_backfill", rows=1000, **arguments)
 
-    text = f"throttled to 1,000 by bob since {SINCE} rows per barrier"
+    text = f"throttled to 1,000 rows by bob since {SINCE}"
     assert lines == [f"mv: {text}", f"other: {text}"]
     assert [insert.split()[0] for insert in inserts(macros)] == [
         "lake.mv__controls", "lake.other__controls"
@@ -122,7 +122,7 @@ def test_what_rules_after_a_pause_is_told(operate: Operate) -> None:
     before = {"pause": {"value": "true", **BY_BOB}, "rate_limit": {"value": "70", **BY_BOB}}
 
     assert operate("resume_backfill", before=before, model="mv") == [
-        f"mv: throttled to 70 by bob since {SINCE} rows per barrier"
+        f"mv: throttled to 70 rows by bob since {SINCE}"
     ]
     assert operate("throttle_backfill", before=before, model="mv", rows="default") == [
         f"mv: paused by bob since {SINCE}; changes are still merged"

@@ -35,7 +35,7 @@ def test_a_kind_answers_every_question_with_its_arguments_and_no_other(kind: str
 def test_a_kind_has_the_same_traits_as_the_others(macros: Macros, kind: str) -> None:
     traits = macros.call("get_traits", {"kind": kind})
 
-    assert set(traits) == {"follows", "reads_range", "replaces_mv", "gives_up"}
+    assert set(traits) == {"follows", "reads_range", "replaces_mv", "gives_up", "rescales"}
     assert set(traits.values()) <= {True, False}
 
 
