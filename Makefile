@@ -21,7 +21,7 @@ ON_session-iceberg := $(call functional,generic_tests verify_backfill materializ
 	$(call functional,controls rescale live_view cli report) \
 	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
-ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view) \
+ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view stop) \
 	$(call exactness,real_kills)
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.

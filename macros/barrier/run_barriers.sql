@@ -24,6 +24,7 @@
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_vnode_count(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
         {%- for _ in range(1000) if not run.done -%}
@@ -50,6 +51,7 @@
     read a range; 'done', and 'ended', because there was nothing to do, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
+    {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
     {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
@@ -71,6 +73,7 @@
     {%- set measure = dbt_backfill.measure_barrier(barrier, cold=run.committed == 1) -%}
     {%- if measure -%} {%- do run.measures.append(measure) -%} {%- endif -%}
     {%- set run.state = barrier.state -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}

@@ -198,6 +198,7 @@ def options() -> dict[str, Any]:
         "run_minutes": None,
         "run_rows": None,
         "barrier_seconds": None,
+        "take_turns": False,
     }
 
 
