@@ -491,6 +491,7 @@ def test_ranges_are_sized_by_what_the_last_one_took(run: Any, macros: Macros, op
     """Each of these barriers takes 4 s for 5 rows."""
     options["barrier_seconds"] = 20
     options["backfill_rate_limit"] = None
+    macros.stub("read_measures", lambda *_: [])
     run(*["advance"] * 3, barriers_per_run=3)
 
     assert macros.context["limits"] == [10, 20, 20]  # four times as many rows at most
