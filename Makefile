@@ -18,10 +18,10 @@ exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
 	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress) \
-	$(call functional,controls rescale live_view cli backfill_order) \
+	$(call functional,controls rescale live_view cli report backfill_order) \
 	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
-ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view) \
+ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view stop) \
 	$(call exactness,real_kills)
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
@@ -57,7 +57,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'Installing into $(VENV) ...'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[dev,demo]'
+		--constraint constraints.txt --editable '.[dev,demo,report]'
 	@touch $@
 
 .PHONY: java

@@ -16,7 +16,7 @@
     {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
     {%- set options = backfill.options -%}
     {%- if options.barrier_seconds -%}
-        {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state, run, allowance.rows) -%}
+        {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, run.measures, state, allowance.rows) -%}
         {%- if allowance.rows is none or sized < allowance.rows -%}
             {%- set allowance = dbt_backfill.new_allowance(sized, 'barrier_seconds') -%}
         {%- endif -%}
@@ -51,63 +51,6 @@
         {{ return(dbt_backfill.new_allowance(throttle.value | int, 'throttle', throttle)) }}
     {%- endif -%}
     {{ return(dbt_backfill.new_allowance(limit, 'config')) }}
-{% endmacro %}
-
-
-{#-
-    How many rows a range may have to take about so many seconds, by what the last one took: at most four times as many, and at
-    least a quarter. Where that is not far from its limit, this stays, because the bounds of the ranges to come were found for it.
-
-    Without a measure it is as many as the last barrier was to read, or a first guess, or what the rate limit says.
-
-    Arguments:
-      most (int or none): the rate limit.
--#}
-{% macro get_sized_rows(seconds, state, run, most) %}
-    {%- set last = state.get('committed') or {} -%}
-    {%- set measured = run.measured if run.committed else dbt_backfill.measure_committed(last) -%}
-    {%- if not measured -%} {{ return(last.get('backfill_rate_limit') or most or 100000) }} {%- endif -%}
-    {%- set rows = measured.rows * seconds / measured.seconds -%}
-    {%- set limit = measured.limit -%}
-    {%- if limit and 0.8 * limit <= rows <= 1.25 * limit -%} {{ return(limit) }} {%- endif -%}
-    {%- set rows = [[rows, measured.rows * 4] | min, measured.rows / 4, 1] | max -%}
-    {{ return(rows | int) }}
-{% endmacro %}
-
-
-{#-
-    How long a barrier took that has read a range: {'rows', 'seconds', 'limit': the rate limit of its plan}; none of any other,
-    and of one that an earlier run had planned.
--#}
-{% macro measure_barrier(barrier) %}
-    {%- set plan = barrier.plan -%}
-    {%- if plan.kind != 'advance' or not plan.get('range_row_count')
-            or plan.get('invocation_id', invocation_id) != invocation_id -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {{ return({
-        'rows': plan.range_row_count, 'seconds': [barrier.seconds, 0.1] | max, 'limit': plan.get('backfill_rate_limit'),
-    }) }}
-{% endmacro %}
-
-
-{#-
-    The same of the barrier that a run of before has committed last, from its plan on, because it is not noted when it began. (If
-    it was left to a later run, it seems to be slow; then the next barrier is measured itself.)
--#}
-{% macro measure_committed(plan) %}
-    {%- if plan.get('kind') != 'advance' or not plan.get('range_row_count') or not plan.get('committed_at') -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set times = [] -%}
-    {%- for text in [plan.get('planned_at'), plan.committed_at] -%}
-        {%- if not modules.re.match('\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}(Z|[+-]\\d\\d:\\d\\d)$', text | string) -%}
-            {{ return(none) }}
-        {%- endif -%}
-        {%- do times.append(modules.datetime.datetime.fromisoformat(text | replace('Z', '+00:00'))) -%}
-    {%- endfor -%}
-    {%- set seconds = [(times[1] - times[0]).total_seconds(), 0.1] | max -%}
-    {{ return({'rows': plan.range_row_count, 'seconds': seconds, 'limit': plan.get('backfill_rate_limit')}) }}
 {% endmacro %}
 
 

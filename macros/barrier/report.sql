@@ -13,6 +13,34 @@
 
 
 {#-
+    Let the adapter know where the model stands, which it tells if dbt is stopped, such as
+    `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
+-#}
+{% macro tell_place(backfill, state) %}
+    {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
+    {%- set parts = [dbt_backfill.get_progress_text(state)] -%}
+    {%- set total = state.committed.get('upstream_row_count') -%}
+    {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total and not state.finished else '') ~ ' rows') -%}
+    {%- if not state.finished -%} {%- do parts.append(dbt_backfill.get_position_text(state)) -%} {%- endif -%}
+    {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
+    {%- do parts.append('after BARRIER ' ~ state.epoch if state.epoch else 'before BARRIER 1') -%}
+    {%- do adapter.note_place(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · ' ~ parts | join(' · ') ~ ']') -%}
+{% endmacro %}
+
+
+{#- Up to which key the upstream was read, such as `at carrier='UA', flight=1545`. -#}
+{% macro get_position_text(state) %}
+    {%- if not state.uniform -%} {{ return('at another position in each vnode') }} {%- endif -%}
+    {%- if state.get('position') is none -%} {{ return('at the beginning') }} {%- endif -%}
+    {%- set columns = [] -%}
+    {%- for column in state.committed.key -%}
+        {%- do columns.append(column.upstream ~ '=' ~ state.position[loop.index0]) -%}
+    {%- endfor -%}
+    {{ return('at ' ~ columns | join(', ')) }}
+{% endmacro %}
+
+
+{#-
     How long the barrier took, how many rows of the snapshot it read in a second, and, where ranges are limited, how many of its
     size are left and how long they would take one after the other, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
 -#}

@@ -14,7 +14,8 @@
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
-        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, allowance=none, measured=none,
+        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, allowance=none,
+        measures=dbt_backfill.read_measures(backfill, observed.state),
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
@@ -23,6 +24,7 @@
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) if not run.done -%}
         {%- for _ in range(1000) if not run.done -%}
@@ -45,10 +47,11 @@
     One turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, where all that lives
     longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
     be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
-    the last ones merged changes only; 'allowance', see get_allowance, and 'measured', see measure_barrier, of the last one that
+    the last ones merged changes only; 'allowance', see get_allowance, of the last one; 'measures', see new_measure, of those that
     read a range; 'done', and 'ended', because there was nothing to do, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
+    {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
     {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
@@ -67,8 +70,10 @@
     {%- if not run.committed -%} {%- set run.first = run.plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
-    {%- set run.measured = dbt_backfill.measure_barrier(barrier) or run.measured -%}
+    {%- set measure = dbt_backfill.measure_barrier(barrier, cold=run.committed == 1) -%}
+    {%- if measure -%} {%- do run.measures.append(measure) -%} {%- endif -%}
     {%- set run.state = barrier.state -%}
+    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
     {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}

@@ -27,10 +27,30 @@
         'run_minutes': dbt_backfill._read_number('run_minutes'),
         'run_rows': dbt_backfill._read_integer('run_rows', 1),
         'barrier_seconds': dbt_backfill._read_number('barrier_seconds'),
+        'take_turns': dbt_backfill._read_boolean('take_turns', false),
     } -%}
     {%- do dbt_backfill._check_options_agree(options) -%}
     {%- do dbt_backfill._warn_of_endless_refresh() -%}
+    {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%}
+        {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }}
+    {%- endif -%}
+    {%- if options.take_turns -%} {%- do dbt_backfill._warn_of_no_turns() -%} {%- endif -%}
     {{ return(options) }}
+{% endmacro %}
+
+
+{#-
+    `dbt-backfill run --turns` makes a run of one barrier per model, again and again, and says so in the environment: a var would
+    have dbt parse the project anew.
+-#}
+{% macro _warn_of_no_turns() %}
+    {%- set why = "only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side"
+        if adapter.type() != 'spark_backfill'
+        else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
+    {%- if why -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns is set for it, and ' ~ why
+            ~ '. dbt-backfill run --turns takes turns all the same.') -%}
+    {%- endif -%}
 {% endmacro %}
 
 

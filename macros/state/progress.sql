@@ -102,8 +102,13 @@
 
 {#- What an MV follows, as a source of a plan: its change table, or else its upstream. For get_progress_sql, as `also`. -#}
 {% macro followed_source_column() %}
-    {{ return("coalesce(get(filter(barrier.sources, source -> source.role = 'feed'), 0), get(barrier.sources, 0)) as source") }}
+    {{ return(dbt_backfill.followed_source('barrier.sources') ~ ' as source') }}
 {% endmacro %}
+
+
+{% macro followed_source(sources) -%}
+    coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))
+{%- endmacro %}
 
 
 {#- A share from 0 to 1, which is 1 only where nothing is left. -#}
@@ -238,12 +243,15 @@
 {%- endmacro %}
 
 
-{#- The last barriers of each MV, those that the history has and those that it may lack, and when each began. -#}
-{% macro _get_timed_barriers_sql(backfills) -%}
-    {%- set columns = {
+{#-
+    The last barriers of each MV, those that the history has and those that it may lack, and when each began. `more`: further columns
+    that both have, {name: type}.
+-#}
+{% macro _get_timed_barriers_sql(backfills, more={}) -%}
+    {%- set columns = dict({
         'backfill_id': 'string', 'epoch': 'bigint', 'kind': 'string', 'sweeps': 'boolean', 'range_row_count': 'bigint',
         'invocation_id': 'string', 'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz',
-    } -%}
+    }, **more) -%}
     {%- set fields, cast = [], [] -%}
     {%- for name, type in columns.items() -%}
         {%- do fields.append(name ~ ' ' ~ type) -%}

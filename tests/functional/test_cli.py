@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner, Result
@@ -81,3 +82,45 @@ def test_it_steers_and_ends_as_its_exit_codes_say(people: Project) -> None:
     missing = cli(people, "pause", "other")
     assert missing.exit_code == 1
     assert "other" in missing.output
+
+
+def order(output: str) -> list[str]:
+    """The barriers in the order of their lines, such as `left_mv 1`."""
+    return [f"{mv} {epoch}" for mv, epoch in re.findall(r"(\w+_mv) \[BARRIER (\d+) ", output)]
+
+
+@pytest.mark.plugin
+def test_mvs_alternate_by_barriers_in_two_threads_and_in_turns_of_the_command_line(
+    project: Project,
+) -> None:
+    project.create_table("numbers", "id int")
+    project.sql("insert into {schema}.numbers select cast(id as int) from range(60)")
+    query = f"select id from {source('numbers')}"
+    names = ("left_mv", "right_mv")
+    limits = {"left_mv": 15, "right_mv": 20}
+    options = {"barriers_per_run": 2, "take_turns": True}
+    project.write(
+        {mv: model(query, backfill_rate_limit=limits[mv], **options) for mv in names},
+        sources=["numbers"],
+    )
+
+    run = project.run("--threads", "2")
+
+    first = order(run.output)
+    other = {"left_mv": "right_mv", "right_mv": "left_mv"}[first[0].split()[0]]
+    begins = first[0].split()[0]
+    assert first == [f"{begins} 1", f"{other} 1", f"{begins} 2", f"{other} 2"]
+    assert "take_turns is set" not in run.output
+
+    project.write({
+        mv: model(query, backfill_rate_limit=limits[mv], barriers_per_run="all", take_turns=True)
+        for mv in names
+    })  # fmt: skip
+    ran = cli(project, "run", "--turns")
+
+    assert ran.exit_code == 0, ran.output
+    assert order(ran.output) == ["left_mv 3", "right_mv 3", "left_mv 4"]
+    for mv in names:
+        assert project.rows(f"select id from {{schema}}.{mv}") == project.rows(
+            "select id from {schema}.numbers"
+        )

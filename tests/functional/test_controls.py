@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -105,6 +106,13 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
     assert run.message("hurried") == "BARRIER 1 (10.0 %), BUDGET SPENT"
     assert run.message("sized") == "BARRIERS 1 to 2 (50.0 %)"
     assert " · up to 10 by barrier_seconds · " in run.output
+
+    # A later run begins with what these took.
+    step = "read how long the last barriers took"
+    [sql] = [sql for sql in project.run("--select", "sized").statements if step in sql]
+    measures = json.loads(project.value(sql))["measures"]
+    assert [(one["rows"], one["cold"]) for one in measures[:2]] == [(40, True), (10, False)]
+    assert all(0 < one["seconds"] < 600 for one in measures)
 
     # What is set rules here, too.
     project.operation("pause_backfill", model="hurried", by="bob")

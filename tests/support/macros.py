@@ -139,7 +139,7 @@ class Macros:
             "print": self._log,
             "model": {"name": "mv", "config": self.config, "raw_code": "", "compiled_code": ""},
             "this": self.relation,
-            "target": {"type": "spark", "schema": "lake", "name": "test"},
+            "target": {"type": "spark", "schema": "lake", "name": "test", "threads": 1},
             "execute": True,
             "invocation_id": "00000000-0000-0000-0000-000000000000",
             "modules": get_context_modules(),
@@ -153,6 +153,7 @@ class Macros:
             "set": lambda value, default=None: set(value),
             "zip": lambda *values, default=None: list(zip(*values, strict=False)),
             "var": lambda name, default=None: default,
+            "env_var": lambda name, default=None: default,
             "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False),
             "invocation_args_dict": {},
         }

@@ -6,6 +6,7 @@ python -m support.parsed run --project-dir ...     dbt itself, in a process of i
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,5 +34,7 @@ def any_profile() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    # A shell has what it starts in the background ignore Ctrl-C, down to us.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with any_profile():
         cli()

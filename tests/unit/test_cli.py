@@ -118,12 +118,27 @@ def printed(draw: Callable[[], Any]) -> str:
 
 
 def test_a_status_fits_into_80_columns_and_is_100_only_when_finished() -> None:
-    text = printed(lambda: status.make_table([ROW, ROW | {"model": "x" * 60}]))
+    text = printed(lambda: status.make_table([ROW, ROW | {"model": "x" * 60}], 80))
     assert " 99.9 %" in text and "1,234,567" in text and "45,210" in text and "4 min" in text
     assert "12 s" in text
     assert max(map(len, text.splitlines())) <= 80
-    done = printed(lambda: status.make_table([ROW | {"backfill_finished": True}]))
+    done = printed(lambda: status.make_table([ROW | {"backfill_finished": True}], 80))
     assert "100.0 %" in done and "finished" in done
+
+
+def test_the_largest_numbers_fit_into_80_columns() -> None:
+    large = {
+        "row_count": 12_345_678_901,
+        "rows_per_second": 12_345_678.0,
+        "seconds_left": 1e7,
+        "behind": 500,
+        "behind_seconds": 5_990.0,
+    }
+    text = printed(lambda: status.make_table([ROW | large, ROW | {"row_count": 999_999_999}], 80))
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("12.3 G", "12.3 M", "116 d", "100 min", "999,999,999", "flights_delayed"):
+        assert word in text
+    assert "…" not in text
 
 
 def test_the_map_has_a_character_per_vnode() -> None:
@@ -135,6 +150,16 @@ def test_the_map_has_a_character_per_vnode() -> None:
         "·" * 64,
         "··",
     ]
+
+
+def test_a_map_of_many_vnodes_has_a_character_for_several() -> None:
+    rows = [
+        {"vnode": n, "backfill_finished": n < 6, "row_count": 5 if n < 9 else 0}
+        for n in range(1024)
+    ]
+    assert status.vnode_map(rows).plain.splitlines() == ["█▒" + "·" * 62, *["·" * 64] * 3]
+    heading = status.vnode_heading(ROW | {"generation": "next"}, rows).plain
+    assert heading == ("flights_delayed (next)  6 of 1,024 vnodes finished (4 per character)")
 
 
 def test_metrics_leave_out_what_is_unknown() -> None:

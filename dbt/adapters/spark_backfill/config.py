@@ -33,3 +33,4 @@ class SparkBackfillConfig(SparkConfig):
     run_minutes: float | None = None
     run_rows: int | None = None
     barrier_seconds: float | None = None
+    take_turns: bool = False

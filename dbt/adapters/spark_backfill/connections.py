@@ -26,9 +26,14 @@ from dbt.adapters.spark_backfill.errors import (
     is_conflict,
     silence_error_log,
 )
+from dbt.adapters.spark_backfill.stop import Stop, interrupt_on_sigterm
+from dbt.adapters.spark_backfill.turns import Turnstile
 
 if TYPE_CHECKING:
+    from multiprocessing.context import SpawnContext
+
     import agate
+    from dbt.adapters.contracts.connection import AdapterRequiredConfig
 
 logger = AdapterLogger("SparkBackfill")
 
@@ -48,6 +53,12 @@ class SparkBackfillCredentials(SparkCredentials):
 class SparkBackfillConnectionManager(SparkConnectionManager):
     TYPE = "spark_backfill"
 
+    def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
+        super().__init__(profile, mp_context)
+        self.stop = Stop(logger.info)
+        self._turns = Turnstile()
+        self._undo_sigterm = interrupt_on_sigterm()
+
     @classmethod
     def open(cls, connection: Connection) -> Connection:
         if connection.credentials.method == SparkConnectionMethod.SESSION:
@@ -65,6 +76,43 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
             super()._close_handle(connection)
         except Exception as error:
             logger.warning(f"the session could not be closed: {get_shown_text(error)}")
+
+    def note_place(self, place: str) -> None:
+        """Where the model of this thread stands, to be told if dbt is stopped."""
+        self.stop.note(self.get_thread_identifier(), place)
+
+    def take_turn(self) -> None:
+        """Wait until it is the turn of this thread's model, and let the others go before it."""
+        self._turns.take(self.get_thread_identifier())
+
+    def release(self) -> None:
+        """As dbt's, at the end of a model, however it ended."""
+        self.stop.forget(self.get_thread_identifier())
+        self._turns.leave(self.get_thread_identifier())
+        super().release()
+
+    def cleanup_all(self) -> None:
+        """As dbt's, at the end of an invocation."""
+        super().cleanup_all()
+        self._undo_sigterm()
+
+    def cancel_open(self) -> list[str]:
+        """As dbt's, on Ctrl-C and on a failure with `--fail-fast`.
+
+        Of a server it cancels the running statements, of a session none. Either way no further
+        statement of a barrier begins.
+        """
+        self.stop.set()
+        self._turns.open()
+        names: list[str] = super().cancel_open()
+        return names
+
+    def cancel(self, connection: Connection) -> None:
+        """As dbt's, but a statement that cannot be cancelled is waited for."""
+        try:
+            super().cancel(connection)
+        except Exception as error:
+            logger.debug(f"not cancelled: {get_error_text(error)}")
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
@@ -97,14 +145,21 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         again: each of them is harmless when it runs twice. If it was another run that won, the
         statement's fence then says so.
         """
+        step = get_step(sql)
         for wait in (*CONFLICT_WAITS, None):
+            if step is not None and self.stop.is_set:
+                raise SparkStatementError(self._get_stopped_text(step, begun=False))
             try:
                 with self.exception_handler(sql):
                     return super().execute(sql, auto_begin=auto_begin, fetch=fetch, limit=limit)
             except SparkStatementError as error:
-                step = get_step(sql)
+                if step is not None and self.stop.is_set:
+                    raise SparkStatementError(self._get_stopped_text(step, begun=True)) from error
                 if wait is None or step is None or not is_conflict(error):
                     raise
                 logger.info(f"{step}: another commit came between; again in {wait:.0f} s")
                 time.sleep(wait)
         raise AssertionError("unreachable")
+
+    def _get_stopped_text(self, step: str, begun: bool) -> str:
+        return self.stop.get_text(self.get_thread_identifier(), step, begun)

@@ -23,6 +23,7 @@ _TO_JSON = {"bool": bool, "int": int, "float": float, "str": str}
 
 class SparkBackfillAdapter(SparkAdapter):
     ConnectionManager = SparkBackfillConnectionManager
+    connections: SparkBackfillConnectionManager
     AdapterSpecificConfigs = SparkBackfillConfig
 
     @classmethod
@@ -56,6 +57,19 @@ class SparkBackfillAdapter(SparkAdapter):
         }
         code = "NO-OP" if typed.get("barriers") == 0 else "BARRIER"
         return BarrierResponse(_message=message, code=code, **typed)
+
+    @available
+    def note_place(self, place: str) -> None:
+        """Where the model stands that runs in this thread, to be told if dbt is stopped.
+
+        :param place: one line that names the model
+        """
+        self.connections.note_place(place)
+
+    @available
+    def take_turn(self) -> None:
+        """Wait until no other model that takes turns is at a barrier, first come, first served."""
+        self.connections.take_turn()
 
     @available
     def refuse(self, message: str) -> NoReturn:

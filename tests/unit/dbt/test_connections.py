@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,12 +79,22 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def execute(
-    spark: _Spark, waits: list[float], lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
-    """Sends a statement that fails with these errors, one after the other; returns its value."""
+def manager(lines: list[str]) -> Iterator[SparkBackfillConnectionManager]:
+    """The connections of one invocation of dbt."""
     profile: Any = SimpleNamespace()
     manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
+    yield manager
+    manager.cleanup_all()
+
+
+@pytest.fixture
+def execute(
+    spark: _Spark,
+    waits: list[float],
+    manager: SparkBackfillConnectionManager,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Any]:
+    """Sends a statement that fails with these errors, one after the other; returns its value."""
     monkeypatch.setattr(manager, "get_thread_connection", lambda: spark)
 
     def execute(*errors: Exception, sql: str = OURS) -> Any:
@@ -168,6 +178,57 @@ def test_what_a_macro_says_is_not_taken_for_a_statements_error(error: Exception)
         raise error
 
     assert raised.value is error
+
+
+def test_once_dbt_is_stopped_no_statement_of_a_barrier_begins_and_its_place_is_told_once(
+    execute: Callable[..., Any], manager: SparkBackfillConnectionManager, lines: list[str]
+) -> None:
+    manager.note_place("mv [STOPPED · 40.0 %]")
+    manager.cancel_open()
+
+    for _ in range(2):
+        with pytest.raises(SparkStatementError, match="stopped before: lake"):
+            execute()
+    assert execute(sql="select 7") == 7
+    assert lines == [
+        "No further statement of a barrier begins; Ctrl-C again ends dbt at once",
+        "mv [STOPPED · 40.0 %]. Nothing is lost; run again to go on",
+    ]
+
+
+def test_what_a_cut_statement_says_is_not_shown(
+    execute: Callable[..., Any],
+    manager: SparkBackfillConnectionManager,
+    spark: _Spark,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server cancels it; a Spark that was told to end, too, goes away with a stack of Java."""
+    send = spark._fail
+
+    def stop_first(at: str) -> None:
+        if at == spark.fails_at:
+            manager.cancel_open()
+        send(at)
+
+    monkeypatch.setattr(spark, "_fail", stop_first)
+    with pytest.raises(SparkStatementError) as raised:
+        execute(CONFLICT)
+
+    assert raised.value.msg == (
+        "stopped in the middle of: lake.mv: merge the range of the barrier 3. "
+        "Nothing is lost; run again to go on"
+    )
+    assert len(spark.sent) == 1
+
+
+def test_a_connection_that_cannot_be_cancelled_is_no_error(
+    manager: SparkBackfillConnectionManager,
+) -> None:
+    def cancel() -> None:
+        raise RuntimeError("read of closed file")
+
+    connection: Any = SimpleNamespace(handle=SimpleNamespace(cancel=cancel))
+    manager.cancel(connection)
 
 
 def test_a_session_that_cannot_be_closed_is_told_and_no_error(

@@ -205,6 +205,7 @@ def options() -> dict[str, Any]:
         "run_minutes": None,
         "run_rows": None,
         "barrier_seconds": None,
+        "take_turns": False,
     }
 
 

@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,12 +21,17 @@ from rich.text import Text
 
 from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.cli import metrics as prometheus
+from dbt.adapters.spark_backfill.cli import report as pages
 from dbt.adapters.spark_backfill.cli import status as shown
 from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
+# What is as wide as the terminal, and no wider: a line that wraps breaks a table.
+screen = Console(highlight=False)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
+
+OUTPUT = "The file; target/backfill_report.html of the project without it."
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -90,7 +97,7 @@ def status(project: DbtProject, models: Sequence[str], as_json: bool) -> None:
     if as_json:
         _print_json(rows)
     elif rows:
-        console.print(shown.make_table(rows))
+        screen.print(shown.make_table(rows, screen.width))
     else:
         console.print("No backfilled_mv of this project has been run yet.")
 
@@ -106,7 +113,7 @@ def watch(project: DbtProject, models: Sequence[str], interval: float, as_json: 
             while True:
                 _print_json(shown.read_rows(project, models))
                 time.sleep(interval)
-        with Live(console=console, auto_refresh=False) as live:
+        with Live(console=screen, auto_refresh=False) as live:
             while True:
                 live.update(_picture(project, models), refresh=True)
                 time.sleep(interval)
@@ -117,11 +124,13 @@ def watch(project: DbtProject, models: Sequence[str], interval: float, as_json: 
 def _picture(project: DbtProject, models: Sequence[str]) -> Group:
     rows = shown.read_rows(project, models)
     vnodes = shown.read_rows(project, models, by="vnode")
-    parts: list[Any] = [shown.make_table(rows)]
+    parts: list[Any] = [shown.make_table(rows, screen.width)]
     for row in rows:
         if not row["backfill_finished"]:
             own = [vnode for vnode in vnodes if vnode["relation"] == row["relation"]]
-            parts += [Text(row["model"], "bold"), shown.vnode_map(own)]
+            parts += [Text(), shown.vnode_heading(row, own), shown.vnode_map(own)]
+    if len(parts) > 1:
+        parts += [Text(), shown.legend()]
     return Group(*parts)
 
 
@@ -131,6 +140,7 @@ def _picture(project: DbtProject, models: Sequence[str]) -> Group:
 @click.option("--selector", help="As dbt has it.")
 @click.option("--every", type=Duration(), help="Do not end: look again so long after all is done.")
 @click.option("--for", "budget", type=Duration(), help="Begin no barrier after this time.")
+@click.option("--turns", is_flag=True, help="One barrier per MV and turn, whatever its config.")
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
 @of_project
 def run(
@@ -140,13 +150,14 @@ def run(
     selector: str | None,
     every: float | None,
     budget: float | None,
+    turns: bool,
     retries: int,
     as_json: bool,
 ) -> int:
     """Barriers in one process until all MVs have caught up.
 
     A failed run is tried again, with a pause that grows, unless it was refused. The first Ctrl-C
-    lets the running barriers end.
+    lets the running turn end, which is a `dbt run` of all these MVs.
     """
     listening = project if as_json else replace(project, hear=_say)
     models = listening.models(select, exclude, selector)
@@ -155,7 +166,7 @@ def run(
     last: dict[str, ModelResult] = {}
 
     def run_once() -> list[ModelResult]:
-        results = listening.run(models)
+        results = listening.run(models, one_barrier=turns)
         for result in results:
             last[result.name] = result
             if as_json:
@@ -164,9 +175,14 @@ def run(
                 errors.print(Text(f"{result.name}: {result.message.strip()}"))
         return results
 
-    stop = Stop(lambda: errors.print("Stopping after the running barrier; again to stop now."))
-    with stop.on_signals():
-        ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
+    stop = Stop(lambda: errors.print("Stopping after the running turn; again to stop now."))
+    try:
+        with stop.on_signals():
+            ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
+    except (DbtFailed, KeyboardInterrupt):  # the second signal, in dbt or between two turns
+        if not stop.event.is_set():
+            raise
+        ending = Ending.STOPPED
     if not as_json:
         for result in last.values():
             if not result.failed:
@@ -255,6 +271,43 @@ def metrics(project: DbtProject, as_json: bool) -> None:
         _print_json(rows)
     else:
         click.echo(prometheus.render(rows), nl=False)
+
+
+@main.command()
+@click.option("-s", "--select", multiple=True, help="As dbt has it; all MVs without it.")
+@click.option("--exclude", multiple=True, help="As dbt has it.")
+@click.option("--selector", help="As dbt has it.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help=OUTPUT)
+@of_project
+def report(
+    project: DbtProject,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    selector: str | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Write a page about all MVs: plots of their progress, their vnodes, their controls.
+
+    It is one HTML file that needs no network. Prints its path.
+    """
+    if not as_json and find_spec("vl_convert") is None:
+        raise click.ClickException(
+            "The plots need the package vl-convert-python: pip install 'dbt-backfill[report]'"
+        )
+    models = None
+    if select or exclude or selector:
+        models = project.models(select, exclude, selector)
+        if not models:
+            raise click.UsageError("The selection has no model that is a backfilled_mv.")
+    found = pages.read_report(project, models)
+    if as_json:
+        _print_json([found.head, *found.mvs])
+        return
+    place = output or Path(project.project_dir or ".") / "target" / "backfill_report.html"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(pages.render(found), encoding="utf-8")
+    click.echo(place)
 
 
 @main.command()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +15,9 @@ from dbt_common.events.base_types import EventMsg
 Hear = Callable[[str], None]
 """Takes a line that a macro logs, as soon as it is logged."""
 
+
+TURNS = "DBT_BACKFILL_TURNS"
+"""In the environment, `1` makes a run of one barrier per model. For a var dbt would parse anew."""
 
 IN_OPERATION = "Encountered an error while running operation: "
 
@@ -79,12 +84,15 @@ class DbtProject:
             if node["config"].get("materialized") == "backfilled_mv"
         ]
 
-    def run(self, models: Sequence[str]) -> list[ModelResult]:
+    def run(self, models: Sequence[str], one_barrier: bool = False) -> list[ModelResult]:
         """One `dbt run` of these models, whether it succeeds or not.
 
+        :param one_barrier: whether each makes one barrier, whatever its config says
         :raises DbtFailed: if dbt ended before any model ran
         """
-        found = self._invoke(["run", *_option("--select", [f"fqn:{model}" for model in models])])
+        command = ["run", *_option("--select", [f"fqn:{model}" for model in models])]
+        with _one_barrier_each() if one_barrier else nullcontext():
+            found = self._invoke(command)
         return [
             ModelResult(
                 result.node.name,
@@ -128,6 +136,19 @@ class DbtProject:
         for option in ("project_dir", "profiles_dir", "profile", "target", "vars"):
             if (value := getattr(self, option)) is not None:
                 yield from (f"--{option.replace('_', '-')}", value)
+
+
+@contextmanager
+def _one_barrier_each() -> Iterator[None]:
+    before = os.environ.get(TURNS)
+    os.environ[TURNS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[TURNS]
+        else:
+            os.environ[TURNS] = before
 
 
 def _option(name: str, values: Sequence[str]) -> list[str]:

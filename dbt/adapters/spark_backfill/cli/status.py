@@ -16,6 +16,10 @@ from dbt.adapters.spark_backfill.cli.project import DbtProject
 Row = dict[str, Any]
 
 DONE, OPEN = "█", "░"
+FINISHED, READ, NO_ROWS = "█", "▒", "·"
+
+OTHER_COLUMNS = 62
+"""How wide a table is without its first column."""
 
 
 def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = None) -> list[Row]:
@@ -33,23 +37,35 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def make_table(rows: Sequence[Row]) -> Table:
-    """One line per MV; fits into 80 columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=17)
+def make_table(rows: Sequence[Row], width: int) -> Table:
+    """One line per MV; from 80 columns on only the name of a model is cut."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    name_width = max(8, width - OTHER_COLUMNS)
+    table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=name_width)
     table.add_column("backfilled", no_wrap=True, min_width=16)
-    for name, width in (("rows", 15), ("rows/s", 7), ("left", 8), ("lag", 6)):
+    for name, width in (("rows", 13), ("rows/s", 7), ("left", 8), ("lag", 7)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(
-            row["model"] + (" (next)" if row.get("generation") else ""),
+            name_of(row),
             Text.assemble(bar(row["progress"], 8), f" {percent(row)}"),
-            f"{row.get('row_count') or 0:,}",
-            "-" if row.get("rows_per_second") is None else f"{row['rows_per_second']:,.0f}",
+            number(row.get("row_count") or 0, 1e9),
+            "-" if row.get("rows_per_second") is None else number(row["rows_per_second"], 1e6),
             state(row),
             lag(row),
         )
     return table
+
+
+def name_of(row: Row) -> str:
+    return str(row["model"]) + (" (next)" if row.get("generation") else "")
+
+
+def number(value: float, whole: float) -> str:
+    """As it is up to `whole`, then in millions or milliards."""
+    if value < whole - 0.5:
+        return f"{value:,.0f}"
+    return f"{value / 1e6:,.1f} M" if value < 999_949_999 else f"{value / 1e9:,.1f} G"
 
 
 def percent(row: Row) -> str:
@@ -80,24 +96,48 @@ def bar(share: float | None, width: int) -> Text:
 
 
 def duration(seconds: float | None) -> str:
-    """As the barriers' lines have it."""
+    """As the barriers' lines have it; in days from a hundred hours on."""
     if seconds is None:
         return "-"
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 360_000:
+        return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86_400:,.0f} d"
 
 
-def vnode_map(rows: Sequence[Row], width: int = 64) -> Text:
-    """A character per vnode: finished, begun, or not started."""
+def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
+    """A character per vnode, or for several where there are more than fit into the lines.
+
+    Of several it says what holds for all of them.
+    """
+    ordered = sorted(rows, key=lambda row: int(row["vnode"]))
+    each = -(-len(ordered) // (width * lines)) or 1
     shown = Text()
-    for number, row in enumerate(sorted(rows, key=lambda row: int(row["vnode"]))):
-        if number and number % width == 0:
+    for place, first in enumerate(range(0, len(ordered), each)):
+        if place and place % width == 0:
             shown.append("\n")
-        if row["backfill_finished"]:
-            shown.append("█", "cyan")
-        elif row.get("row_count"):
-            shown.append("▒", "cyan")
+        group = ordered[first : first + each]
+        if all(row["backfill_finished"] for row in group):
+            shown.append(FINISHED, "cyan")
+        elif all(row["backfill_finished"] or row.get("row_count") for row in group):
+            shown.append(READ, "cyan")
         else:
-            shown.append("·", "dim")
+            shown.append(NO_ROWS, "dim")
     return shown
+
+
+def vnode_heading(row: Row, rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
+    """What stands above the map of an MV."""
+    each = -(-len(rows) // (width * lines)) or 1
+    finished = sum(bool(row["backfill_finished"]) for row in rows)
+    told = f"  {finished:,} of {len(rows):,} vnodes finished"
+    heading = Text.assemble(
+        (name_of(row), "bold"), told, f" ({each} per character)" if each > 1 else ""
+    )
+    heading.no_wrap, heading.overflow = True, "ellipsis"
+    return heading
+
+
+def legend() -> Text:
+    return Text(f"{FINISHED} finished  {READ} rows were read  {NO_ROWS} none yet", "dim")

@@ -19,7 +19,7 @@ LIFTED = {"value": "default", "set_by": "alice", "set_at": "2026-11-24 10:00"}
 
 def run(**changes: Any) -> Any:
     """The namespace of a loop, before its first barrier."""
-    start = {"rows": 0, "committed": 0, "measured": None, "rebuild": None, "next": None}
+    start = {"rows": 0, "committed": 0, "measures": [], "rebuild": None, "next": None}
     return SimpleNamespace(**{**start, **changes})
 
 
@@ -123,96 +123,22 @@ def test_a_budget_that_is_spent_ends_a_run_unless_only_this_one_knows_what_is_le
     assert macros.call("is_budget_spent", backfill, loop) is spent
 
 
-# -- the target duration ----------------------------------------------------------------------
+# -- the target duration: how it sizes a range is in test_range_size.py --------------------------
 
 
-def measured(rows: int, seconds: float, limit: int | None = None) -> Any:
-    return run(committed=1, measured={"rows": rows, "seconds": seconds, "limit": limit or rows})
+MEASURE = {"rows": 1000, "seconds": 10, "limit": 1000, "cold": False}
 
 
-@pytest.mark.parametrize(
-    ("loop", "rows"),
-    [
-        (measured(1000, 10), 2000),
-        (measured(1000, 40), 500),
-        (measured(1000, 1), 4000),  # at most four times as many
-        (measured(1000, 900), 250),  # and at least a quarter
-        (measured(1, 900), 1),
-        (measured(1000, 18), 1000),  # near enough: the bounds that were found stay
-        (measured(990, 24, limit=1000), 1000),
-        (run(committed=1), 10),  # what the last one was to read
-    ],
-)
-def test_a_range_has_as_many_rows_as_took_the_target_in_the_last_one(
-    allow: Callable[..., Any], loop: Any, rows: int
-) -> None:
+def test_the_target_duration_sizes_a_range(allow: Callable[..., Any]) -> None:
     limits = {"barrier_seconds": 20, "backfill_rate_limit": None}
-    assert allow(loop, **limits) == (rows, "barrier_seconds")
+    assert allow(run(measures=[MEASURE]), **limits) == (3000, "barrier_seconds")
 
 
 def test_the_rate_limit_is_the_upper_bound(allow: Callable[..., Any]) -> None:
     limits = {"barrier_seconds": 20, "backfill_rate_limit": 1500}
-    assert allow(measured(1000, 10), **limits) == (1500, "config")
-    controls = {"rate_limit": THROTTLE}
-    assert allow(measured(1000, 10), controls=controls, **limits) == (1000, "throttle")
-
-
-@pytest.mark.parametrize(
-    ("limit", "allowed"), [(None, (100_000, "barrier_seconds")), (700, (700, "config"))]
-)
-def test_without_a_measure_it_is_a_first_guess(
-    macros: Macros, backfill: Any, make_state: Any, limit: Any, allowed: Any
-) -> None:
-    backfill["options"].update(barrier_seconds=20, backfill_rate_limit=limit)
-    state = make_state(committed={"kind": "create"})
-    allowance = macros.call("get_allowance", backfill, state, run())
-
-    assert (allowance["rows"], allowance["ruled_by"]) == allowed
-
-
-@pytest.mark.parametrize(
-    ("plan", "rows"),
-    [
-        (
-            {"planned_at": "2026-11-24T12:00:00.000Z", "committed_at": "2026-11-24T12:00:05.000Z"},
-            16,
-        ),
-        (
-            {
-                "planned_at": "2026-11-24T12:00:00.500+01:00",
-                "committed_at": "2026-11-24T12:00:05.500+01:00",
-            },
-            16,
-        ),
-        ({"planned_at": "noon", "committed_at": "later"}, 10),  # as its plan had it
-        ({"kind": "fill", "planned_at": "2026-11-24T12:00:00.000Z", "committed_at": "x"}, 10),
-    ],
-)
-def test_a_run_begins_with_what_the_last_barrier_of_before_took(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, plan: Any, rows: int
-) -> None:
-    backfill["options"].update(barrier_seconds=20, backfill_rate_limit=None)
-    state = make_state(committed=make_plan(epoch=2, range_row_count=4, **plan))
-
-    assert macros.call("get_allowance", backfill, state, run())["rows"] == rows
-
-
-@pytest.mark.parametrize(
-    ("plan", "found"),
-    [
-        ({"range_row_count": 4}, {"rows": 4, "seconds": 2.5, "limit": 10}),
-        ({"range_row_count": None}, None),
-        ({"kind": "reanchor"}, None),
-        ({"kind": "fill"}, None),
-        ({"invocation_id": "an earlier one"}, None),
-    ],
-)
-def test_only_what_this_run_has_planned_and_read_is_measured(
-    macros: Macros, make_plan: Any, plan: Any, found: Any
-) -> None:
-    barrier = {"plan": make_plan(**plan), "seconds": 2.5}
-
-    assert macros.call("measure_barrier", barrier) == found
+    loop = run(measures=[MEASURE])
+    assert allow(loop, **limits) == (1500, "config")
+    assert allow(loop, controls={"rate_limit": THROTTLE}, **limits) == (1000, "throttle")
 
 
 # -- what a user sees -------------------------------------------------------------------------

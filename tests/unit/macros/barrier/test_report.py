@@ -59,6 +59,44 @@ def test_a_barrier_after_the_backfill_tells_its_changes_only(report: Callable[..
     assert line == "mv [BARRIER 3 · 100.0 % · 2 changed, 0 deleted · version 17 · 4 s]"
 
 
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [
+        (
+            {"position": ["7", "'a'"]},
+            "mv [STOPPED · 40.0 % · 40 of 100 rows · at id=7, shard='a' · after BARRIER 3]",
+        ),
+        (
+            {"position": None},
+            "mv [STOPPED · 40.0 % · 40 of 100 rows · at the beginning · after BARRIER 3]",
+        ),
+        (
+            {"uniform": False},
+            "mv [STOPPED · 40.0 % · 40 of 100 rows · at another position in each vnode"
+            " · after BARRIER 3]",
+        ),
+        (
+            {"epoch": 0, "row_count": 0, "position": None},
+            "mv [STOPPED · 0.0 % · 0 of 100 rows · at the beginning · before BARRIER 1]",
+        ),
+        ({"finished": True}, "mv [STOPPED · 100.0 % · 40 rows · after BARRIER 3]"),
+    ],
+)
+def test_the_adapter_knows_where_a_model_stands(
+    macros: Macros, backfill: Any, make_state: Any, state: dict[str, Any], place: str
+) -> None:
+    told: list[str] = []
+    macros.context["adapter"] = SimpleNamespace(
+        type=lambda: "spark_backfill", note_place=told.append
+    )
+    found = make_state(**{"epoch": 3, "row_count": 40, **state})
+    found["committed"] |= {"upstream_row_count": 100}
+
+    macros.call("tell_place", backfill, found)
+
+    assert told == [place]
+
+
 def test_a_count_that_nobody_knows_is_left_out(report: Any, macros: Macros) -> None:
     """Of the deleted rows where a plan was executed inside of a script on Delta."""
     counts = macros.call("get_committed_counts", {"changed_row_count": 2})

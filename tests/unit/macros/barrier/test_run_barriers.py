@@ -491,6 +491,24 @@ def test_ranges_are_sized_by_what_the_last_one_took(run: Any, macros: Macros, op
     """Each of these barriers takes 4 s for 5 rows."""
     options["barrier_seconds"] = 20
     options["backfill_rate_limit"] = None
+    macros.stub("read_measures", lambda *_: [])
     run(*["advance"] * 3, barriers_per_run=3)
 
     assert macros.context["limits"] == [10, 20, 20]  # four times as many rows at most
+
+
+@pytest.mark.parametrize(
+    ("adapter", "asked", "taken"),
+    [("spark_backfill", True, 3), ("spark_backfill", False, 0), ("spark", True, 0)],
+)
+def test_a_turn_is_taken_for_each_barrier_if_asked_and_where_there_are_turns(
+    run: Any, macros: Macros, options: Any, adapter: str, asked: bool, taken: int
+) -> None:
+    turns: list[None] = []
+    macros.context["adapter"].type = lambda: adapter
+    macros.context["adapter"].take_turn = lambda: turns.append(None)
+    macros.context["adapter"].note_place = lambda place: None
+    options["take_turns"] = asked
+    run("advance", "advance")  # and one more, for which there is nothing left to do
+
+    assert len(turns) == taken

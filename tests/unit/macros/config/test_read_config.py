@@ -43,6 +43,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "run_minutes": None,
         "run_rows": None,
         "barrier_seconds": None,
+        "take_turns": False,
     }
 
 
@@ -61,6 +62,7 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("run_minutes", 0.5, 0.5),
         ("run_rows", 1, 1),
         ("barrier_seconds", 20, 20),
+        ("take_turns", True, True),
         ("unique_key", "id", ["id"]),
         ("unique_key", ["id"], ["id"]),
         ("unique_key", ["b", "a"], ["b", "a"]),
@@ -155,6 +157,7 @@ VNODES = "Set it to a list of vnode numbers, or text such as '0-15,32', or leave
         ("backfill_vnodes", [2, -1], f"backfill_vnodes is [2, -1]. {VNODES}"),
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
+        ("take_turns", 2, "take_turns is 2. Set it to true or false."),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
         (
             "on_schema_change",
@@ -173,6 +176,34 @@ def test_any_other_value_is_refused_with_what_to_set_instead(
         read(**{option: value})
 
 
+@pytest.mark.parametrize(
+    ("adapter", "threads", "says"),
+    [
+        ("spark", 4, "only the adapter (type: spark_backfill) lets models take turns"),
+        ("spark_backfill", 1, "dbt runs with one thread"),
+        ("spark_backfill", 2, None),
+    ],
+)
+def test_turns_that_cannot_be_taken_are_warned_of(
+    macros: Macros, read: Any, adapter: str, threads: int, says: str | None
+) -> None:
+    macros.context["adapter"].type = lambda: adapter
+    macros.context["target"]["threads"] = threads
+
+    assert read(take_turns=True)["take_turns"] is True
+    assert [says in line for line in macros.logged] == ([True] if says else [])
+    assert all("dbt-backfill run --turns takes turns" in line for line in macros.logged)
+
+
+def test_a_turn_of_the_command_line_is_one_barrier(macros: Macros, read: Any) -> None:
+    macros.context["env_var"] = {"DBT_BACKFILL_TURNS": "1"}.get
+    options = read(take_turns=True, barriers_per_run="all", run_minutes=5, run_rows=10)
+
+    assert options["barriers_per_run"] == 1
+    assert (options["run_minutes"], options["run_rows"]) == (None, None)
+    assert macros.logged == []
+
+
 @pytest.mark.parametrize("value", [None, "", []])
 def test_a_missing_unique_key_is_refused_with_an_example(
     read: Any, refused: Any, value: Any
@@ -189,7 +220,7 @@ def test_a_missing_unique_key_is_refused_with_an_example(
     [
         *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
         *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
-        *("run_minute", "run_row", "barriers_seconds"),
+        *("run_minute", "run_row", "barriers_seconds", "take_turn"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
@@ -200,7 +231,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, backfill_order, check_key, on_query_change, on_schema_change, on_gap, "
         "replace_existing, full_refresh_mode, live_view, file_format, change_feed, run_minutes, "
-        "run_rows, barrier_seconds, and dbt's own. "
+        "run_rows, barrier_seconds, take_turns, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

@@ -1,0 +1,297 @@
+"""The plots of a report, as SVG to stand in a page: Vega-Lite describes, vl-convert draws them.
+
+Their colours are the page's CSS variables, so that they follow its theme; their text stays text.
+They have no words for a screen reader: the page puts these, and a table, beside each plot.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+Spec = dict[str, Any]
+
+WIDTH, HEIGHT, MAP_CELL = 380, 200, 20
+"""Of the SVG, in CSS pixels: it is shown at about this size on a phone and on a desktop."""
+
+CONFIG: Spec = {
+    "aria": False,
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "var(--axis)",
+        "grid": False,
+        "gridColor": "var(--grid)",
+        "labelColor": "var(--muted)",
+        "labelFontSize": 12,
+        "labelOverlap": True,
+        "labelPadding": 4,
+        "labelSeparation": 16,
+        "tickColor": "var(--axis)",
+        "tickSize": 4,
+        "title": None,
+    },
+    "axisY": {"domain": False, "grid": True, "ticks": False, "tickCount": 4},
+    "title": {
+        "anchor": "start",
+        "color": "var(--muted)",
+        "fontSize": 12,
+        "fontWeight": "normal",
+        "frame": "bounds",
+        "offset": 8,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a group of barriers has: parts from the bottom to the top, None where it has nothing."""
+
+    first: int
+    last: int
+    parts: tuple[float | None, ...]
+
+    @property
+    def height(self) -> float:
+        return sum(part or 0.0 for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a backfill was from this time on; None where that is not known."""
+
+    at: datetime
+    rows: int | None
+    of: int | None
+
+
+def progress(
+    steps: Sequence[Step],
+    pauses: Sequence[tuple[datetime, datetime]] = (),
+    throttles: Sequence[datetime] = (),
+) -> str:
+    """Rows over time, below the rows of the upstream; spans that were paused are shaded."""
+    first, last = _millis(steps[0].at), _millis(steps[-1].at)
+    last = max(last, first + 1000)
+    x = {
+        "type": "temporal",
+        "scale": {"type": "utc", "domain": [first, last]},
+        "axis": {"format": _time_format(last - first), "tickCount": 4},
+    }
+    data = [{"at": _millis(step.at), "rows": step.rows, "of": step.of} for step in steps]
+    inside = [
+        {"from": max(_millis(since), first), "to": min(_millis(until), last)}
+        for since, until in pauses
+    ]
+    set_at = [{"at": _millis(at)} for at in throttles if first <= _millis(at) <= last]
+    most = max([step.rows or 0 for step in steps] + [step.of or 0 for step in steps])
+    y = _y_axis(most, whole=True)
+    stepped = {"interpolate": "step-after", "invalid": "break-paths-filter-domains"}
+    layers: list[Spec] = [
+        {
+            "data": {"values": [band for band in inside if band["from"] < band["to"]]},
+            "mark": {"type": "rect", "color": "var(--band)"},
+            "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}},
+        },
+        {
+            "mark": {"type": "area", "color": "var(--s1)", "opacity": 0.22, **stepped},
+            "encoding": {"x": {"field": "at", **x}, "y": {"field": "rows", **y}},
+        },
+        {
+            "mark": {"type": "line", "color": "var(--s1)", "strokeWidth": 2.5, **stepped},
+            "encoding": {"x": {"field": "at", **x}, "y": {"field": "rows", **y}},
+        },
+        {
+            "mark": {
+                "type": "line",
+                "color": "var(--text)",
+                "strokeDash": [5, 4],
+                "strokeWidth": 1.5,
+                **stepped,
+            },
+            "encoding": {"x": {"field": "at", **x}, "y": {"field": "of", **y}},
+        },
+        {
+            "data": {"values": set_at},
+            "mark": {"type": "rule", "color": "var(--s2)", "strokeWidth": 2},
+            "encoding": {"x": {"field": "at", **x}},
+        },
+    ]
+    return _draw({"title": "rows", "data": {"values": data}, "layer": layers})
+
+
+def bars(
+    bars: Sequence[Bar],
+    colors: Sequence[str],
+    unit: str,
+    *,
+    line: float | None = None,
+    whole: bool = False,
+) -> str:
+    """A bar per group of barriers, with its parts on top of each other, and a dashed line.
+
+    A bar that is much higher than the others ends where `top` says.
+    """
+    end = top(bars)
+    shapes = []
+    for bar in bars:
+        base = 0.0
+        for part, color in zip(bar.parts, colors, strict=True):
+            low, high = min(base, end), min(base + (part or 0.0), end)
+            if high > low:
+                where = {"from": bar.first - 0.42, "to": bar.last + 0.42}
+                shapes.append({**where, "low": low, "high": high, "color": color})
+            base += part or 0.0
+    first, last = bars[0].first, max(bars[-1].last, bars[0].first + 4)
+    x: Spec = {
+        "type": "quantitative",
+        "scale": {"domain": [first - 0.6, last + 0.6], "nice": False, "zero": False},
+        "axis": {"format": ",d", "tickMinStep": 1, "tickCount": 6},
+    }
+    if bars[-1].last < last:
+        x["axis"] = {"format": ",d", "values": list(range(first, bars[-1].last + 1))}
+    y = _y_axis(max(end, line or 0.0), whole=whole)
+    layers: list[Spec] = [
+        {
+            "data": {"values": shapes},
+            "mark": {"type": "rect"},
+            "encoding": {
+                "x": {"field": "from", **x},
+                "x2": {"field": "to"},
+                "y": {"field": "low", **y},
+                "y2": {"field": "high"},
+                "color": {"field": "color", "type": "nominal", "scale": None},
+            },
+        }
+    ]
+    if line is not None:
+        layers.append(
+            {
+                "mark": {"type": "rule", "color": "var(--text)", "strokeDash": [5, 4]},
+                "encoding": {"y": {"datum": line, **y}},
+            }
+        )
+    return _draw({"title": unit, "data": {"values": [{}]}, "layer": layers})
+
+
+def top(bars: Sequence[Bar]) -> float:
+    """Where the axis ends: at the highest bar, unless few bars are much higher than the others.
+
+    A plan that a later run completed counts all the time between, which would flatten the rest.
+    """
+    heights = sorted(bar.height for bar in bars if bar.height > 0)
+    if not heights:
+        return 1.0
+    most = heights[math.ceil(len(heights) * 0.9) - 1]
+    return heights[-1] if heights[-1] <= 5 * most else 1.5 * most
+
+
+def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
+    """A cell per vnode, or per group of them: its first vnode, the share read, whether it ended."""
+    columns = min(len(cells), 16 if len(cells) <= 128 else 32)
+    rows = math.ceil(len(cells) / columns)
+    backs, fills = [], []
+    for number, (_, share, finished) in enumerate(cells):
+        left, up = number % columns, number // columns
+        x = {"from": left + 0.06, "to": left + 0.94}
+        backs.append({**x, "low": up + 0.08, "high": up + 0.92})
+        if share > 0 or finished:
+            height = 0.84 * (1.0 if finished else min(max(share, 0.1), 0.95))
+            color = "var(--s1)" if finished else "var(--s1-soft)"
+            fills.append({**x, "low": up + 0.92 - height, "high": up + 0.92, "color": color})
+    at_left = {str(up + 0.5): f"{cells[up * columns][0]:,}" for up in range(rows)}
+    below = {str(left + 0.5): f"{cells[left][0]:,}" for left in range(columns)}
+    x_axis = {"values": [float(at) for at in below], "labelExpr": _labels(below), "domain": False}
+    y_axis = {"values": [float(at) for at in at_left], "labelExpr": _labels(at_left)}
+    encoding = {
+        "x": {
+            "field": "from",
+            "type": "quantitative",
+            "scale": {"domain": [0, columns], "nice": False},
+            "axis": {**x_axis, "ticks": False} if rows == 1 else None,
+        },
+        "x2": {"field": "to"},
+        "y": {
+            "field": "low",
+            "type": "quantitative",
+            "scale": {"domain": [rows, 0], "nice": False},
+            "axis": {**y_axis, "grid": False, "ticks": False, "domain": False}
+            if rows > 1
+            else None,
+        },
+        "y2": {"field": "high"},
+    }
+    back = {"type": "rect", "color": "var(--cell)", "stroke": "var(--axis)", "strokeWidth": 0.75}
+    layers: list[Spec] = [
+        {"data": {"values": backs}, "mark": back, "encoding": encoding},
+        {
+            "data": {"values": fills},
+            "mark": {"type": "rect"},
+            "encoding": {
+                **encoding,
+                "color": {"field": "color", "type": "nominal", "scale": None},
+            },
+        },
+    ]
+    return _draw({"title": "first vnode of a row" if rows > 1 else "vnode", "layer": layers},
+                 height=44 + max(rows, 2) * MAP_CELL)  # fmt: skip
+
+
+def _labels(texts: dict[str, str]) -> str:
+    """Vega's expression for the label of an axis at each of these places."""
+    pairs = ", ".join(f"'{at}': '{text}'" for at, text in texts.items())
+    return f"{{{pairs}}}[toString(datum.value)]"
+
+
+def _y_axis(most: float, *, whole: bool) -> Spec:
+    """From 0 on, with few labels, in thousands and millions where there are that many."""
+    label = "datum.value == 0 ? '0' : datum.label"
+    axis: Spec = {"format": "~s" if most >= 10 else "~g", "labelExpr": label}
+    if whole:
+        axis["tickMinStep"] = 1
+    return {
+        "type": "quantitative",
+        "scale": {"domain": [0, most or 1], "nice": 4},
+        "axis": axis,
+    }
+
+
+def _time_format(millis: int) -> str:
+    minutes = millis / 60_000
+    if minutes < 8:
+        return "%H:%M:%S"
+    return "%H:%M" if minutes < 24 * 60 else "%b %d" if minutes > 4 * 24 * 60 else "%b %d, %H:%M"
+
+
+def _millis(at: datetime) -> int:
+    return round(at.astimezone(UTC).timestamp() * 1000)
+
+
+def _draw(spec: Spec, height: int = HEIGHT) -> str:
+    import vl_convert  # an extra, and slow to load
+
+    svg = vl_convert.vegalite_to_svg(
+        {
+            "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+            "width": WIDTH,
+            "height": height,
+            "padding": 2,
+            "autosize": {"type": "fit", "contains": "padding"},
+            "config": CONFIG,
+            **spec,
+        }
+    )
+    return _slim(svg)
+
+
+def _slim(svg: str) -> str:
+    """Without what only a file of its own needs, and with coordinates of a tenth of a pixel."""
+    svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r"<svg \1>", svg, count=1)
+    svg = re.sub(r' (?:class|role|pointer-events|aria-[a-z]+)="[^"]*"| opacity="1"', "", svg)
+    svg = re.sub(r'<path d="M0,0h0v0h0Z"/>|<path d="" display="none"/>', "", svg)
+    return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)

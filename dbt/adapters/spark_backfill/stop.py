@@ -1,0 +1,71 @@
+"""What becomes of the models that run when dbt is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import NoReturn
+
+GOES_ON = "Nothing is lost; run again to go on"
+
+
+@dataclass
+class Stop:
+    """Whether dbt was told to stop, and where each running model stands.
+
+    A session ends no statement before its time, and dbt waits for a thread to come to the end of
+    its model. So a model is stopped between two statements, each of which may be a run's last.
+    """
+
+    say: Callable[[str], None]
+    is_set: bool = False
+    _places: dict[Hashable, str] = field(default_factory=dict)
+
+    def set(self) -> None:
+        """No statement of a barrier begins any more."""
+        if not self.is_set and self._places:
+            self.say("No further statement of a barrier begins; Ctrl-C again ends dbt at once")
+        self.is_set = True
+
+    def note(self, thread: Hashable, place: str) -> None:
+        """Where the model of this thread stands from now on."""
+        self._places[thread] = place
+
+    def forget(self, thread: Hashable) -> None:
+        """The thread's model has ended."""
+        self._places.pop(thread, None)
+
+    def get_text(self, thread: Hashable, step: str, begun: bool) -> str:
+        """The error of a statement that did not begin, or was cut off; tells the place once.
+
+        dbt shows no errors of models that it has stopped.
+        """
+        if (place := self._places.pop(thread, None)) is not None:
+            self.say(f"{place}. {GOES_ON}")
+        return f"stopped {'in the middle of' if begun else 'before'}: {step}. {GOES_ON}"
+
+
+def interrupt_on_sigterm() -> Callable[[], None]:
+    """Let SIGTERM do what Ctrl-C does, where nothing listens to it yet; returns what undoes it.
+
+    dbt handles Ctrl-C only: SIGTERM would end the process in the middle of a statement.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return lambda: None
+    signal.signal(signal.SIGTERM, _interrupt)
+
+    def undo() -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is _interrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    return undo
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

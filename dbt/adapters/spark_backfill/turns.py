@@ -1,0 +1,43 @@
+"""Models that take turns by barriers, see the option `take_turns`."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+
+
+class Turnstile:
+    """Lets one at a time through, in the order in which they came.
+
+    Whoever comes again while it is its turn gives way to all that wait, and waits behind them. So
+    those that always come again alternate, whatever each takes.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: deque[Hashable] = deque()
+        self._is_open = False
+
+    def take(self, who: Hashable) -> None:
+        """Return once it is the turn of `who`, or at once if nobody has to wait any more."""
+        with self._changed:
+            self._remove(who)
+            self._queue.append(who)
+            self._changed.wait_for(lambda: self._is_open or self._queue[0] == who)
+
+    def leave(self, who: Hashable) -> None:
+        """It does not come again: its turn goes on to the next one."""
+        with self._changed:
+            self._remove(who)
+
+    def open(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def _remove(self, who: Hashable) -> None:
+        if who in self._queue:
+            self._queue.remove(who)
+            self._changed.notify_all()

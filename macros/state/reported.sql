@@ -1,0 +1,167 @@
+{#-
+    What `backfill_report` shows of MVs beside get_progress_sql, for plots: no more rows than such a plot has room for. Where there
+    are more barriers, or vnodes, several that follow each other are one row. Nothing is left out: what can be counted is
+    summed. `backfills`: see state/progress.sql.
+-#}
+
+
+{#- The rows of get_barrier_groups_sql for one MV, and of get_vnode_groups_sql, at most. -#}
+{% macro most_groups() %}
+    {{ return({'barriers': 80, 'vnodes': 256}) }}
+{% endmacro %}
+
+
+{#-
+    The barriers of each MV: 'relation', 'first_epoch', 'last_epoch', 'barriers' (how many), 'kinds'; 'begun_at',
+    'committed_at'; 'row_count' and 'upstream_row_count' after the last of them, 'row_count_before'; 'range_row_count',
+    'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last; in seconds 'planning' (from the commit before it, where
+    the same invocation made that, to the plan: looking, staging the changes, checking the keys), 'executing' (from the plan to
+    the commit), 'reading' (all of this, of those that read a range), 'delay' (the longest from the commit of a new upstream
+    version to the barrier that came to it); 'notable': the last ones that are no advance and no fill.
+-#}
+{% macro get_barrier_groups_sql(backfills) -%}
+    {%- set groups = dbt_backfill.most_groups().barriers -%}
+    with states as (
+        {{ dbt_backfill._get_states_sql(backfills) }}
+    ),
+    measured as (
+        {{ dbt_backfill._get_measured_sql('states') }}
+    ),
+    barriers as (
+        {{ dbt_backfill._get_reported_barriers_sql(backfills) }}
+    )
+    select
+        relation,
+        min(epoch) as first_epoch,
+        max(epoch) as last_epoch,
+        count(*) as barriers,
+        array_sort(collect_set(kind)) as kinds,
+        min(begun_at) as begun_at,
+        max(committed_at) as committed_at,
+        min_by(row_count_before, epoch) as row_count_before,
+        max_by(row_count, epoch) as row_count,
+        max_by(upstream_row_count, epoch) as upstream_row_count,
+        sum(range_row_count) as range_row_count,
+        sum(changed_row_count) as changed_row_count,
+        sum(deleted_row_count) as deleted_row_count,
+        max_by(backfill_rate_limit, epoch) as rate_limit,
+        sum(planning) as planning,
+        sum(executing) as executing,
+        sum(coalesce(planning, 0) + executing) filter (where range_row_count > 0) as reading,
+        max(delay) as delay,
+        sort_array(
+            collect_list(struct(epoch, kind, reason, committed_at)) filter (where notable and newest <= {{ groups }})
+        ) as notable
+    from (
+        select
+            *,
+            greatest(count(*) over (partition by relation) / {{ groups }}, 1) as size,
+            row_number() over (partition by relation order by epoch) as number,
+            row_number() over (partition by relation, notable order by epoch desc) as newest
+        from barriers
+        where committed_at is not null
+    )
+    group by relation, floor((number - 1) / size)
+{%- endmacro %}
+
+
+{#-
+    One row per barrier. How many rows had been read after it is no column of the history. Since the last barrier that begins the
+    count anew, it is what the state has less what was read later; before that, what was read since the count began, null where
+    that is not known.
+-#}
+{% macro _get_reported_barriers_sql(backfills) -%}
+    {%- set more = {
+        'reason': 'string', 'upstream_row_count': 'bigint', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
+        'backfill_rate_limit': 'bigint', 'sources': dbt_backfill._rows_type(dbt_backfill._source_fields()),
+    } -%}
+    select
+        *,
+        row_count - moved as row_count_before,
+        kind not in ('create', 'advance', 'fill') as notable,
+        nullif({{ dbt_backfill._seconds_between('begun_at', 'planned_at') }}, 0) as planning,
+        {{ dbt_backfill._seconds_between('planned_at', 'committed_at') }} as executing,
+        if(
+            followed.version <> lag(followed.version) over (partition by relation order by epoch),
+            {{ dbt_backfill._seconds_between('try_cast(followed.committed_at as timestamp_ltz)', 'committed_at') }}, null
+        ) as delay
+    from (
+        select
+            *,
+            case
+                when era = max(era) over (partition by relation)
+                    then total_row_count - sum(moved) over (partition by relation, era) + moved_so_far
+                when min_by(kind, epoch) over (partition by relation, era) in ('create', 'adopt', 'replace', 'reset', 'sweep')
+                    then moved_so_far
+            end as row_count
+        from (
+            select *, sum(moved) over (partition by relation, era order by epoch) as moved_so_far
+            from (
+                select
+                    timed.*,
+                    {{ dbt_backfill.followed_source('timed.sources') }} as followed,
+                    if(timed.kind = 'advance', coalesce(timed.range_row_count, 0), 0) as moved,
+                    count_if(timed.kind not in ('advance', 'fill', 'reanchor', 'abandon')) over (
+                        partition by timed.relation order by timed.epoch
+                    ) as era,
+                    measured.row_count as total_row_count
+                from (
+                    {{ dbt_backfill._get_timed_barriers_sql(backfills, more) }}
+                ) as timed
+                join measured on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{#- 0 where `until` is earlier, by another clock; null where one of them is. -#}
+{% macro _seconds_between(since, until) -%}
+    if({{ until }} < {{ since }}, 0, (unix_micros({{ until }}) - unix_micros({{ since }})) / 1e6)
+{%- endmacro %}
+
+
+{#- The vnodes of each MV: 'relation', 'first_vnode', 'last_vnode', 'vnodes', 'finished', 'begun', 'row_count', 'progress'. -#}
+{% macro get_vnode_groups_sql(backfills) -%}
+    {%- set groups = dbt_backfill.most_groups().vnodes -%}
+    select
+        relation,
+        min(vnode) as first_vnode,
+        max(vnode) as last_vnode,
+        count(*) as vnodes,
+        count_if(backfill_finished) as finished,
+        count_if(backfill_finished or current_pos is not null) as begun,
+        sum(row_count) as row_count,
+        avg(progress) as progress
+    from (
+        select *, greatest(count(*) over (partition by relation) / {{ groups }}, 1) as size
+        from (
+            {{ dbt_backfill.get_progress_of_vnodes_sql(backfills) }}
+        )
+    )
+    group by relation, floor(vnode / size)
+{%- endmacro %}
+
+
+{#- The newest settings of each MV that has controls: 'relation', 'control', 'value', 'set_by', 'set_at'. None has: no row. -#}
+{% macro get_settings_sql(backfills) -%}
+    with states as (
+        {{ dbt_backfill._get_states_sql(backfills) }}
+    )
+    select * except (newest)
+    from (
+        select
+            states.relation, controls.control, controls.value, controls.set_by, cast(controls.set_at as timestamp_ltz) as set_at,
+            row_number() over (partition by states.relation order by controls.set_at desc) as newest
+        from states
+        join (
+            {%- for backfill in backfills %}
+            {{- '\n            union all' if not loop.first }}
+            select {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation, *
+            from {{ backfill.relations.controls.render() }}
+            {%- endfor %}
+        ) as controls
+        on states.relation = controls.relation and get_json_object(states.last, '$.backfill_id') = controls.backfill_id
+    )
+    where newest <= {{ dbt_backfill.most_groups().barriers }}
+{%- endmacro %}
