@@ -1,16 +1,14 @@
 """How near ranges come to the duration that `barrier_seconds` asks for.
 
 A narrow MV (6 of lineitem's columns, one filter) is backfilled in one run, whose ranges are sized
-by what the last one took. The first one is a guess, and the second one is sized by a session that
+by what the last ones took. The first one is a guess, and the second one is sized by a session that
 was not warm yet.
 """
 
 from __future__ import annotations
 
-import argparse
-
 from barriers import COLUMNS
-from lineitem import KEY, load_lineitem, make_project
+from lineitem import KEY, load_lineitem, make_parser, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -18,9 +16,7 @@ console = Console()
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
-    arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    arguments = make_parser(__doc__)
     arguments.add_argument("--seconds", type=float, default=20, help="barrier_seconds")
     options = arguments.parse_args()
     project = make_project(options.format)

@@ -12,13 +12,12 @@ and in which window of keys; the barrier finds out.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from clock import Clock, timed
-from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_project
+from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_parser, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -118,9 +117,7 @@ class Case:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
-    arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    arguments = make_parser(__doc__)
     arguments.add_argument("--rounds", type=int, default=2, help="rounds after the warm-up")
     arguments.add_argument("--warm-up", type=int, default=12, help="rounds over a small table")
     options = arguments.parse_args()

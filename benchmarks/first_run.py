@@ -7,11 +7,10 @@ they fall no more, and then one round that is not counted.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 
-from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_project
+from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_parser, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -47,9 +46,7 @@ def timed_round(project: Project, upstream: str) -> tuple[float, float, RunResul
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
-    arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    arguments = make_parser(__doc__)
     arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     arguments.add_argument("--warm-up", type=int, default=20, help="rounds over a small table")
     options = arguments.parse_args()

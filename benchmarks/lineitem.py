@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,14 @@ REAL_WORK = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": "",
 }
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """What all benchmarks on it can be told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    return parser
 
 
 def make_project(file_format: str) -> Project:

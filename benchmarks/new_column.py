@@ -8,13 +8,12 @@ all rows, and the new one up to the second position.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import time
 
 from barriers import COLUMNS, plain_properties
-from lineitem import KEY, load_lineitem, make_project
+from lineitem import KEY, load_lineitem, make_parser, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -75,9 +74,7 @@ def wrong_rows(project: Project, where: str) -> int:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
-    arguments.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+    arguments = make_parser(__doc__)
     arguments.add_argument("--rate", type=int, default=500_000, help="backfill_rate_limit")
     options = arguments.parse_args()
     project = make_project(options.format)

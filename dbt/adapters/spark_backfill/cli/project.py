@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.cli.main import dbtRunner
@@ -112,6 +112,15 @@ class DbtProject:
         found = self._invoke(["run-operation", name, "--args", json.dumps(arguments)], errors)
         if any(str(result.status) != "success" for result in getattr(found, "results", [])):
             raise DbtFailed("\n".join(errors) or f"{name} failed")
+
+    def read_json(self, name: str, **arguments: Any) -> list[dict[str, Any]]:
+        """The objects that a run-operation prints, one per line.
+
+        :raises DbtFailed: if it fails
+        """
+        lines: list[str] = []
+        replace(self, hear=lines.append).operation(name, **arguments)
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def _invoke(self, command: Sequence[str], errors: list[str] | None = None) -> Any:
         """What dbt's command returns; what it logs as an error is added to `errors`."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +14,7 @@ from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.cli import plots
 from dbt.adapters.spark_backfill.cli.project import DbtProject
 from dbt.adapters.spark_backfill.cli.status import duration as duration_text
-from dbt.adapters.spark_backfill.cli.status import percent
+from dbt.adapters.spark_backfill.cli.status import name_of, percent, share
 
 Row = dict[str, Any]
 
@@ -64,10 +63,8 @@ def read_report(project: DbtProject, models: Sequence[str] | None = None) -> Rep
 
     :raises DbtFailed: if it fails
     """
-    lines: list[str] = []
     arguments = {} if models is None else {"models": list(models)}
-    replace(project, hear=lines.append).operation("backfill_report", **arguments)
-    head, *mvs = [json.loads(line) for line in lines if line.startswith("{")]
+    head, *mvs = project.read_json("backfill_report", **arguments)
     return Report(head, mvs)
 
 
@@ -86,7 +83,7 @@ def render(report: Report) -> str:
     environment.filters["labelled"] = _labelled
     read_at = _time(report.head["read_at"])
     mvs = [
-        mv | {"id": f"mv-{number}", "name": _name(mv)} for number, mv in enumerate(report.mvs, 1)
+        mv | {"id": f"mv-{number}", "name": name_of(mv)} for number, mv in enumerate(report.mvs, 1)
     ]
     return environment.get_template("report.html").render(
         head=report.head,
@@ -98,7 +95,7 @@ def render(report: Report) -> str:
             else mv
             | {
                 "percent": percent(mv).strip(),
-                "share": 100.0 * (1.0 if mv["backfill_finished"] else min(mv["progress"], 0.999)),
+                "share": 100.0 * share(mv),
                 "state": _state(mv),
                 "rows": _rows_read(mv),
                 "rate": _rate(mv.get("rows_per_second")),
@@ -120,10 +117,6 @@ def _labelled(svg: str, label: str) -> Markup:
     return Markup('<svg role="img" aria-label="{}" ').format(label) + Markup(
         svg.removeprefix("<svg ")
     )
-
-
-def _name(mv: Row) -> str:
-    return str(mv["model"]) + (" (next)" if mv.get("generation") else "")
 
 
 # -- what stands in words ---------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from rich import box
@@ -27,14 +25,12 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
 
     :raises DbtFailed: if the operation fails
     """
-    lines: list[str] = []
     arguments: dict[str, Any] = {"format": "json"}
     if models:
         arguments["models"] = list(models)
     if by is not None:
         arguments["by"] = by
-    replace(project, hear=lines.append).operation("backfill_progress", **arguments)
-    return [json.loads(line) for line in lines if line.startswith("{")]
+    return project.read_json("backfill_progress", **arguments)
 
 
 def make_table(rows: Sequence[Row], width: int) -> Table:
@@ -68,10 +64,13 @@ def number(value: float, whole: float) -> str:
     return f"{value / 1e6:,.1f} M" if value < 999_949_999 else f"{value / 1e9:,.1f} G"
 
 
+def share(row: Row) -> float:
+    """How much is backfilled, from 0 to 1; 1 only of one that has finished."""
+    return 1.0 if row["backfill_finished"] else min(row["progress"] or 0.0, 0.999)
+
+
 def percent(row: Row) -> str:
-    """100.0 % only of one that has finished."""
-    shown = 1.0 if row["backfill_finished"] else min(row["progress"] or 0.0, 0.999)
-    return f"{shown * 100:5.1f} %"
+    return f"{share(row) * 100:5.1f} %"
 
 
 def state(row: Row) -> str:

@@ -62,16 +62,9 @@ def test_bounds_are_found_from_the_last_key_on(render: Any, descending: Any) -> 
 
 
 @pytest.fixture
-def lake(sqlite: sqlite3.Connection) -> sqlite3.Connection:
-    sqlite.execute("create table lake.up (id, shard)")
-    sqlite.executemany("insert into lake.up values (?, ?)", [*KEYS, (None, 1)])
-    sqlite.execute("create table lake.mv__progress (vnode, id, shard, backfill_finished)")
-    for vnode, position in enumerate(POSITIONS):
-        key = position if isinstance(position, tuple) else (None, None)
-        sqlite.execute(
-            "insert into lake.mv__progress values (?, ?, ?, ?)", (vnode, *key, position == "end")
-        )
-    return sqlite
+def lake(make_lake: Any) -> sqlite3.Connection:
+    made: sqlite3.Connection = make_lake([*KEYS, (None, 1)], POSITIONS)
+    return made
 
 
 @pytest.fixture

@@ -30,16 +30,9 @@ def _in_order(rows: Iterable[Any], with_null_keys: bool) -> list[Key]:
 
 
 @pytest.fixture
-def lake(sqlite: sqlite3.Connection) -> sqlite3.Connection:
-    sqlite.execute("create table lake.up (id, shard)")
-    sqlite.executemany("insert into lake.up values (?, ?)", KEYS + NULL_KEYS)
-    sqlite.execute("create table lake.mv__progress (vnode, id, shard, backfill_finished)")
-    for vnode, position in enumerate(POSITIONS):
-        key = position if isinstance(position, tuple) else (None, None)
-        sqlite.execute(
-            "insert into lake.mv__progress values (?, ?, ?, ?)", (vnode, *key, position == "end")
-        )
-    return sqlite
+def lake(make_lake: Any) -> sqlite3.Connection:
+    made: sqlite3.Connection = make_lake(KEYS + NULL_KEYS, POSITIONS)
+    return made
 
 
 @pytest.fixture
