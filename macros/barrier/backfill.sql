@@ -1,6 +1,6 @@
 {#-
     What a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
-      'mv', 'progress', 'barriers', 'controls', 'live': relations,
+      'mv', 'progress', 'barriers', 'controls', 'staged', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
@@ -17,7 +17,8 @@
 {% macro get_backfill(mv, sql) %}
     {%- set options = dbt_backfill.read_config() -%}
     {%- set upstream = dbt_backfill.get_upstream(sql, options.change_feed) -%}
-    {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql) if options.change_feed else none -%}
+    {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
+        if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- do dbt_backfill.check_state_names(relations, options) -%}
@@ -41,7 +42,7 @@
     or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, options) %}
-    {%- set taken = [relations.progress, relations.barriers, relations.controls] + ([relations.live] if options.get('live_view') else []) -%}
+    {%- set taken = [relations.progress, relations.barriers, relations.controls, relations.staged] + ([relations.live] if options.get('live_view') else []) -%}
     {%- set own = taken | length -%}
     {%- if options.full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
@@ -61,7 +62,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|controls|live|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(progress|barriers|controls|staged|live|next)$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

@@ -56,8 +56,12 @@
 {%- endmacro %}
 
 
-{#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
+{#- The upstream of a plan that was read back, as get_upstream returned it. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {{ return({'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind}) }}
+    {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
+    {%- if source.get('definition') -%}
+        {{ return(dict(upstream, feed=dbt_backfill.parse_postgres_feed(source.definition))) }}
+    {%- endif -%}
+    {{ return(upstream) }}
 {% endmacro %}
