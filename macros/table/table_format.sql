@@ -67,8 +67,10 @@
 
 {#- Whether a catalog of the session is a PostgreSQL. Its URL may have a password in it: it goes nowhere. -#}
 {% macro _is_postgres_catalog(catalog) %}
-    {%- set url = dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog ~ '.url')[0][1] -%}
-    {{ return((url | string).startswith('jdbc:postgresql:')) }}
+    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog ~ '.url') -%}
+        {{ return((row[1] | string).startswith('jdbc:postgresql:')) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 

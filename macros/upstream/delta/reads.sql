@@ -92,3 +92,14 @@
 {% macro delta_bound_sql(upstream, keys, window, rows) %}
     {{ return(none) }}
 {% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro delta_needed_feed(upstream, options, sql) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro delta_noted_feed(source) %}
+    {{ return(none) }}
+{% endmacro %}

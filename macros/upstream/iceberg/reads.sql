@@ -289,3 +289,14 @@
 {% macro iceberg_bound_sql(upstream, keys, window, rows) %}
     {{ return(none) }}
 {% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro iceberg_needed_feed(upstream, options, sql) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro iceberg_noted_feed(source) %}
+    {{ return(none) }}
+{% endmacro %}

@@ -8,7 +8,8 @@
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
 -#}
-{% macro get_postgres_feed(options, upstream, sql) %}
+{% macro postgres_needed_feed(upstream, options, sql) %}
+    {%- set upstream = upstream.relation -%}
     {%- if not options -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed tells its changes',
@@ -44,8 +45,8 @@
 {% endmacro %}
 
 
-{% macro parse_postgres_feed(text) %}
-    {%- set noted = fromjson(text) -%}
+{% macro postgres_noted_feed(source) %}
+    {%- set noted = fromjson(source.definition) -%}
     {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation))) }}
 {% endmacro %}
 

@@ -113,3 +113,8 @@
         )));
     end
 {%- endmacro %}
+
+
+{% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
+    {%- do dbt_backfill.check_postgres_table(observed.facts, columns, plan.key | map(attribute='upstream') | list, name) -%}
+{% endmacro %}
