@@ -31,7 +31,7 @@
     {%- for name in ['slot', 'wait_seconds', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
     {%- endfor -%}
-    {{ return(feed) }}
+    {{ return(dict(feed, wait_seconds=60 if feed.wait_seconds is none else feed.wait_seconds)) }}
 {% endmacro %}
 
 

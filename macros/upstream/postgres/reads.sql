@@ -24,7 +24,7 @@
     {%- set events -%}
         select {{ columns }}, struct(__bf_position, __bf_sequence) as __bf_version, __bf_op <> 'd' as __bf_is_upsert
         from (
-            {{ dbt_backfill.get_feed_rows_sql(observed.feed, observed.columns) }}
+            {{ dbt_backfill.get_feed_rows_sql(observed.followed, observed.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position > {{ from_version }} and __bf_position <= {{ to_version }}
     {%- endset -%}
