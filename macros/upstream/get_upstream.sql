@@ -18,6 +18,7 @@
             'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
+    {%- if change_feed -%} {%- do dbt_backfill.check_change_feed_upstream(change_feed, format == 'postgres') -%} {%- endif -%}
     {%- if format == 'postgres' -%}
         {{ return({'relation': name, 'kind': format, 'feed': dbt_backfill.get_postgres_feed(change_feed, name, sql)}) }}
     {%- endif -%}
