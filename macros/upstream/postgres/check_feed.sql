@@ -20,14 +20,14 @@
 {% endmacro %}
 
 
-{#- `needs`: what the format needs, {'name', 'types': how a type of it begins; [] if any will do}. -#}
+{#- `needs`: the columns that the format needs, {'name', 'types'}; `struct<` is any of that kind, and no types mean that any will do. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for need in needs -%}
         {%- set type = types.get(need.name | lower) -%}
-        {%- if type is none or need.types and not type.startswith(need.types | tuple) -%}
+        {%- if type is none or need.types and type not in need.types and type.split('<')[0] ~ '<' not in need.types -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (need.name ~ ' as ' ~ type if type is not none else 'no ' ~ need.name)
-                    ~ ', and its format ' ~ feed.format ~ ' needs it' ~ (' as ' ~ need.types | join(' or ') if need.types else ''),
+                    ~ ', and its format ' ~ feed.format ~ ' needs it' ~ (' as ' ~ need.types | join(' or ') | replace('<', '') if need.types == ['struct<'] else ' as ' ~ need.types | join(' or ') if need.types else ''),
                 'Give it that column, or say in change_feed which format and columns it has'
             ) -%}
         {%- endif -%}

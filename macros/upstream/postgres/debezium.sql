@@ -4,7 +4,8 @@
     An event does not tell the commit of its own transaction, but `source.sequence` that of the transaction before, so its position is
     the one after that: what is not greater than the latest commit that some event tells has been told as a whole. Within a
     position `source.lsn` orders the events of a key, because a transaction waits for the lock of the one before. Rows without an
-    operation are tombstones and heartbeats, and rows of other tables tell how far the feed has come.
+    operation are tombstones and heartbeats, and rows of other tables tell how far the feed has come. An expression that may fail asks
+    for itself whether it has to, because Spark evaluates conditions in any order.
 
     A row that a snapshot read (`r`) is no change. Where Debezium takes a snapshot, changes before it may have gone unseen, unless the
     snapshot runs beside the stream.
@@ -44,7 +45,7 @@
 {% macro _debezium_position() -%}
     case
                 when op = 'r' then source.lsn
-                when source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
+                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
                 else coalesce(cast(get_json_object(source.sequence, '$[0]') as bigint), 0) + 1
             end
 {%- endmacro %}
