@@ -269,7 +269,7 @@
 {% endmacro %}
 
 
-{#- `columns`: the names of those that are read; `name`: the model's. -#}
+{#- `columns`: those that are read, {'name', 'type'}; `name`: the model's. -#}
 {% macro check_staged(upstream, observed, plan, columns, name) %}
     {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
 {% endmacro %}

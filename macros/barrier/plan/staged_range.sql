@@ -16,7 +16,7 @@
         {{ return({'plan': plan, 'unclear': none, 'waits': none}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
-    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns | map(attribute='name') | list, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
     {%- set left = dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, plan, columns) -%}

@@ -116,5 +116,8 @@
 
 
 {% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
-    {%- do dbt_backfill.check_postgres_table(observed.facts, columns, plan.key | map(attribute='upstream') | list, name) -%}
+    {%- do dbt_backfill.check_postgres_table(
+        observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list
+    ) -%}
+    {%- do dbt_backfill.check_feed_table(upstream.feed, columns) -%}
 {% endmacro %}
