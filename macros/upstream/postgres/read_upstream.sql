@@ -36,7 +36,7 @@
         'followed': feed,
         'version': place.landed | string,
         'committed_at': none,
-        'id': facts.system_identifier ~ '/' ~ facts.oid,
+        'id': facts.system_identifier ~ '/' ~ facts.get('oid'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
