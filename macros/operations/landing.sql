@@ -25,10 +25,13 @@
     {%- set is_last = batch.changes < given.batch_rows -%}
     {%- set to = [batch.reached or 0, batch.flushed if is_last else 0] | max -%}
     {%- set before = run.places -%}
-    {%- for table in landing.tables if to > before[loop.index0].landed -%}
-        {%- do dbt_backfill.run_table('land the changes of ' ~ table.table, dbt_backfill.get_land_script(
-            dbt_backfill.get_land_sql(landing, table, before[loop.index0].landed, to), table.kind
-        )) -%}
+    {%- for table in landing.tables -%}
+        {%- set landed = before[loop.index0].landed -%}
+        {%- if to > landed -%}
+            {%- do dbt_backfill.run_table('land the changes of ' ~ table.table, dbt_backfill.get_land_script(
+                dbt_backfill.get_land_sql(landing, table, landed, to), table.kind
+            )) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set run.places = dbt_backfill.read_landed_places(landing, before) -%}
     {%- set landed = run.places | map(attribute='landed') | min -%}

@@ -81,8 +81,8 @@
     select data as value_1, (ended - '0/0')::bigint::text as value_2, place::text as value_3
     from (
         select data,
-            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) over (partition by xid) as ended,
-            row_number() over (partition by xid order by number) as place
+            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) over (partition by xid::text) as ended,
+            row_number() over (partition by xid::text order by number) as place
         from {{ dbt_backfill._get_slot_lock(slot) }}
         cross join lateral (
             select *
