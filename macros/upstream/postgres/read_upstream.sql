@@ -8,7 +8,8 @@
       'id': the database cluster and the table in it,
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
-      'breaks': what the feed has since then that is no event of a row, as the end of a sentence; [] if nothing,
+      'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
+      'untold': whether an event since then does not tell a value, because it is large and was not changed,
       'facts': see get_postgres_facts_query,
       'columns': the names of the table's columns
     }
@@ -23,6 +24,15 @@
     {%- set sql -%}
         select concat(
             '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
+            {%- if from is not none %}
+            ',"untold":', exists(
+                select 1
+                from (
+                    {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+                )
+                where __bf_position > {{ from }} and size(__bf_unchanged) > 0
+            ),
+            {%- endif %}
             ',"facts":', ({{ dbt_backfill.get_postgres_query_sql(
                 dbt_backfill.get_catalog(upstream.relation), dbt_backfill.get_postgres_facts_query(feed.table, feed.slot)
             ) }}), '}'
@@ -40,6 +50,7 @@
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
+        'untold': read.get('untold', false),
         'facts': facts,
         'columns': facts.columns | map(attribute='name') | list,
     }) }}
@@ -59,7 +70,10 @@
     {%- if observed.floor is not none and observed.floor | int > committed.version | int -%}
         {{ return(dbt_backfill.new_gap('events since the position ' ~ committed.version ~ ' were removed from the change feed')) }}
     {%- endif -%}
-    {{ return(dbt_backfill.new_gap(observed.breaks | join(', and ')) if observed.breaks else none) }}
+    {%- if observed.breaks -%}
+        {{ return(dbt_backfill.new_gap('the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0])) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') if observed.untold else none) }}
 {% endmacro %}
 
 
