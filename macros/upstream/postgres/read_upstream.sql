@@ -3,7 +3,8 @@
     the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
     its barrier is planned, once, and kept, see stage.sql. What is there now: {
       'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': up to where the feed has landed,
+      'version': up to where the feed has landed; the one before, if nothing has but how far it has come,
+      'landed': up to where it has in any case,
       'committed_at': none; only the feed knows, and not of each position,
       'id': the database cluster and the table in it,
       'definition': see describe_postgres_feed,
@@ -25,12 +26,12 @@
         select concat(
             '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
             {%- if from is not none %}
-            ',"untold":', exists(
-                select 1
+            ',"news":', (
+                select to_json(named_struct('any', count(*) > 0, 'untold', coalesce(bool_or(size(__bf_unchanged) > 0), false)))
                 from (
                     {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
                 )
-                where __bf_position > {{ from }} and size(__bf_unchanged) > 0
+                where __bf_position > {{ from }} and __bf_op <> 'w'
             ),
             {%- endif %}
             ',"facts":', ({{ dbt_backfill.get_postgres_query_sql(
@@ -39,18 +40,19 @@
         )
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
-    {%- set facts, place = read.facts, read.place -%}
+    {%- set facts, place, news = read.facts, read.place, read.get('news') or {'any': true, 'untold': false} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
         'relation': upstream.relation,
         'followed': feed,
-        'version': place.landed | string,
+        'version': place.landed | string if news.any else from,
+        'landed': place.landed,
         'committed_at': none,
         'id': facts.system_identifier ~ '/' ~ facts.get('oid'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
-        'untold': read.get('untold', false),
+        'untold': news.untold,
         'facts': facts,
         'columns': facts.columns | map(attribute='name') | list,
     }) }}
@@ -78,7 +80,7 @@
 
 
 {% macro postgres_continues_upstream(observed, committed) %}
-    {{ return(committed.get('id') == observed.id and observed.version | int >= committed.version | int) }}
+    {{ return(committed.get('id') == observed.id and observed.landed >= committed.version | int) }}
 {% endmacro %}
 
 
