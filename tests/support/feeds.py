@@ -108,5 +108,7 @@ class Feeds:
 
     def explain(self, feed: dict[str, Any], condition: str) -> str:
         rows = self.rows_sql(feed, "id", "name")
-        plan: str = self.project.sql(f"explain select * from ({rows}) where {condition}")[0]["plan"]
+        plan: str = self.project.sql(f"explain formatted select * from ({rows}) where {condition}")[
+            0
+        ]["plan"]
         return plan
