@@ -22,6 +22,7 @@
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- do dbt_backfill.check_state_names(relations, options) -%}
+    {%- do dbt_backfill.check_versions_needed(upstream, options) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -34,6 +35,18 @@
         controls_of=none,
         generation=none,
     )) }}
+{% endmacro %}
+
+
+{#- Refuse options that read a version of the upstream again, where none can be. -#}
+{% macro check_versions_needed(upstream, options) %}
+    {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
+    {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
+        {%- do dbt_backfill.refuse(
+            option ~ ' reads a version of its upstream again, and ' ~ upstream.relation.render() ~ ' is a live table, which keeps none',
+            'Remove it; each barrier is exact without it'
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

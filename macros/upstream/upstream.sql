@@ -32,6 +32,8 @@
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
       takes_added_columns()                                    whether the table may get another column without a gap
+      needed_feed(upstream, options, sql)                      the change table without which it tells no changes
+      noted_feed(source)                                       the same, of what a plan notes
       may_have_null_keys()                                     whether a row may have a null in its key
       bound_sql(upstream, keys, window, rows)                  the key that is so many rows further in a window
       stages_ranges()                                          whether no version can be read again
@@ -39,9 +41,9 @@
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
     run_stage. That is asked, and of no other kind:
       stage_script(upstream, scan, staged)                     reads it
-      wait_script(upstream, noted, stage, since, seconds)             waits until the feed tells what it may show
+      wait_script(upstream, observed, noted, stage, seconds)          waits until the feed tells what it may show
       staged_read(upstream, version, stage, keys)              what was read, at a version
-      check_staged(upstream, observed, plan, columns)          refuse what cannot be read right
+      check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
 -#}
 {% macro upstream_kinds() %}
     {{ return(dbt_backfill.versioned_kinds() + ['postgres']) }}
@@ -213,6 +215,20 @@
 {% endmacro %}
 
 
+{#-
+    The change table that the model's change_feed names, where the kind cannot be followed without one, and answers from it itself;
+    none where it can. `options` is what read_change_feed returned.
+-#}
+{% macro get_needed_feed(upstream, options, sql) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'needed_feed')(upstream, options, sql)) }}
+{% endmacro %}
+
+
+{% macro get_noted_feed(upstream, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'noted_feed')(source)) }}
+{% endmacro %}
+
+
 {% macro may_have_null_keys(upstream) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'may_have_null_keys')()) }}
 {% endmacro %}
@@ -242,8 +258,8 @@
 
 
 {#- See postgres_wait_script. -#}
-{% macro get_wait_script(upstream, noted, stage, since, seconds) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, noted, stage, since, seconds)) }}
+{% macro get_wait_script(upstream, observed, noted, stage, seconds) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, observed, noted, stage, seconds)) }}
 {% endmacro %}
 
 
@@ -253,9 +269,9 @@
 {% endmacro %}
 
 
-{#- `columns`: the names of those that are read. -#}
-{% macro check_staged(upstream, observed, plan, columns) %}
-    {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns) -%}
+{#- `columns`: those that are read, {'name', 'type'}; `name`: the model's. -#}
+{% macro check_staged(upstream, observed, plan, columns, name) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
 {% endmacro %}
 
 

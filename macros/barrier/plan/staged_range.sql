@@ -16,7 +16,7 @@
         {{ return({'plan': plan, 'unclear': none, 'waits': none}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
-    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns | map(attribute='name') | list) -%}
+    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
     {%- set left = dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, plan, columns) -%}
@@ -24,7 +24,12 @@
     {%- set behind = noted.reached - waited.landed -%}
     {%- if waited.rows != noted.rows -%}
         {%- do dbt_backfill.refuse(
-            'another run has staged a range meanwhile', 'Nothing is lost; run again to continue'
+            'another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')
+        ) -%}
+    {%- elif waited.altered is not none -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
+            'Correct the value, or leave the column out of the query', mv=backfill.get('name')
         ) -%}
     {%- elif behind > 0 -%}
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
@@ -56,7 +61,7 @@
 {#-
     Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
-      'columns': the names of those that were read,
+      'columns': those that were read,
       'window': what the plan has of its range,
       'plan': what of the plan has to be the same where a later one takes them
     }
@@ -66,9 +71,7 @@
     {%- set staged = {
         'relation': backfill.staged,
         'columns': columns,
-        'clauses': dbt_backfill.table_clauses(backfill.staged, dict(
-            dbt_backfill.exact_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()}
-        )),
+        'clauses': dbt_backfill._get_clauses_of_stage(backfill),
         'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != columns,
     } -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
@@ -78,11 +81,22 @@
     {{ return(dict(
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
-        columns=columns | map(attribute='name') | list,
+        columns=columns,
         window=dbt_backfill._get_window(plan),
-        plan=dbt_backfill._get_plan_of_stage(backfill, plan),
+        plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
 {% endmacro %}
+
+
+{#- Outside of a run of the model it is made at the catalog's own place. -#}
+{% macro _get_clauses_of_stage(backfill) -%}
+    {%- set format = backfill.options.file_format -%}
+    {%- set properties = dict(
+        dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+    ) -%}
+    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(backfill.staged, properties)) }} {%- endif -%}
+    using {{ format }} tblproperties {{ dbt_backfill._property_list(properties) }}
+{%- endmacro %}
 
 
 {% macro _get_window(plan) %}
@@ -94,10 +108,10 @@
 {% endmacro %}
 
 
-{% macro _get_plan_of_stage(backfill, plan) %}
+{% macro _get_plan_of_stage(plan) %}
     {{ return({
         'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind, 'query_hash': plan.query_hash, 'vnodes': plan.get('vnodes'),
-        'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'feed': dbt_backfill.describe_postgres_feed(backfill.upstream.feed),
+        'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'feed': dbt_backfill.get_source(plan).definition,
     }) }}
 {% endmacro %}
 
@@ -108,10 +122,16 @@
     {%- set noted = dbt_backfill.read_table_properties(backfill.staged).get('dbt_backfill.staged') -%}
     {%- if not noted -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
-    {%- if noted.plan != dbt_backfill._get_plan_of_stage(backfill, plan) -%} {{ return(none) }} {%- endif -%}
-    {%- do log(dbt_backfill.get_model_name(model) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
+    {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
+    {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
         ~ plan.epoch ~ ' before', info=true) -%}
     {{ return(noted) }}
+{% endmacro %}
+
+
+{#- The model's, also outside of a run of it. -#}
+{% macro _get_stager_name(backfill) %}
+    {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
 {% endmacro %}
 
 
@@ -120,7 +140,7 @@
     {{ return({
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
         'version': noted.version,
-        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns}),
+        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns | map(attribute='name') | list}),
     }) }}
 {% endmacro %}
 
@@ -136,19 +156,11 @@
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
-        {%- do log(dbt_backfill.get_model_name(model) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+        {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
             ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(
-        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, noted, stage, observed.version, seconds)
+        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, observed, noted, stage, seconds)
     )[0]) }}
-{% endmacro %}
-
-
-{#- Let the rows go that were kept for the barriers, once nothing more is to be read. -#}
-{% macro release_staged(backfill, state) %}
-    {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned') -%}
-        {%- do dbt_backfill.run_table('drop the staged rows', 'drop table if exists ' ~ backfill.staged.render()) -%}
-    {%- endif -%}
 {% endmacro %}

@@ -92,3 +92,15 @@
 {% macro delta_bound_sql(upstream, keys, window, rows) %}
     {{ return(none) }}
 {% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro delta_needed_feed(upstream, options, sql) %}
+    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro delta_noted_feed(source) %}
+    {{ return(none) }}
+{% endmacro %}

@@ -289,3 +289,15 @@
 {% macro iceberg_bound_sql(upstream, keys, window, rows) %}
     {{ return(none) }}
 {% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro iceberg_needed_feed(upstream, options, sql) %}
+    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro iceberg_noted_feed(source) %}
+    {{ return(none) }}
+{% endmacro %}
