@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from support.feeds import UPSTREAM, Feeds
-from support.profiles import any_connection
+from support.profiles import any_connection, at_home_on_iceberg
 from support.project import MakeProject
 
-pytestmark = [pytest.mark.every_profile, any_connection]
+pytestmark = [at_home_on_iceberg, any_connection]
 
 DATA = Path(__file__).parent / "data"
 
@@ -61,6 +61,7 @@ def told(feeds: Feeds, feed: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.every_profile
 def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
     feed = feeds.check(feeds.feed("landed", "landed"), {"id": "bigint", "name": "string"})
 
@@ -97,6 +98,7 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
     assert feeds.place(feed, "5") == {"landed": 12, "floor": 5, "breaks": [10]}
 
 
+@pytest.mark.every_profile
 @pytest.mark.parametrize(
     ("table", "options", "columns"),
     [("landed", {}, ["_lsn", "_xid"]), ("declared", DECLARED, ["place"])],
