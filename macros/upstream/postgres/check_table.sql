@@ -183,7 +183,7 @@
             described ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
             'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
         ) -%}
-    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding == 'UTF8') -%}
+    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']) -%}
         {%- do dbt_backfill.refuse(
             described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
             'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',

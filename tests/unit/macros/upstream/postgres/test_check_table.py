@@ -161,7 +161,11 @@ def test_a_key_that_both_order_alike_is_taken(macros: Macros, key: dict[str, Any
             "by which PostgreSQL orders it otherwise than Spark",
         ),
         (column("id", "text"), {"encoding": "LATIN1"}, "by which PostgreSQL orders it otherwise"),
-        (column("id", "timestamptz"), {"zone": "Europe/Berlin"}, "and Spark compares it in the time"),
+        (
+            column("id", "timestamptz"),
+            {"zone": "Europe/Berlin"},
+            "and Spark compares it in the time",
+        ),
     ],
 )
 def test_a_key_that_both_order_otherwise_is_refused(
