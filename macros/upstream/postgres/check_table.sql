@@ -142,7 +142,8 @@
     {%- elif column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite and (facts.slot or {'plugin': none}).plugin == 'wal2json' -%}
         {%- do dbt_backfill.refuse(
             described ~ ', of which wal2json tells a NaN or an infinity as null',
-            "Declare it not null, or add check (" ~ column.name ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
+            'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+                ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
         ) -%}
     {%- elif column.generated == 'v' or column.generated and (facts.slot or {'plugin': none}).plugin not in ['wal2json', 'test_decoding'] -%}
         {%- do dbt_backfill.refuse(
