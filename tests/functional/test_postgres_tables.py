@@ -157,7 +157,7 @@ REFUSED = {
         for number, name in enumerate(("numeric", "numeric(39,0)", "numeric(10,-2)", "amount"))
     },
     "nan": (
-        "create table {t} (id int primary key, c numeric(10,2), d real check (abs(d) < 'infinity'))",
+        "create table {t} (id int primary key, c numeric(9,2), d real check (abs(d) < 'infinity'))",
         "id c d",
         "id",
         "the column c of type numeric",
@@ -352,7 +352,7 @@ def test_a_value_that_the_reader_alters_is_found_by_its_column(tables: Tables) -
 
 def test_a_check_tells_that_a_column_is_finite(tables: Tables) -> None:
     tables.database.tell(
-        "create table t.finite (id int primary key, n numeric(10,2), f real, d float8, t timestamp)",
+        "create table t.finite (id int primary key, n numeric(9,2), f real, d float8, t timestamp)",
         *(f"alter table t.finite add check ({c} < 'infinity')" for c in "ndt"),
         "alter table t.finite add check (abs(f) < 'infinity')",
     )
