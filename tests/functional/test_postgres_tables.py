@@ -15,12 +15,10 @@ from dbt_common.exceptions import CompilationError
 from support.database import Database
 from support.lake import Lake
 from support.macros import Macros
-from support.profiles import at_home_on_iceberg
 
-pytestmark = [
-    at_home_on_iceberg,
-    pytest.mark.profiles("session-delta", "session-iceberg", reason="reads no table of the lake"),
-]
+pytestmark = pytest.mark.profiles(
+    "session-delta", "session-iceberg", reason="reads no table of the lake"
+)
 
 CATALOG = "pg_tables"
 
@@ -380,26 +378,30 @@ def test_a_key_that_is_taken_is_compared_and_ordered_as_spark_does(tables: Table
         f"create table t.ordered (id int primary key, {columns})",
         f"insert into t.ordered select i, {drawn} from generate_series(1, 900) as i",
     )
-    rows = tables.lake.sql(f"select * from {CATALOG}.t.ordered")
-    for n, kind in enumerate(KEYS):
-        column = f"k{n}"
+    rows = [row.asDict() for row in tables.lake.sql(f"select * from {CATALOG}.t.ordered")]
+    names = [f"k{n}" for n in range(len(KEYS))]
+    types = tables.lake.sql(
+        f"select {', '.join(f'typeof({name})' for name in names)} from {CATALOG}.t.ordered limit 1"
+    )[0]
+    literals = [
+        tables.macros.call("literal_expression", name, type)
+        for name, type in zip(names, types, strict=True)
+    ]
+    at = next(row for row in rows if row["id"] == 333)
+    bounds = tables.lake.sql(
+        f"select {', '.join(literals)} from {CATALOG}.t.ordered where id = 333"
+    )
+    for name, kind, bound in zip(names, KEYS, bounds[0], strict=True):
         # Python orders these values as Spark does: texts by code points.
-        values = sorted(bytes(row[column]) if kind == "bytea" else row[column] for row in rows)
+        values = sorted(row[name] for row in rows)
         ordered = tables.lake.sql(
-            f"select {column} from {CATALOG}.t.ordered"
-            f" order by {column} nulls last limit 1 offset 600"
+            f"select {name} from {CATALOG}.t.ordered order by {name} nulls last limit 1 offset 600"
         )
-        found = ordered[0][0]
-        assert (bytes(found) if kind == "bytea" else found) == values[600], kind
-        types = tables.lake.sql(f"select typeof({column}) from {CATALOG}.t.ordered limit 1")
-        literal = tables.macros.call("literal_expression", column, types[0][0])
-        bound = tables.lake.sql(f"select {literal} from {CATALOG}.t.ordered where id = 333")[0][0]
-        at = next(row[column] for row in rows if row["id"] == 333)
-        expected = sum(value > (bytes(at) if kind == "bytea" else at) for value in values)
-        sql = f"select id from {CATALOG}.t.ordered where {column} > {bound}"
-        assert len(tables.lake.sql(sql)) == expected, kind
+        assert ordered[0][0] == values[600], kind
+        sql = f"select id from {CATALOG}.t.ordered where {name} > {bound}"
+        assert len(tables.lake.sql(sql)) == sum(value > at[name] for value in values), kind
         plan = tables.lake.sql(f"explain {sql}")[0][0]
-        assert f"PushedFilters: [{column} IS NOT NULL" in plan, kind
+        assert f"PushedFilters: [{name} IS NOT NULL" in plan, kind
 
 
 def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) -> None:
