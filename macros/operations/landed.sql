@@ -39,9 +39,13 @@
         {%- do dbt_backfill.refuse(
             'PostgreSQL has no table ' ~ table.table, "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=table.name
         ) -%}
-    {%- elif slot and (slot.plugin != 'wal2json' or slot.database != facts.database) -%}
+    {%- elif slot and slot.database != facts.database -%}
         {%- do dbt_backfill.refuse(
-            'the slot ' ~ landing.slot ~ (' is one of the database ' ~ slot.database if slot.plugin == 'wal2json' else ' has the output plugin ' ~ slot.plugin),
+            'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.database, 'Name another slot in change_feed, which land_changes makes', mv=table.name
+        ) -%}
+    {%- elif slot and slot.plugin != 'wal2json' -%}
+        {%- do dbt_backfill.refuse(
+            'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.plugin ~ ', and changes are landed from wal2json',
             'Name another slot in change_feed, which land_changes makes', mv=table.name
         ) -%}
     {%- endif -%}
@@ -55,6 +59,12 @@
         {%- do dbt_backfill.run_table('drop the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
             landing.catalog, dbt_backfill.get_drop_slot_query(landing.slot))) -%}
         {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not told yet; made anew', info=true) -%}
+    {%- endif -%}
+    {%- set allowed = dbt_backfill.read_from_postgres(landing, 'ask which output plugins are allowed', dbt_backfill.get_plugins_query()).allowed -%}
+    {%- if allowed is not none and 'wal2json' not in allowed -%}
+        {%- do dbt_backfill.refuse(
+            'PostgreSQL does not allow the output plugin wal2json', 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ allowed, mv=landing.tables[0].name
+        ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table('make the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
         landing.catalog, dbt_backfill.get_create_slot_query(landing.slot))) -%}

@@ -25,6 +25,12 @@
 {%- endmacro %}
 
 
+{#- 'allowed' is null where the version of PostgreSQL has no such setting, and allows all that are installed. -#}
+{% macro get_plugins_query() -%}
+    select jsonb_build_object('allowed', current_setting('output_plugin_libraries', true))::text as value_1
+{%- endmacro %}
+
+
 {% macro get_drop_slot_query(slot) -%}
     select pg_drop_replication_slot(slot_name)::text as value_1
     from pg_replication_slots
