@@ -75,13 +75,13 @@
 
 {#- Creates the change table, or gives it the columns that its table has got since. -#}
 {% macro prepare_change_table(table) %}
-    {%- set columns = dbt_backfill.get_columns_to_land(table) -%}
     {%- set found = dbt_backfill.find_table(table.relation) if dbt_backfill.get_catalog(table.relation) else adapter.get_relation(none, table.relation.schema, table.relation.identifier) -%}
+    {%- set kind = dbt_backfill.get_table_format(found, table.relation) if found else table.format -%}
+    {%- set columns = dbt_backfill.get_columns_to_land(table, kind) -%}
     {%- if found is none -%}
         {%- do dbt_backfill.run_table('create ' ~ table.relation.identifier, dbt_backfill.get_create_change_table_sql(table, columns)) -%}
-        {{ return(dict(table, kind=table.format, columns=columns, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
+        {{ return(dict(table, kind=kind, columns=columns, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
     {%- endif -%}
-    {%- set kind = dbt_backfill.get_table_format(found, table.relation) -%}
     {%- set present, own, known = dbt_backfill.get_table_columns(table.relation), dbt_backfill.landed_columns() | map(attribute='name') | list, {} -%}
     {%- for column in present if column.name not in own -%} {%- do known.update({column.name | lower: column}) -%} {%- endfor -%}
     {%- set added, all = [], [] -%}
@@ -108,10 +108,16 @@
 {% endmacro %}
 
 
-{#- Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. -#}
-{% macro get_columns_to_land(table) %}
+{#-
+    Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. Iceberg has no
+    integers of less than 32 bits.
+-#}
+{% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left = {}, [], [] -%}
-    {%- for column in dbt_backfill.get_table_columns(table.upstream) -%} {%- do types.update({column.name: modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower)}) -%} {%- endfor -%}
+    {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
+        {%- set type = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
+        {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
+    {%- endfor -%}
     {%- for column in table.facts.columns -%}
         {%- if column.name | lower in dbt_backfill.landed_columns() | map(attribute='name') | list -%}
             {%- do dbt_backfill.refuse(

@@ -1,7 +1,8 @@
-"""`land_changes` on a real PostgreSQL: every committed event is in the change table, once, and in order."""
+"""`land_changes` on a real PostgreSQL: every committed event is landed, once, and in order."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,9 @@ class Landed:
         """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
         self.database.sql(f"create table {name} ({columns})")
         self.tables.append(name)
-        sources = [{"name": "pg", "schema": "pg.public", "tables": [{"name": t} for t in self.tables]}]
+        sources = [
+            {"name": "pg", "schema": "pg.public", "tables": [{"name": t} for t in self.tables]}
+        ]
         self.project.write(
             {f"{name}_mv": MODEL.format(table=name, slot=slot or f"slot_{name}", key=key)},
             sources=[f"{name}_changes"],
@@ -67,7 +70,9 @@ class Landed:
         self.land(name)
 
     def land(self, name: str, **arguments: Any) -> list[str]:
-        return list(self.project.operation("land_changes", model=f"{name}_mv", **arguments).messages)
+        return list(
+            self.project.operation("land_changes", model=f"{name}_mv", **arguments).messages
+        )
 
     def events(self, name: str, columns: str = "id") -> list[tuple[Any, ...]]:
         """The operation and columns of all events, in their order."""
@@ -89,24 +94,24 @@ class Landed:
 def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
     landed.table(
         "kinds",
-        "id int primary key, b bool, i2 smallint, i8 bigint, n numeric(20, 6) not null, f float8 not null, "
-        "r real not null, d date, t timestamp, z timestamptz, u uuid, j json, jb jsonb, by bytea, c char(4), "
-        "v varchar(9), s text",
+        "id int primary key, b bool, i2 smallint, i8 bigint, n numeric(20, 6) not null, "
+        "f float8 not null, r real not null, d date, t timestamp, z timestamptz, u uuid, j json, "
+        "jb jsonb, by bytea, c char(4), v varchar(9), s text",
     )
     landed.database.sql(
-        "insert into kinds values (1, true, 3, 9223372036854775807, 12345678901234.123456, 1.5e-300, 1.1,"
-        " '2020-01-02', '2020-01-02 03:04:05.123456', '2020-06-02 03:04:05.1+02', "
-        "'03959a88-53ff-4b1d-adc1-b07c1602207e', '{\"a\": [1, 2]}', '{\"b\": null}', '\\x00deadbeef', 'ab',"
-        " 'ü€😀', E'a''\"\\\\b\\n\\t${x}'), (2, false, -1, 0, 0, -0.1, 3e38, '1900-01-01', "
+        "insert into kinds values (1, true, 3, 9223372036854775807, 12345678901234.123456, "
+        "1.5e-300, 1.1, '2020-01-02', '2020-01-02 03:04:05.123456', '2020-06-02 03:04:05.1+02', "
+        "'03959a88-53ff-4b1d-adc1-b07c1602207e', '{\"a\": [1, 2]}', '{\"b\": null}', "
+        "'\\x00deadbeef', 'ab', 'ü€😀', E'a''\"\\\\b\\n\\t${x}'), (2, false, -1, 0, 0, -0.1, "
+        "3e38, '1900-01-01', "
         "'1999-12-31 23:59:59', '1999-12-31 23:59:59-08', null, null, null, '', '', '', ''),"
-        "(3, null, null, null, -1.5, 0, 0, null, null, null, null, null, null, null, null, null, null)"
+        "(3, null, null, null, -1.5, 0, 0, null, null, null, null, null, null, null, null, null, "
+        "null)"
     )
     landed.land("kinds")
 
     columns = "id, b, i2, i8, n, f, r, d, t, z, u, j, jb, by, c, v, s"
-    told = landed.project.rows(
-        f"select {columns} from {{schema}}.kinds_changes where _op = 'i'"
-    )
+    told = landed.project.rows(f"select {columns} from {{schema}}.kinds_changes where _op = 'i'")
     assert told == landed.project.rows(f"select {columns} from pg.public.kinds")
     assert len(told) == 3
     assert landed.landed("kinds") <= landed.position()
@@ -159,7 +164,12 @@ def test_a_landing_that_was_killed_before_the_slot_moved_on(landed: Landed) -> N
         "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = 'slot_killed'"
     )
     killed = landed.project.dbt(
-        "run-operation", "land_changes", "--args", "{model: killed_mv}", expect=False, intercept=kill
+        "run-operation",
+        "land_changes",
+        "--args",
+        "{model: killed_mv}",
+        expect=False,
+        intercept=kill,
     )
     assert not killed.success
     assert before == landed.database.value(
@@ -171,6 +181,35 @@ def test_a_landing_that_was_killed_before_the_slot_moved_on(landed: Landed) -> N
     assert landed.events("killed") == [("i", number) for number in range(6)]
 
 
+def test_two_at_once_lose_nothing(landed: Landed) -> None:
+    landed.table("twice", "id int primary key")
+    landed.database.sql("insert into twice select generate_series(1, 50)")
+    failures: list[BaseException] = []
+
+    def again(sql: str) -> None:
+        try:
+            landed.project.sql(sql)
+        except BaseException as error:
+            failures.append(error)
+
+    def both(sql: str, proceed: Any) -> None:
+        other = threading.Thread(target=again, args=(sql,))
+        if ": land the changes of" in sql or "pg_replication_slot_advance" in sql:
+            other.start()
+        proceed()
+        if other.ident is not None:
+            other.join()
+
+    landed.project.dbt(
+        "run-operation", "land_changes", "--args", "{model: twice_mv}", intercept=both
+    )
+    landed.database.sql("insert into twice values (51)")
+    landed.land("twice")
+
+    assert failures == []
+    assert sorted(set(landed.events("twice"))) == [("i", number) for number in range(1, 52)]
+
+
 def test_batches_never_divide_a_transaction(landed: Landed) -> None:
     landed.table("large", "id int primary key")
     landed.database.sql("insert into large select generate_series(1, 100000)")
@@ -178,8 +217,8 @@ def test_batches_never_divide_a_transaction(landed: Landed) -> None:
     lines = landed.land("large", batch_rows=1000)
 
     assert landed.project.rows(
-        "select count(*), count(distinct id), count(distinct _lsn), count(distinct struct(_lsn, _seq)) "
-        "from {schema}.large_changes where _op = 'i'"
+        "select count(*), count(distinct id), count(distinct _lsn), "
+        "count(distinct struct(_lsn, _seq)) from {schema}.large_changes where _op = 'i'"
     ) == [(100001, 100001, 2, 100001)]
     assert sum("events landed in" in line or "event landed in" in line for line in lines) >= 2
 

@@ -264,7 +264,9 @@ def verify(project: DbtProject, model: str, repair: bool, as_json: bool) -> None
 
 @main.command()
 @click.argument("models", nargs=-1)
-@click.option("--every", type=Duration(), help="Do not end: land again so long after all is landed.")
+@click.option(
+    "--every", type=Duration(), help="Do not end: land again so long after all is landed."
+)
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
 @of_project
 def land(
