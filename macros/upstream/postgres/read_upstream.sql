@@ -12,7 +12,7 @@
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': whether an event since then does not tell a value, because it is large and was not changed,
       'facts': see get_postgres_facts_query,
-      'columns': the names of the table's columns
+      'columns': the names of the table's columns, without those of types that no feed need tell, see get_postgres_told_columns
     }
 
     Arguments:
@@ -54,7 +54,7 @@
         'breaks': place.get('breaks') or [],
         'untold': news.untold,
         'facts': facts,
-        'columns': facts.columns | map(attribute='name') | list,
+        'columns': dbt_backfill.get_postgres_told_columns(facts),
     }) }}
 {% endmacro %}
 
