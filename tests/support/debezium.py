@@ -73,8 +73,8 @@ class Database:
             input=statements,
             capture_output=True,
             text=True,
-            check=True,
         )
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def decode(self) -> None:
