@@ -97,6 +97,9 @@ class Debezium:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Begins, or goes on, unless it is at work."""
+        if self._process:
+            return
         properties = {
             "name": "engine",
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
