@@ -151,14 +151,15 @@
     that a run that is stopped while it waits has not read them in vain.
 -#}
 {% macro _run_wait(backfill, plan, noted, observed) %}
-    {%- set seconds = 0 -%}
+    {%- set seconds = backfill.upstream.feed.wait_seconds -%}
     {%- if noted.landed < noted.reached -%}
-        {%- set seconds = backfill.upstream.feed.wait_seconds -%}
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
-        {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
-            ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+        {%- if not dbt_backfill.land_feed(backfill.upstream) -%}
+            {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+                ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(
