@@ -69,11 +69,12 @@
 -#}
 {% macro run_stage(backfill, state, plan, columns) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
+    {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
     {%- set staged = {
         'relation': backfill.staged,
-        'columns': columns,
+        'columns': kept,
         'clauses': dbt_backfill._get_clauses_of_stage(backfill),
-        'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != columns,
+        'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != kept,
     } -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set read = dbt_backfill.run_json(
@@ -86,6 +87,15 @@
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
+{% endmacro %}
+
+
+{#- Iceberg has no smaller integers than int. -#}
+{% macro _get_kept_columns(backfill, columns) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
+    {%- set kept = [] -%}
+    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
+    {{ return(kept) }}
 {% endmacro %}
 
 
