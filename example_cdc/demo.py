@@ -26,8 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from exactness.oracle import describe_difference
-from exactness.postgres_truth import Truth
 from nyc.runner import Dbt, StepError
 from nyc.screen import Screen
 from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer, ThriftServerError
@@ -35,6 +33,9 @@ from pyhive import hive
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from exactness.oracle import describe_difference
+from exactness.postgres_truth import Truth
 from support.postgres import Postgres, binaries, free_port, postgres
 from support.writers import Writers, orders
 
@@ -118,7 +119,7 @@ class Demo:
         with self.step("starting PostgreSQL") as step:
             self.database: Postgres = self.resources.enter_context(postgres(programs))
             self.connection = self.connect()
-            self.truth = Truth.begin(self.connect())
+            self.truth = Truth.begin(self.database.dsn)
             self.connection.execute(self.table.create)
             self.table.fill(self.connection, KEYS)
             [rows] = self.one("select count(*) from orders")

@@ -1,6 +1,6 @@
 """What a table of a live PostgreSQL held at any position of its WAL, from a slot of the tests' own.
 
-truth = Truth.begin(connection, "truth")      # before the table is made
+truth = Truth.begin(dsn, "truth")             # before the table is made
 ...                                           # whoever writes
 truth.read()                                  # what was committed until now
 truth.at("orders", position)                  # its rows after the commits that end at or before it
@@ -103,7 +103,7 @@ class _Table:
 class Truth:
     """All tables of a database, by name. Keys are the columns of their replica identities."""
 
-    connection: psycopg.Connection[Any]
+    dsn: str
     slot: str
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The keys of tables whose replica identity is another, such as FULL."""
@@ -111,34 +111,35 @@ class Truth:
     """All commits that end up to here are known."""
     _tables: dict[str, _Table] = field(default_factory=dict)
     _relations: dict[int, Relation] = field(default_factory=dict)
+    _last: int = 0
+    """The last commit that is known."""
 
     @classmethod
-    def begin(cls, connection: psycopg.Connection[Any], slot: str = "truth") -> Truth:
-        """From now on; tables that are there already must be empty.
-
-        :param connection: one in autocommit mode, for this alone
-        """
-        found = connection.execute(
-            "select 1 from pg_publication where pubname = %s", (PUBLICATION,)
-        ).fetchone()
-        if found is None:
-            connection.execute(f"create publication {PUBLICATION} for all tables")
-        connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
-        return cls(connection, slot)
+    def begin(cls, dsn: str, slot: str = "truth") -> Truth:
+        """From now on; tables that are there already must be empty."""
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            if not connection.execute(
+                "select 1 from pg_publication where pubname = %s", (PUBLICATION,)
+            ).fetchone():
+                connection.execute(f"create publication {PUBLICATION} for all tables")
+            connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
+        return cls(dsn, slot)
 
     def end(self) -> None:
         """Drops the slot, for which PostgreSQL would keep its WAL."""
-        self.connection.execute("select pg_drop_replication_slot(%s)", (self.slot,))
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute("select pg_drop_replication_slot(%s)", (self.slot,))
 
     def read(self) -> int:
         """Learns what was committed until now; returns up to where all is known."""
-        # Before the slot is read: what ends up to here is flushed and will be told.
-        [until] = self._one("select (pg_current_wal_flush_lsn() - '0/0')::bigint")
-        messages = self.connection.execute(
-            "select data from pg_logical_slot_get_binary_changes("
-            "%s, null, null, 'proto_version', '1', 'publication_names', %s)",
-            (self.slot, PUBLICATION),
-        )
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            # Before the slot is read: what ends up to here is flushed and will be told.
+            until = _one(connection, "select (pg_current_wal_flush_lsn() - '0/0')::bigint")
+            messages = connection.execute(
+                "select data from pg_logical_slot_get_binary_changes("
+                "%s, null, null, 'proto_version', '1', 'publication_names', %s)",
+                (self.slot, PUBLICATION),
+            ).fetchall()
         xid, events = 0, dict[str, list[Event | None]]()
         for (data,) in messages:
             message = Message(bytes(data))
@@ -160,8 +161,8 @@ class Truth:
 
     def insert_position(self) -> int:
         """Where the next record will begin: no commit of before ends later."""
-        [position] = self._one("select (pg_current_wal_insert_lsn() - '0/0')::bigint")
-        return int(position)
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            return _one(connection, "select (pg_current_wal_insert_lsn() - '0/0')::bigint")
 
     def at(self, table: str, position: int) -> Rows:
         """The rows of a table after all commits that end at or before a position."""
@@ -186,6 +187,12 @@ class Truth:
         known.go_to(until)
         return [change for at, change in known.changes if since < at <= until]
 
+    def keys_of(self, table: str) -> set[Key]:
+        """All keys that there have been."""
+        key_of = self._tables[table].relation.key_of
+        events = (e for t in self.transactions(table) for e in t.events if e is not None)
+        return {key_of(event.new) for event in events if event.new is not None}
+
     def transactions(self, table: str) -> Sequence[Transaction]:
         return self._tables[table].transactions
 
@@ -195,6 +202,9 @@ class Truth:
             raise Tangled(f"{position} is beyond what is known, {self.read_to}")
 
     def _keep(self, position: int, xid: int, events: Mapping[str, list[Event | None]]) -> None:
+        if position <= self._last:  # a slot may go back when its server dies
+            return
+        self._last = position
         for name, of_table in events.items():
             self._tables[name].transactions.append(Transaction(position, xid, tuple(of_table)))
 
@@ -206,10 +216,11 @@ class Truth:
         else:
             self._tables[relation.name] = _Table(relation)
 
-    def _one(self, sql: str) -> tuple[Any, ...]:
-        found: tuple[Any, ...] | None = self.connection.execute(sql).fetchone()
-        assert found is not None
-        return found
+
+def _one(connection: psycopg.Connection[Any], sql: str) -> int:
+    found = connection.execute(sql).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 def apply(
