@@ -1,6 +1,6 @@
 {#-
     What a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
-      'mv', 'progress', 'barriers', 'controls', 'live': relations,
+      'mv', 'progress', 'barriers', 'controls', 'staged', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
@@ -17,10 +17,12 @@
 {% macro get_backfill(mv, sql) %}
     {%- set options = dbt_backfill.read_config() -%}
     {%- set upstream = dbt_backfill.get_upstream(sql, options.change_feed) -%}
-    {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql) if options.change_feed else none -%}
+    {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
+        if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- do dbt_backfill.check_state_names(relations, options) -%}
+    {%- do dbt_backfill.check_versions_needed(upstream, options) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -36,12 +38,24 @@
 {% endmacro %}
 
 
+{#- Refuse options that read a version of the upstream again, where none can be. -#}
+{% macro check_versions_needed(upstream, options) %}
+    {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
+    {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
+        {%- do dbt_backfill.refuse(
+            option ~ ' reads a version of its upstream again, and ' ~ upstream.relation.render() ~ ' is a live table, which keeps none',
+            'Remove it; each barrier is exact without it'
+        ) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
 {#-
     Refuse an MV beside which another node of the project makes a table with the name of its state or history, of its live view,
     or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, options) %}
-    {%- set taken = [relations.progress, relations.barriers, relations.controls] + ([relations.live] if options.get('live_view') else []) -%}
+    {%- set taken = [relations.progress, relations.barriers, relations.controls, relations.staged] + ([relations.live] if options.get('live_view') else []) -%}
     {%- set own = taken | length -%}
     {%- if options.full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
@@ -61,7 +75,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|controls|live|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(progress|barriers|controls|staged|live|next)$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

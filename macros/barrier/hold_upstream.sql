@@ -58,3 +58,11 @@
         {%- do log(dropped.name ~ ': dropped the tag ' ~ tag.name ~ ' of ' ~ tag.source.relation, info=true) -%}
     {%- endfor -%}
 {% endmacro %}
+
+
+{#- Let the rows go that were kept for the barriers, once nothing more is to be read. -#}
+{% macro release_staged(backfill, state) %}
+    {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned') -%}
+        {%- do dbt_backfill.run_table('drop the staged rows', 'drop table if exists ' ~ backfill.staged.render()) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -120,12 +120,12 @@
 
 {#-
     What dbt prints as the model's result: the barriers that the run committed, and, where it looked for another one and
-    there was nothing to do or a budget was used up, why it ended, and what rules it (`ruled`). `plan` is the last barrier's, none if nothing was written; `first` is the
+    there was nothing to do or a budget was used up, why it ended, and what rules it (`ruled`); `waits`: see take_staged_range. `plan` is the last barrier's, none if nothing was written; `first` is the
     epoch of the first one.
 -#}
-{% macro get_result_message(state, plan, first, ended, spent=false, ruled='') %}
+{% macro get_result_message(state, plan, first, ended, spent=false, ruled='', waits=none) %}
     {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}
-    {%- set end = 'CAUGHT UP' if dbt_backfill.is_complete(state) else 'PAUSED' -%}
+    {%- set end = 'WAITS: ' ~ waits if waits else 'CAUGHT UP' if dbt_backfill.is_complete(state) else 'PAUSED' -%}
     {%- set ruled = ' · ' ~ ruled if ruled else '' -%}
     {%- if plan is none -%}
         {{ return(end ~ ('' if dbt_backfill.is_complete(state) else progress) ~ ruled) }}

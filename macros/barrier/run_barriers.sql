@@ -14,7 +14,7 @@
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
-        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, allowance=none,
+        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
         measures=dbt_backfill.read_measures(backfill, observed.state),
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
@@ -31,11 +31,12 @@
             {%- do dbt_backfill._run_next_barrier(backfill, run) -%}
         {%- endfor -%}
     {%- endfor -%}
+    {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state) -%} {%- endif -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(
-            run.state, run.plan, run.first, run.ended, run.spent, dbt_backfill.get_control_text(run.allowance, run.state)
+            run.state, run.plan, run.first, run.ended, run.spent, dbt_backfill.get_control_text(run.allowance, run.state), run.waits
         ),
         'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
         'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed, 'deleted': run.deleted,
@@ -48,7 +49,7 @@
     longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
     be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
     the last ones merged changes only; 'allowance', see get_allowance, of the last one; 'measures', see new_measure, of those that
-    read a range; 'done', and 'ended', because there was nothing to do, or 'spent', because a budget was.
+    read a range; 'done', and 'ended', because there was nothing to do or, with 'waits', because its feed was not there yet, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
@@ -61,9 +62,10 @@
         dbt_backfill.get_allowed_backfill(backfill, run.allowance), run.state, run.learned, run.rebuild, run.next,
         last=run.next or run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
-    {%- if barrier is none -%}
+    {%- if barrier is none or barrier.get('waits') -%}
         {%- set run.done = true -%}
         {%- set run.ended = true -%}
+        {%- set run.waits = barrier.waits if barrier else none -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set run.plan = barrier.plan -%}
@@ -108,7 +110,7 @@
 
 
 {#-
-    One barrier: {'plan', 'state', 'counts', 'seconds', 'learned'}, or none if there is nothing to do.
+    One barrier: {'plan', 'state', 'counts', 'seconds', 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
 
     Arguments:
       learned (dict): what the run has learned of its query before, see new_learned.
@@ -134,6 +136,7 @@
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
+        {%- if planned.get('waits') -%} {{ return({'waits': planned.waits}) }} {%- endif -%}
         {%- if state.get('missing') -%}
             {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
             {%- set state = dict(state, missing=false) -%}

@@ -3,7 +3,7 @@
     and the positions that were committed.
 
     Arguments:
-      state (dict): as read_state returned it.
+      state (dict): as read_state returned it; of an upstream without versions that can be read again with 'staged', see stage_definition.
       selection (dict): the part of the keys that is wanted, see selection_predicate; all of them by default.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
@@ -13,7 +13,9 @@
     {%- if state.get('upstream_version') is none -%}
         {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
     {%- else -%}
-        {%- set read = dbt_backfill.get_upstream_read(upstream, state.upstream_version) -%}
+        {%- set staged = state.get('staged') -%}
+        {%- set read = dbt_backfill.get_staged_read(upstream, staged.version, staged.source, keys) if staged
+            else dbt_backfill.get_upstream_read(upstream, state.upstream_version) -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
         {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}
         {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, relations, keys) -%}
@@ -56,8 +58,10 @@
 {%- endmacro %}
 
 
-{#- The upstream of a plan that was read back: {'relation', 'kind'}. -#}
+{#- The upstream of a plan that was read back, as get_upstream returned it. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {{ return({'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind}) }}
+    {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
+    {%- set feed = dbt_backfill.get_noted_feed(upstream, source) -%}
+    {{ return(dict(upstream, feed=feed) if feed else upstream) }}
 {% endmacro %}

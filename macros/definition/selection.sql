@@ -5,7 +5,8 @@
       selection (dict): {
         'vnodes': a list, none for all of them, and 'vnode_count',
         'low', 'high': the first and the last key as literals; fewer than the key has columns mean all keys that begin
-          with them. None is open.
+          with them. None is open,
+        'unsettled': a select of keys that are not wanted, as `__bf_changed_1` and so on; absent or none if there are none
       }
 -#}
 {% macro selection_predicate(selection, keys, prefix='') -%}
@@ -18,6 +19,11 @@
         {%- set columns = dbt_backfill.upstream_columns(keys, prefix) -%}
         {%- do parts.append(dbt_backfill.tuple_predicate(columns[:bound | length], op, bound)) -%}
     {%- endfor -%}
+    {%- if selection.get('unsettled') -%}
+        {%- set same = [] -%}
+        {%- for column in dbt_backfill.upstream_columns(keys, prefix) -%} {%- do same.append('__bf_changed_' ~ loop.index ~ ' = ' ~ column) -%} {%- endfor -%}
+        {%- do parts.append('not exists (select 1 from (' ~ selection.unsettled ~ ') where ' ~ same | join(' and ') ~ ')') -%}
+    {%- endif -%}
     {{ return(parts | join(' and ') or 'true') }}
 {%- endmacro %}
 

@@ -14,23 +14,29 @@
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
         {%- set state = dbt_backfill.read_state(relations) -%}
         {%- do dbt_backfill.check_barrier_is_committed(state, relations.mv.identifier, 'Run the model again, and then this test') -%}
-        {{ dbt_backfill.get_difference_sql(relations, state) }}
+        {%- set format = dbt_backfill.get_table_format(relations.mv) -%}
+        {%- set defined = dbt_backfill.stage_definition(dict(relations, name=relations.mv.identifier, options={'file_format': format}), state) -%}
+        {{ dbt_backfill.get_difference_sql(relations, defined.state, {'unsettled': defined.unsettled}) }}
     {%- endif -%}
 {% endtest %}
 
 
-{#- A select of the rows by which the MV differs from its definition, with `difference` in front. -#}
-{% macro get_difference_sql(relations, state) -%}
+{#- A select of the rows by which the MV differs from its definition, with `difference` in front; `selection` see selection_predicate. -#}
+{% macro get_difference_sql(relations, state, selection={}) -%}
     {%- set columns = dbt_backfill.get_compared_columns(dbt_backfill.get_table_columns(relations.mv)) %}
     with promised as (
         select {{ columns }}
         from (
-            {{ dbt_backfill.get_promised_sql(relations, state) }}
+            {{ dbt_backfill.get_promised_sql(relations, state, selection) }}
         )
     ),
     present as (
         select {{ columns }}
         from {{ dbt_backfill.get_present_sql(relations, state) }}
+        {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) %}
+        {%- if selected != 'true' %}
+        where {{ selected }}
+        {%- endif %}
     )
     select 'missing' as difference, *
     from (select * from promised except all select * from present)

@@ -52,6 +52,6 @@
     {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}
         {%- do parts.append(column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}
-    {%- set range = dict(selection, vnodes=none) -%}
+    {%- set range = dict(selection, vnodes=none, unsettled=none) -%}
     {{ return((parts + [dbt_backfill.selection_predicate(range, verified.key, 'mv.')]) | reject('equalto', 'true') | join(' and ')) }}
 {%- endmacro %}

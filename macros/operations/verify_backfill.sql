@@ -22,6 +22,9 @@
     {%- do dbt_backfill.check_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
     {%- set verified = dbt_backfill.observe_verified(node) -%}
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
+    {%- set defined = dbt_backfill.stage_definition(verified, verified.state) -%}
+    {%- do dbt_backfill.report_unsettled(verified, defined.unsettled) -%}
+    {%- set verified, selection = dict(verified, state=defined.state), dict(selection, unsettled=defined.unsettled) -%}
     {%- set found = dbt_backfill.run_comparison(verified, selection) -%}
     {%- if not found.differing -%}
         {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}

@@ -193,7 +193,8 @@
 {% macro get_uncached_relations(backfill) %}
     {%- set relations = [] -%}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
-    {%- for table in [backfill.upstream, backfill.feed] if backfill.feed and dbt_backfill.may_be_cached(table) -%}
+    {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}
+    {%- for table in followed if table and table.kind and dbt_backfill.may_be_cached(table) -%}
         {%- do relations.append(table.relation) -%}
     {%- endfor -%}
     {{ return(relations) }}

@@ -1,9 +1,10 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'live'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'live'}, as relations.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
     `<mv>__controls` has what people have set for its backfill, if they have, see controls_columns.
+    `<mv>__staged` has the rows that were read for the next barrier, of an upstream whose versions cannot be read again, see run_stage.
     `<mv>__live` is a view, if the model asks for it, see run_live_view.
     `state/` is the only place that knows their columns.
 -#}
@@ -13,6 +14,7 @@
         'progress': mv.incorporate(path={'identifier': mv.identifier ~ '__progress'}),
         'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
         'controls': mv.incorporate(path={'identifier': mv.identifier ~ '__controls'}),
+        'staged': mv.incorporate(path={'identifier': mv.identifier ~ '__staged'}),
         'live': mv.incorporate(path={'identifier': mv.identifier ~ '__live'}),
     }) }}
 {% endmacro %}
@@ -26,7 +28,7 @@
 
 {#- What get_relations has, in the order in which they are dropped: the state last. -#}
 {% macro table_names() %}
-    {{ return(['mv', 'barriers', 'controls', 'progress']) }}
+    {{ return(['mv', 'barriers', 'controls', 'staged', 'progress']) }}
 {% endmacro %}
 
 

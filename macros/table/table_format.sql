@@ -59,7 +59,18 @@
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, described) if row[0] == 'Provider' -%}
         {{ return(row[1]) }}
     {%- endfor -%}
+    {%- set catalog = dbt_backfill.get_catalog(name or relation) -%}
+    {%- if catalog and dbt_backfill._is_postgres_catalog(catalog) -%} {{ return('postgres') }} {%- endif -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#- Whether a catalog of the session is a PostgreSQL. Its URL may have a password in it: it goes nowhere. -#}
+{% macro _is_postgres_catalog(catalog) %}
+    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog ~ '.url') -%}
+        {{ return((row[1] | string).startswith('jdbc:postgresql:')) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 

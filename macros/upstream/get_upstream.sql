@@ -1,4 +1,4 @@
-{#- The one table that a model reads: {'relation', 'kind'}. Refuses what cannot be followed. -#}
+{#- The one table that a model reads: {'relation', 'kind'}, and 'feed' of a kind that needs one, see get_needed_feed. Refuses what cannot be followed. -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
     {%- set name = dbt_backfill.get_read_relation(node, sql) -%}
@@ -18,7 +18,9 @@
             'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
         ) -%}
     {%- endif -%}
-    {{ return({'relation': name, 'kind': format}) }}
+    {%- set upstream = {'relation': name, 'kind': format} -%}
+    {%- set feed = dbt_backfill.get_needed_feed(upstream, change_feed, sql) -%}
+    {{ return(dict(upstream, feed=feed) if feed else upstream) }}
 {% endmacro %}
 
 

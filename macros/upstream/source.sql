@@ -10,7 +10,9 @@
 {% endmacro %}
 
 
-{#- The upstream as a plan reads it. -#}
+{#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
 {% macro get_planned_read(backfill, plan) %}
-    {{ return(dbt_backfill.get_upstream_read(backfill.upstream, dbt_backfill.get_source(plan).version)) }}
+    {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
+    {%- if stage -%} {{ return(dbt_backfill.get_staged_read(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
+    {{ return(dbt_backfill.get_upstream_read(backfill.upstream, version)) }}
 {% endmacro %}

@@ -7,16 +7,16 @@
     compare it for equality. Whatever else a kind puts into `observed` is its own.
 
     Arguments that several take:
-      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own
+      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; what else is in it is the kind's
       observed      what read_upstream returned in this run
       source        what a plan notes of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
       committed     the source of the plan that changes are read from
 
     The questions:
-      read_upstream(relation, since, log)                      what there is now: a version, and the way to it from another
+      read_upstream(upstream, since, log)                      what there is now: a version, and the way to it from another
       check_feed(observed)                                     refuse a table whose changes cannot be followed
-      check_key_order(relation, columns)                       refuse texts as a key that the kind orders otherwise than Spark
-      upstream_read(relation, version)                         the table at a version
+      check_key_order(upstream, columns)                       refuse texts as a key that the kind orders otherwise than Spark
+      upstream_read(upstream, version)                         the table at a version
       upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
       upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one, see new_gap
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
@@ -27,13 +27,31 @@
       held_version(observed, name)                             the version that is held under a name
       hold(source, name)                                       keep a version from going away; whether it is kept
       release(source, name)                                    let it go
-      row_count_sql(relation, version)                         how many rows a version has, about
-      log_sql(relation)                                        what read_upstream can be told by the statement that reads the state
+      row_count_sql(upstream, version)                         how many rows a version has, about
+      log_sql(upstream)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
       takes_added_columns()                                    whether the table may get another column without a gap
+      needed_feed(upstream, options, sql)                      the change table without which it tells no changes
+      noted_feed(source)                                       the same, of what a plan notes
+      may_have_null_keys()                                     whether a row may have a null in its key
+      bound_sql(upstream, keys, window, rows)                  the key that is so many rows further in a window
+      stages_ranges()                                          whether no version can be read again
+
+    Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
+    run_stage. That is asked, and of no other kind:
+      stage_script(upstream, scan, staged)                     reads it
+      wait_script(upstream, noted, stage, since, seconds)             waits until the feed tells what it may show
+      staged_read(upstream, version, stage, keys)              what was read, at a version
+      check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
 -#}
 {% macro upstream_kinds() %}
+    {{ return(dbt_backfill.versioned_kinds() + ['postgres']) }}
+{% endmacro %}
+
+
+{#- Those that a version of can be read again, also of a change table. -#}
+{% macro versioned_kinds() %}
     {{ return(['delta', 'iceberg']) }}
 {% endmacro %}
 
@@ -52,7 +70,7 @@
       log (list or none): what get_upstream_log_sql gave, none if the state was read without it.
 -#}
 {% macro read_upstream(upstream, since, log=none) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'read_upstream')(upstream.relation, since, log)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'read_upstream')(upstream, since, log)) }}
 {% endmacro %}
 
 
@@ -64,13 +82,13 @@
 
 {#- `columns` are those of the key that Spark takes for strings. -#}
 {% macro check_upstream_key_order(upstream, columns) %}
-    {%- do dbt_backfill._of_upstream(upstream, 'check_key_order')(upstream.relation, columns) -%}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_key_order')(upstream, columns) -%}
 {% endmacro %}
 
 
 {#- A relation expression, as it stands after FROM. It gives the same rows whenever it is read. -#}
 {% macro get_upstream_read(upstream, version) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_read')(upstream.relation, version)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_read')(upstream, version)) }}
 {% endmacro %}
 
 
@@ -150,7 +168,7 @@
 
 {#- A scalar subquery, for people and for samples: it may tell some more than there are, or be null where that is not known. -#}
 {% macro get_row_count_sql(upstream, version) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'row_count_sql')(upstream.relation, version)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'row_count_sql')(upstream, version)) }}
 {% endmacro %}
 
 
@@ -173,7 +191,7 @@
 
 {#- A scalar subquery for read_upstream's `log`, which spares a statement; none if the kind has none. -#}
 {% macro get_upstream_log_sql(upstream) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'log_sql')(upstream.relation)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'log_sql')(upstream)) }}
 {% endmacro %}
 
 
@@ -194,6 +212,66 @@
 {#- Then a query with a star in an expression has to be compared with the columns that it had. -#}
 {% macro takes_added_columns(upstream) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'takes_added_columns')()) }}
+{% endmacro %}
+
+
+{#-
+    The change table that the model's change_feed names, where the kind cannot be followed without one, and answers from it itself;
+    none where it can. `options` is what read_change_feed returned.
+-#}
+{% macro get_needed_feed(upstream, options, sql) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'needed_feed')(upstream, options, sql)) }}
+{% endmacro %}
+
+
+{% macro get_noted_feed(upstream, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'noted_feed')(source)) }}
+{% endmacro %}
+
+
+{% macro may_have_null_keys(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'may_have_null_keys')()) }}
+{% endmacro %}
+
+
+{#-
+    A select of JSON, {'bound': the key as literals' texts, null where there are fewer rows}, of a kind that finds it faster than by a
+    pass over the keys; none of others.
+
+    Arguments:
+      window (string): a predicate over the key.
+-#}
+{% macro get_bound_sql(upstream, keys, window, rows) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'bound_sql')(upstream, keys, window, rows)) }}
+{% endmacro %}
+
+
+{% macro stages_ranges(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'stages_ranges')()) }}
+{% endmacro %}
+
+
+{#- See postgres_stage_script, which says what such a script tells. -#}
+{% macro get_stage_script(upstream, scan, staged) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'stage_script')(upstream, scan, staged)) }}
+{% endmacro %}
+
+
+{#- See postgres_wait_script. -#}
+{% macro get_wait_script(upstream, noted, stage, since, seconds) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, noted, stage, since, seconds)) }}
+{% endmacro %}
+
+
+{#- A relation expression: the rows that were staged for a plan, as they are at a version. -#}
+{% macro get_staged_read(upstream, version, stage, keys) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'staged_read')(upstream, version, stage, keys)) }}
+{% endmacro %}
+
+
+{#- `columns`: the names of those that are read; `name`: the model's. -#}
+{% macro check_staged(upstream, observed, plan, columns, name) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
 {% endmacro %}
 
 

@@ -12,7 +12,8 @@
 {% macro reanchor_scan(backfill, state, plan) %}
     {%- if plan.get('touched') is not none -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_prefix_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), state, backfill, plan.key, with_null_keys=true
+        dbt_backfill.get_planned_read(backfill, plan), state, backfill, plan.key,
+        with_null_keys=dbt_backfill.may_have_null_keys(backfill.upstream)
     )) }}
 {% endmacro %}
 

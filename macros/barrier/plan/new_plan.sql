@@ -132,6 +132,7 @@
     {%- set sources = [dict(
         plan.sources[0], id=upstream.id, version=version,
         committed_at=dbt_backfill.get_version_time(backfill.upstream, upstream, version),
+        **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
         {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill._stays_at_snapshot(backfill, state) -%}

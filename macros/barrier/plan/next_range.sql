@@ -61,6 +61,16 @@
 
 {#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
 {% macro find_bounds(backfill, state, plan) %}
+    {%- if plan.vnodes is none -%}
+        {%- set window = dbt_backfill.window_predicate(
+            plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
+        ) -%}
+        {%- set sql = dbt_backfill.get_bound_sql(backfill.upstream, plan.key, window, backfill.options.backfill_rate_limit) -%}
+        {%- if sql is not none -%}
+            {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].get('bound') -%}
+            {{ return(dbt_backfill._bounds_of_plan(plan, [bound] if bound else [], false)) }}
+        {%- endif -%}
+    {%- endif -%}
     {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
     {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}

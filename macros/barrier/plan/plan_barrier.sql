@@ -1,5 +1,5 @@
 {#-
-    Step 2 of a barrier: the plan of the next epoch. Returns {
+    Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}, see take_staged_range, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way
@@ -17,11 +17,11 @@
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
     {%- set planning = namespace(
-        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows),
+        attempt=dbt_backfill.begin_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows),
         stands=none, staged=none, views=[],
     ) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
-    {%- for _ in range(4) if planning.stands is none -%}
+    {%- for _ in range(4) if planning.stands is none and not planning.attempt.get('waits') -%}
         {%- set attempt = planning.attempt -%}
         {%- set result = dbt_backfill.run_json(
             'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
@@ -46,7 +46,7 @@
                 backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
                 filling=dbt_backfill.get_filling_of_plan(attempt.plan)
             ) -%}
-            {%- set planning.attempt = dbt_backfill.new_attempt(backfill, state, observed, learned, reanchor) -%}
+            {%- set planning.attempt = dbt_backfill.begin_attempt(backfill, state, observed, learned, reanchor) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -59,7 +59,10 @@
         {%- endif -%}
         {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
     {%- endfor -%}
-    {%- if planning.stands is none -%}
+    {%- if planning.attempt.get('waits') -%}
+        {%- do dbt_backfill.drop_stages(planning.views) -%}
+        {{ return({'waits': planning.attempt.waits}) }}
+    {%- elif planning.stands is none -%}
         {%- do dbt_backfill.drop_stages(planning.views) -%}
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ epoch ~ ' could not be planned, because its upstream or another run did not stand still',
@@ -89,6 +92,32 @@
         'most_rows': most_rows,
         'keys_are_unique': false,
     }) }}
+{% endmacro %}
+
+
+{#-
+    The same after the rows that the plan reads were staged, where they have to be. {'waits'} if the feed has not landed what they
+    may show. Where it told something that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
+-#}
+{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none) %}
+    {%- set begun = namespace(plan=plan, taken=none) -%}
+    {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
+        {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
+            {%- set begun.plan = dbt_backfill.choose_reanchor(
+                backfill, state, observed, learned, begun.taken.unclear, started=true, whole=true,
+                filling=dbt_backfill.get_filling_of_plan(plan)
+            ) -%}
+        {%- endif -%}
+        {%- set begun.taken = dbt_backfill.take_staged_range(backfill, state, observed, begun.plan) -%}
+    {%- endfor -%}
+    {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
+    {%- if begun.taken.unclear -%}
+        {%- do dbt_backfill.refuse(
+            begun.taken.unclear ~ ', four times in a row',
+            'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
+        ) -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows)) }}
 {% endmacro %}
 
 

@@ -14,7 +14,8 @@
     Arguments:
       since (dict or none): the source of the committed plan.
 -#}
-{% macro delta_read_upstream(relation, since, log) %}
+{% macro delta_read_upstream(upstream, since, log) %}
+    {%- set relation = upstream.relation -%}
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('version') is not none -%}
     {%- set missing = (log | last).version - since.version | int if known else 0 -%}

@@ -1,11 +1,11 @@
-{% macro delta_upstream_read(relation, version) %}
-    {{ return(relation.render() ~ ' version as of ' ~ version) }}
+{% macro delta_upstream_read(upstream, version) %}
+    {{ return(upstream.relation.render() ~ ' version as of ' ~ version) }}
 {% endmacro %}
 
 
 {#- Read off the log. -#}
-{% macro delta_row_count_sql(relation, version) %}
-    {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(relation, version) ~ ')') }}
+{% macro delta_row_count_sql(upstream, version) %}
+    {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
 {% endmacro %}
 
 
@@ -53,13 +53,13 @@
 
 
 {#- Its log can be read by a statement of its own only. -#}
-{% macro delta_log_sql(relation) %}
+{% macro delta_log_sql(upstream) %}
     {{ return(none) }}
 {% endmacro %}
 
 
 {#- Spark takes the files' minima and maxima of a key as they are. -#}
-{% macro delta_check_key_order(relation, columns) %}
+{% macro delta_check_key_order(upstream, columns) %}
 {% endmacro %}
 
 
@@ -75,4 +75,31 @@
 
 {% macro delta_takes_added_columns() %}
     {{ return(true) }}
+{% endmacro %}
+
+
+{#- A version of it can be read again. -#}
+{% macro delta_stages_ranges() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro delta_may_have_null_keys() %}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{% macro delta_bound_sql(upstream, keys, window, rows) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro delta_needed_feed(upstream, options, sql) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro delta_noted_feed(source) %}
+    {{ return(none) }}
 {% endmacro %}

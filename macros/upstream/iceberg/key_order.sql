@@ -4,7 +4,8 @@
     that is no uuid: it takes the one of a string, and leaves the one of a uuid to Spark. A column cannot become a uuid
     without a gap.
 -#}
-{% macro iceberg_check_key_order(relation, columns) %}
+{% macro iceberg_check_key_order(upstream, columns) %}
+    {%- set relation = upstream.relation -%}
     {%- set plan = dbt_backfill.run_table('check the order of the key', dbt_backfill._get_comparisons_sql(relation, columns))[0][0] -%}
     {%- set taken = modules.re.search('IcebergScan\\(.*?filters=(.*)', plan) -%}
     {%- for column in columns -%}

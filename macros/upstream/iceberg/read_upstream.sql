@@ -19,10 +19,11 @@
       since (dict or none): the source of the committed plan.
       log (list or none): what get_upstream_log_sql returned, if the state was read with it.
 -#}
-{% macro iceberg_read_upstream(relation, since, log) %}
+{% macro iceberg_read_upstream(upstream, since, log) %}
+    {%- set relation = upstream.relation -%}
     {%- if log is none -%}
         {%- set log = dbt_backfill.run_json(
-            'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(relation) ~ ')'
+            'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(upstream) ~ ')'
         )[0] -%}
     {%- endif -%}
     {%- set snapshots, main, holds = {}, namespace(version=none, schema=none, since='', entries=0), {} -%}
@@ -92,7 +93,8 @@
     them cost it twice as much. The snapshots come last, so that one that is committed meanwhile cannot be the main branch's
     and still be missing among them.
 -#}
-{% macro iceberg_log_sql(relation) -%}
+{% macro iceberg_log_sql(upstream) -%}
+    {%- set relation = upstream.relation -%}
     (
         select collect_list(struct(*))
         from (

@@ -1,4 +1,9 @@
-{% macro iceberg_upstream_read(relation, version) %}
+{% macro iceberg_upstream_read(upstream, version) %}
+    {{ return(dbt_backfill._iceberg_table_at(upstream.relation, version)) }}
+{% endmacro %}
+
+
+{% macro _iceberg_table_at(relation, version) %}
     {%- if version | int == 0 -%} {{ return('(select * from ' ~ relation.render() ~ ' where false)') }} {%- endif -%}
     {{ return(relation.render() ~ ' version as of ' ~ version) }}
 {% endmacro %}
@@ -8,10 +13,10 @@
     As the snapshot tells it: to count them would be to read the whole table where it has delete files. Rows under equality
     deletes are counted too.
 -#}
-{% macro iceberg_row_count_sql(relation, version) %}
+{% macro iceberg_row_count_sql(upstream, version) %}
     {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
     {{ return("(select cast(summary['total-records'] as bigint) - coalesce(cast(summary['total-position-deletes'] as bigint), 0) from "
-        ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ version ~ ')') }}
+        ~ upstream.relation.render() ~ '.snapshots where snapshot_id = ' ~ version ~ ')') }}
 {% endmacro %}
 
 
@@ -24,7 +29,7 @@
     {%- if from_version | int == 0 -%}
         {{ return({
             'events': 'select *, 0 as __bf_version, true as __bf_is_upsert from '
-                ~ dbt_backfill.iceberg_upstream_read(relation, to_version),
+                ~ dbt_backfill._iceberg_table_at(relation, to_version),
             'one_commit': true,
         }) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
@@ -94,19 +99,19 @@
     {%- endfor -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > __bf_lineage.committed, true)' -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
-    from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
+    from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
     where {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
     {%- if deletes and keys is not none %}
     union all
     select before.*, 0 as __bf_version, false as __bf_is_upsert
     from (
         select source.*
-        from {{ dbt_backfill.iceberg_upstream_read(relation, from_version) }} as source
+        from {{ dbt_backfill._iceberg_table_at(relation, from_version) }} as source
         where __bf_lineage.bounds and __bf_lineage.files
     ) as before
     left anti join (
         select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}
-        from {{ dbt_backfill.iceberg_upstream_read(relation, to_version) }} as source
+        from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
         where not {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
     ) as kept
     on {{ same_key | join(' and ') }}
@@ -267,4 +272,31 @@
 {#- Another schema is a gap. -#}
 {% macro iceberg_takes_added_columns() %}
     {{ return(false) }}
+{% endmacro %}
+
+
+{#- A snapshot of it can be read again. -#}
+{% macro iceberg_stages_ranges() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro iceberg_may_have_null_keys() %}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{% macro iceberg_bound_sql(upstream, keys, window, rows) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- It tells its changes itself. -#}
+{% macro iceberg_needed_feed(upstream, options, sql) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro iceberg_noted_feed(source) %}
+    {{ return(none) }}
 {% endmacro %}

@@ -91,7 +91,7 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     macros: Macros, relations: Any, followed: Any, log: str | None
 ) -> None:
     """One statement less in every barrier, where the kind has a log that can be selected."""
-    macros.stub("iceberg_log_sql", lambda relation: f"(log of {relation.render()})")
+    macros.stub("iceberg_log_sql", lambda upstream: f"(log of {upstream['relation'].render()})")
     names = {"upstream": "up", "feed": "changes"}
     tables = {
         name: {"relation": relations["mv"].incorporate(path={"identifier": names[name]}), "kind": k}

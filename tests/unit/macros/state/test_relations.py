@@ -13,6 +13,7 @@ def test_the_state_stands_beside_the_mv(relations: dict[str, Any]) -> None:
         "progress": "lake.mv__progress",
         "barriers": "lake.mv__barriers",
         "controls": "lake.mv__controls",
+        "staged": "lake.mv__staged",
         "live": "lake.mv__live",
     }
 

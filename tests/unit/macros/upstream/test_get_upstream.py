@@ -196,7 +196,7 @@ def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(
     macros.stub(f"{kind}_{macro}", lambda *given: asked.append(list(given)) or "answer")
     answer = macros.call(question, {"relation": up, "kind": kind}, *arguments)
 
-    assert asked == [[up, *arguments] if question in OF_THE_RELATION else arguments]
+    assert asked == [[{"relation": up, "kind": kind}, *arguments] if question in OF_THE_RELATION else arguments]
     assert answer == "answer" or question == "check_upstream_feed"
 
 
@@ -207,4 +207,4 @@ def test_a_log_that_can_be_selected_is_one_of_its_kind(
     log = macros.call("get_upstream_log_sql", {"relation": up, "kind": kind})
 
     assert (log is not None) is has_log
-    assert not has_log or log == macros.call("iceberg_log_sql", up)
+    assert not has_log or log == macros.call("iceberg_log_sql", {"relation": up})

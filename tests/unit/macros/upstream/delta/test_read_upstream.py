@@ -55,7 +55,7 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
 
         run, macros._run = macros._run, answer  # type: ignore[method-assign]
         try:
-            return macros.call("delta_read_upstream", up, since, None)
+            return macros.call("delta_read_upstream", {"relation": up}, since, None)
         finally:
             macros._run = run  # type: ignore[method-assign]
 

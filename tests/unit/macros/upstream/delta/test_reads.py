@@ -24,7 +24,7 @@ def events(macros: Macros, up: Any, keys: Any) -> Callable[..., str]:
 
 
 def test_a_table_is_read_at_a_version(macros: Macros, up: Any) -> None:
-    assert macros.call("delta_upstream_read", up, "17") == "lake.up version as of 17"
+    assert macros.call("delta_upstream_read", {"relation": up}, "17") == "lake.up version as of 17"
 
 
 @pytest.mark.parametrize("version", [16, "16"])

@@ -46,7 +46,7 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
     def read(since: Any = None, log: Any = LOG, **properties: str) -> dict[str, Any]:
         named = {name.replace("_", "-"): value for name, value in properties.items()}
         macros.results = [list(map(list, named.items()))]
-        return macros.call("iceberg_read_upstream", up, since, log)
+        return macros.call("iceberg_read_upstream", {"relation": up}, since, log)
 
     return read
 
@@ -111,7 +111,7 @@ def test_a_log_that_was_read_with_the_state_spares_a_statement(
 
 def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any) -> None:
     macros.results = [[[json.dumps(LOG)]]]
-    observed = macros.call("iceberg_read_upstream", up, _since(12), None)
+    observed = macros.call("iceberg_read_upstream", {"relation": up}, _since(12), None)
 
     assert observed["version"] == "14"
     (statement,) = macros.statements
@@ -120,7 +120,7 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
 
 
 def test_the_log_has_refs_commits_and_snapshots(render: Callable[..., str], up: Any) -> None:
-    sql = render("iceberg_log_sql", up)
+    sql = render("iceberg_log_sql", {"relation": up})
 
     assert sql.startswith("( select collect_list(struct(*)) from ( select snapshot_id as version, ")
     refs, commits, snapshots = sql.split(" union all ")
@@ -131,7 +131,7 @@ def test_the_log_has_refs_commits_and_snapshots(render: Callable[..., str], up: 
 
 def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
     """Spark loads them one by one: another order could miss the snapshot that is the branch's."""
-    sql = render("iceberg_log_sql", up)
+    sql = render("iceberg_log_sql", {"relation": up})
 
     assert sql.index("lake.up.refs") < sql.index("lake.up.snapshots")
 

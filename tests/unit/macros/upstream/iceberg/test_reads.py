@@ -12,13 +12,13 @@ from support.macros import Macros
 
 
 def test_a_table_is_read_at_a_snapshot(macros: Macros, up: Any) -> None:
-    assert macros.call("iceberg_upstream_read", up, "17") == "lake.up version as of 17"
+    assert macros.call("iceberg_upstream_read", {"relation": up}, "17") == "lake.up version as of 17"
 
 
 @pytest.mark.parametrize("version", [0, "0"])
 def test_a_table_without_a_snapshot_has_no_rows(macros: Macros, up: Any, version: Any) -> None:
     assert (
-        macros.call("iceberg_upstream_read", up, version) == "(select * from lake.up where false)"
+        macros.call("iceberg_upstream_read", {"relation": up}, version) == "(select * from lake.up where false)"
     )
 
 
@@ -88,8 +88,8 @@ def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
 
 
 def test_rows_are_counted_by_what_the_snapshot_tells(render: Callable[..., str], up: Any) -> None:
-    assert render("iceberg_row_count_sql", up, "0") == "0"
-    assert render("iceberg_row_count_sql", up, "13").endswith(
+    assert render("iceberg_row_count_sql", {"relation": up}, "0") == "0"
+    assert render("iceberg_row_count_sql", {"relation": up}, "13").endswith(
         " from lake.up.snapshots where snapshot_id = 13)"
     )
 

@@ -1,0 +1,161 @@
+{#-
+    Part of planning where no version of the upstream can be read again, a live database: the rows that the plan reads are read
+    once and kept in `<mv>__staged`, and the plan is for the version at which they are exact, with the feed's events laid over them.
+
+    In this order, without which rows are lost or come from later than the version: what the reader sees of the database's
+    transactions, the rows, the position that they may show, and the wait until the feed has landed up to there.
+
+    Returns {
+      'plan': for that version, with what was staged as a source of the role `stage`; as it was if nothing has to be staged,
+      'unclear': why it cannot be told what the rows are, as the end of a sentence; none as a rule,
+      'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged
+    }
+-#}
+{% macro take_staged_range(backfill, state, observed, plan) %}
+    {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
+        {{ return({'plan': plan, 'unclear': none, 'waits': none}) }}
+    {%- endif -%}
+    {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
+    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns | map(attribute='name') | list, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- set left = dbt_backfill._find_staged(backfill, plan) -%}
+    {%- set plan = dict(plan, **left.window) if left else plan -%}
+    {%- set noted = left or dbt_backfill.run_stage(backfill, state, plan, columns) -%}
+    {%- set waited = dbt_backfill._run_wait(backfill, plan, noted, observed) -%}
+    {%- set behind = noted.reached - waited.landed -%}
+    {%- if waited.rows != noted.rows -%}
+        {%- do dbt_backfill.refuse(
+            'another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')
+        ) -%}
+    {%- elif behind > 0 -%}
+        {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
+        {{ return({'plan': plan, 'unclear': none, 'waits': waits}) }}
+    {%- endif -%}
+    {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
+    {{ return({
+        'plan': dict(plan, sources=sources),
+        'unclear': 'the feed told something that is no event of a row while its range was read' if waited.broken else none,
+        'waits': none,
+    }) }}
+{% endmacro %}
+
+
+{#- The columns of the upstream that the query names, as a list of {'name', 'type'}: all of them where it has a star. -#}
+{% macro get_read_columns(backfill, plan) %}
+    {%- set code = dbt_backfill.tokens(plan.query) | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
+    {%- set keys, read = plan.key | map(attribute='upstream') | map('lower') | list, [] -%}
+    {%- for column in dbt_backfill.get_table_columns(backfill.upstream.relation) -%}
+        {%- if '*' in code or column.name | lower in keys
+                or modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(column.name) ~ '(?!\\w)', code) -%}
+            {%- do read.append(column) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(read) }}
+{% endmacro %}
+
+
+{#-
+    Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
+      'version': of the table that keeps them, at which they stay whatever is staged later,
+      'columns': the names of those that were read,
+      'window': what the plan has of its range,
+      'plan': what of the plan has to be the same where a later one takes them
+    }
+-#}
+{% macro run_stage(backfill, state, plan, columns) %}
+    {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
+    {%- set staged = {
+        'relation': backfill.staged,
+        'columns': columns,
+        'clauses': dbt_backfill._get_clauses_of_stage(backfill),
+        'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != columns,
+    } -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set read = dbt_backfill.run_json(
+        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
+    )[0] -%}
+    {{ return(dict(
+        read,
+        version=dbt_backfill.read_version(backfill, 'staged'),
+        columns=columns | map(attribute='name') | list,
+        window=dbt_backfill._get_window(plan),
+        plan=dbt_backfill._get_plan_of_stage(plan),
+    )) }}
+{% endmacro %}
+
+
+{#- Outside of a run of the model it is made at the catalog's own place. -#}
+{% macro _get_clauses_of_stage(backfill) -%}
+    {%- set format = backfill.options.file_format -%}
+    {%- set properties = dict(
+        dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+    ) -%}
+    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(backfill.staged, properties)) }} {%- endif -%}
+    using {{ format }} tblproperties {{ dbt_backfill._property_list(properties) }}
+{%- endmacro %}
+
+
+{% macro _get_window(plan) %}
+    {%- set window = {} -%}
+    {%- for name in ['range_low', 'range_high', 'last_range', 'fill_low', 'fill_high', 'last_fill', 'next_bounds', 'bounds_complete'] -%}
+        {%- do window.update({name: plan.get(name)}) -%}
+    {%- endfor -%}
+    {{ return(window) }}
+{% endmacro %}
+
+
+{% macro _get_plan_of_stage(plan) %}
+    {{ return({
+        'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind, 'query_hash': plan.query_hash, 'vnodes': plan.get('vnodes'),
+        'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'feed': dbt_backfill.get_source(plan).definition,
+    }) }}
+{% endmacro %}
+
+
+{#- What a run staged that could not wait for the feed, if it is for a plan like this one; none if not. -#}
+{% macro _find_staged(backfill, plan) %}
+    {%- if dbt_backfill.load_table(backfill.staged) is none -%} {{ return(none) }} {%- endif -%}
+    {%- set noted = dbt_backfill.read_table_properties(backfill.staged).get('dbt_backfill.staged') -%}
+    {%- if not noted -%} {{ return(none) }} {%- endif -%}
+    {%- set noted = fromjson(noted) -%}
+    {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
+    {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
+        ~ plan.epoch ~ ' before', info=true) -%}
+    {{ return(noted) }}
+{% endmacro %}
+
+
+{#- The model's, also outside of a run of it. -#}
+{% macro _get_stager_name(backfill) %}
+    {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
+{% endmacro %}
+
+
+{#- `noted` as a source of the plan. -#}
+{% macro _get_stage_source(backfill, noted) %}
+    {{ return({
+        'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
+        'version': noted.version,
+        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns}),
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Wait until the feed has landed what the rows may show, see postgres_wait_script. Where it has not, the rows are noted first, so
+    that a run that is stopped while it waits has not read them in vain.
+-#}
+{% macro _run_wait(backfill, plan, noted, observed) %}
+    {%- set seconds = 0 -%}
+    {%- if noted.landed < noted.reached -%}
+        {%- set seconds = backfill.upstream.feed.wait_seconds -%}
+        {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
+            backfill.staged, {'dbt_backfill.staged': tojson(noted)}
+        )) -%}
+        {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+            ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+    {%- endif -%}
+    {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
+    {{ return(dbt_backfill.run_json(
+        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, noted, stage, observed.version, seconds)
+    )[0]) }}
+{% endmacro %}

@@ -1,0 +1,72 @@
+{#-
+    The feed of a table of PostgreSQL, as the model's change_feed and its upstream say: {
+      'relation', 'kind': the change table, a Delta or Iceberg table; kind is none where it does not exist yet,
+      'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
+      'table': the name of the table in PostgreSQL, with its schema,
+      'slot': the replication slot that it is landed from; none if something else lands it,
+      'wait_seconds': how long a barrier waits for it,
+      and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
+    }
+-#}
+{% macro postgres_needed_feed(upstream, options, sql) %}
+    {%- set upstream = upstream.relation -%}
+    {%- if not options -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed tells its changes',
+            "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
+        ) -%}
+    {%- endif -%}
+    {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
+    {%- set found = dbt_backfill.load_table(relation) -%}
+    {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
+    {%- if kind not in [none, 'delta', 'iceberg'] or found and found.is_view -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', 'Give it a table whose rows stay as they were written'
+        ) -%}
+    {%- endif -%}
+    {%- set feed = {
+        'relation': relation, 'kind': kind, 'format': options.get('format') or 'landed',
+        'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
+    } -%}
+    {%- for name in ['slot', 'wait_seconds', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
+        {%- do feed.update({name: options.get(name)}) -%}
+    {%- endfor -%}
+    {{ return(feed) }}
+{% endmacro %}
+
+
+{#- What a plan notes of it, so that a change of it shows, and what reads its version later knows it. -#}
+{% macro describe_postgres_feed(feed) %}
+    {%- set noted = {'relation': feed.relation.render()} -%}
+    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] if feed.get(name) is not none -%}
+        {%- do noted.update({name: feed[name]}) -%}
+    {%- endfor -%}
+    {{ return(tojson(noted, sort_keys=true)) }}
+{% endmacro %}
+
+
+{% macro postgres_noted_feed(source) %}
+    {%- set noted = fromjson(source.definition) -%}
+    {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation))) }}
+{% endmacro %}
+
+
+{#- Refuse a feed that is not there. -#}
+{% macro check_postgres_change_table(upstream) %}
+    {%- if upstream.feed.kind is none -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not exist',
+            'Land the changes of ' ~ upstream.feed.table ~ ' first' ~ (': dbt run-operation land_changes' if upstream.feed.format == 'landed' else '')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro check_postgres_landed(upstream, place) %}
+    {%- if place.landed is none -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not tell up to where it has landed: it has no event and no watermark',
+            'Land the changes of ' ~ upstream.feed.table ~ ' first' ~ (': dbt run-operation land_changes' if upstream.feed.format == 'landed' else '')
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

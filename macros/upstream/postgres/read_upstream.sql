@@ -1,0 +1,129 @@
+{#-
+    A table of a live PostgreSQL, which has no versions: they are those of its change table, which lands its events. A version is
+    the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
+    its barrier is planned, once, and kept, see stage.sql. What is there now: {
+      'relation', 'feed': see postgres_needed_feed,
+      'version': up to where the feed has landed,
+      'committed_at': none; only the feed knows, and not of each position,
+      'id': the database cluster and the table in it,
+      'definition': see describe_postgres_feed,
+      'floor': the least position that the feed still has,
+      'breaks': what the feed has since then that is no event of a row, as the end of a sentence; [] if nothing,
+      'facts': see get_postgres_facts_query,
+      'columns': the names of the table's columns
+    }
+
+    Arguments:
+      since (dict or none): the source of the committed plan.
+-#}
+{% macro postgres_read_upstream(upstream, since, log) %}
+    {%- set feed = upstream.feed -%}
+    {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
+    {%- set from = since.version if since and since.get('version') is not none else none -%}
+    {%- set sql -%}
+        select concat(
+            '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
+            ',"facts":', ({{ dbt_backfill.get_postgres_query_sql(
+                dbt_backfill.get_catalog(upstream.relation), dbt_backfill.get_postgres_facts_query(feed.table, feed.slot)
+            ) }}), '}'
+        )
+    {%- endset -%}
+    {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
+    {%- set facts, place = read.facts, read.place -%}
+    {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
+    {{ return({
+        'relation': upstream.relation,
+        'feed': feed,
+        'version': place.landed | string,
+        'committed_at': none,
+        'id': facts.system_identifier ~ '/' ~ facts.oid,
+        'definition': dbt_backfill.describe_postgres_feed(feed),
+        'floor': place.floor,
+        'breaks': place.get('breaks') or [],
+        'facts': facts,
+        'columns': facts.columns | map(attribute='name') | list,
+    }) }}
+{% endmacro %}
+
+
+{#- The facts are checked where it is known what of the table is read, see get_stage_checks. -#}
+{% macro postgres_check_feed(observed) %}
+{% endmacro %}
+
+
+{% macro postgres_upstream_gap(observed, committed) %}
+    {%- if committed.get('definition') != observed.definition -%} {{ return(dbt_backfill.new_gap('change_feed was changed')) }} {%- endif -%}
+    {%- if not dbt_backfill.postgres_continues_upstream(observed, committed) -%}
+        {{ return(dbt_backfill.new_gap('the upstream is another table, or its feed went back')) }}
+    {%- endif -%}
+    {%- if observed.floor is not none and observed.floor | int > committed.version | int -%}
+        {{ return(dbt_backfill.new_gap('events since the position ' ~ committed.version ~ ' were removed from the change feed')) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_gap(observed.breaks | join(', and ')) if observed.breaks else none) }}
+{% endmacro %}
+
+
+{% macro postgres_continues_upstream(observed, committed) %}
+    {{ return(committed.get('id') == observed.id and observed.version | int >= committed.version | int) }}
+{% endmacro %}
+
+
+{% macro postgres_forgets_keys(observed, committed, source) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#- What a barrier reads of it was staged with its plan. -#}
+{% macro postgres_upstream_readable(observed, source) %}
+    {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
+{% endmacro %}
+
+
+{% macro postgres_upstream_lag(observed, source) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_committed_at(observed, version) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_held_version(observed, name) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_hold(source, name) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro postgres_release(source, name) %}
+{% endmacro %}
+
+
+{#- Its feed is read with what the database says of the table, in a statement of its own. -#}
+{% macro postgres_log_sql(upstream) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_lost_conditions() %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Asked of the facts, with all else that they tell. -#}
+{% macro postgres_check_key_order(upstream, columns) %}
+{% endmacro %}
+
+
+{% macro postgres_may_be_cached() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{% macro postgres_takes_added_columns() %}
+    {{ return(true) }}
+{% endmacro %}

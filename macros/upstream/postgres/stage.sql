@@ -1,0 +1,120 @@
+{% macro postgres_stages_ranges() %}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- A primary key has none, and a condition for them would keep the database from its index. -#}
+{% macro postgres_may_have_null_keys() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#-
+    The key of the row that is `rows` rows further in the order of the backfill, as literals' texts; null where there are no so many.
+    Sort, offset and limit go to the database, which walks its index.
+-#}
+{% macro postgres_bound_sql(upstream, keys, window, rows) -%}
+    {%- set order = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(keys) -%}
+        {%- do order.append(column ~ (' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last')) -%}
+    {%- endfor -%}
+    select to_json(named_struct('bound', max(bound)))
+    from (
+        select {{ dbt_backfill.literals_expression(keys) }} as bound
+        from (
+            select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+            from {{ upstream.relation.render() }}
+            where {{ window }}
+            order by {{ order | join(', ') }}
+            limit 1 offset {{ rows - 1 }}
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+    A script that reads a range from the live table, once, into the table of staged ranges, and tells {
+      'stage': the id of this execution of it: one that is sent twice stages under two,
+      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least,
+      'reached': the position of the WAL after the range was read: what it may show was committed up to there,
+      'rows': how many were staged under this id; less than were read if another execution has replaced them since,
+      'landed': up to where the feed has landed
+    }
+
+    Arguments:
+      scan (string): a select of the rows.
+      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, 'anew': whether to drop it before}.
+-#}
+{% macro postgres_stage_script(upstream, scan, staged) -%}
+    {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
+    {%- set typed = [] -%}
+    {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
+    begin
+        declare stage string;
+        declare snapshot string;
+        declare reached bigint;
+        set stage = uuid();
+        {%- if staged.anew %}
+        drop table if exists {{ table }};
+        {%- endif %}
+        create table if not exists {{ table }} ({{ typed | join(', ') }}, __bf_stage string)
+        {{ staged.clauses }};
+        set snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, 'select pg_current_snapshot()::text as value_1') }});
+        insert overwrite table {{ table }}
+        select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, stage
+        from (
+            {{ scan }}
+        );
+        set reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
+            catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
+        ) }}));
+        select to_json(named_struct(
+            'stage', stage, 'snapshot', snapshot, 'reached', reached,
+            'rows', (select count(*) from {{ table }} where __bf_stage = stage),
+            'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
+        ));
+    end
+{%- endmacro %}
+
+
+{#-
+    A script that waits until the feed has landed what was reached, for so many seconds at most, which pass in the database, and tells {
+      'landed': up to where it has,
+      'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
+        a value that the feed does not tell,
+      'rows': how many are still kept of those that were staged
+    }
+
+    Arguments:
+      since (string): the version before which all such was seen when the barrier was chosen.
+      noted (dict): {'snapshot', 'reached', 'columns'}.
+      stage (dict): as a source of the plan.
+-#}
+{% macro postgres_wait_script(upstream, noted, stage, since, seconds) -%}
+    {%- set catalog = dbt_backfill.get_catalog(upstream.relation) -%}
+    begin
+        declare landed bigint;
+        declare turns int default 0;
+        declare paused string;
+        set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+        while landed < {{ noted.reached }} and turns < {{ seconds * 2 }} do
+            set paused = ({{ dbt_backfill.get_postgres_query_sql(catalog, 'select pg_sleep(0.5)::text as value_1') }});
+            set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+            set turns = turns + 1;
+        end while;
+        select to_json(named_struct('landed', landed, 'rows', (select count(*) from ({{ dbt_backfill.get_staged_rows_of_sql(stage, '1') }})), 'broken', exists(
+            select 1
+            from (
+                {{ dbt_backfill.get_feed_rows_sql(upstream.feed, noted.columns) }}
+            )
+            where __bf_position <= landed
+                and (__bf_position > {{ since }} or {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
+                and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(noted.columns) }}))
+        )));
+    end
+{%- endmacro %}
+
+
+{% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
+    {%- do dbt_backfill.check_postgres_table(observed.facts, columns, plan.key | map(attribute='upstream') | list, name) -%}
+{% endmacro %}
