@@ -25,7 +25,7 @@ from exactness.queries import QUERIES
 from exactness.runners import Runner, Statement, stepping
 from exactness.upstream import Schema
 from exactness.versions import VersionedTable
-from support.postgres import Database
+from support.database import Database
 from support.project import Project, RunResult
 from support.writers import Table, Writers
 

@@ -9,7 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs, derby_metastore
+from nyc.thrift_server import (
+    DELTA,
+    EXTENSIONS,
+    ICEBERG,
+    POSTGRESQL,
+    delta_catalogs,
+    derby_metastore,
+)
 from pyspark.sql import Row, SparkSession
 
 from support.profiles import SESSION_DELTA, Profile
@@ -88,7 +95,7 @@ class SessionLake(Lake):
         """The Spark settings of the lake, as a dbt profile takes them."""
         return {
             "spark.master": "local[2]",
-            "spark.jars.packages": f"{DELTA},{ICEBERG}",
+            "spark.jars.packages": f"{DELTA},{ICEBERG},{POSTGRESQL}",
             "spark.sql.extensions": ",".join(EXTENSIONS),
             **delta_catalogs(self.directory),
             "spark.sql.defaultCatalog": self.catalogs[self.profile.file_format],
