@@ -87,6 +87,18 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install_package(tmp_path_factory.mktemp("dbt_packages"))
 
 
+@pytest.fixture(scope="session")
+def database():  # type: ignore[no-untyped-def]
+    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it."""
+    from support.database import database
+    from support.postgres import binaries
+
+    if binaries() is None:
+        pytest.skip("no PostgreSQL found (Debian: postgresql)")
+    with database() as started:
+        yield started
+
+
 _schema_numbers = itertools.count(1)
 
 

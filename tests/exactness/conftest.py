@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,9 +10,6 @@ import pytest
 from exactness.crowd import Told
 from exactness.faults import Tally
 from exactness.play import Played
-from support.database import Database
-from support.database import database as start_database
-from support.postgres import binaries
 
 
 class Summary:
@@ -42,15 +38,6 @@ lived = Lived()
 faults = Tally()
 told: list[Told] = []
 """The histories in which keys stand twice."""
-
-
-@pytest.fixture(scope="session")
-def database() -> Iterator[Database]:
-    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it."""
-    if binaries() is None:
-        pytest.skip("no PostgreSQL found (Debian: postgresql)")
-    with start_database() as started:
-        yield started
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import psycopg
 import yaml
 
 from exactness.follow import Follower, Upstream
@@ -104,7 +103,7 @@ class LiveScene:
         self.rng = random.Random(f"{self.seed} {self.name}")
         self.project.configure(self.database.spark_settings(CATALOG))
         truth = Truth.begin(self.database.dsn, f"truth_{self.name}")
-        with self.connect() as connection:
+        with self.database.connect() as connection:
             connection.execute(self.table.create)
             self.table.fill(connection, self.rows)
         schema = Schema(
@@ -133,16 +132,6 @@ class LiveScene:
     def changes(self) -> str:
         """The change table's name, and the slot's."""
         return f"{self.name}_changes"
-
-    def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.database.dsn, autocommit=True)
-
-    def tell(self, *statements: str) -> None:
-        """Has PostgreSQL execute these, each by itself."""
-        with self.connect() as connection:
-            connection.execute("set synchronous_commit = local")
-            for statement in statements:
-                connection.execute(statement)
 
     def write(self, **config: Any) -> None:
         """The model, with this configuration on top."""
@@ -210,7 +199,7 @@ class LiveScene:
     def end(self) -> None:
         """Whatever keeps WAL is dropped."""
         self.upstream.truth.end()
-        self.tell(
+        self.database.tell(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
             f" where slot_name = '{self.changes}' and not active"
         )

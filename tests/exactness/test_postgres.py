@@ -112,19 +112,23 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
     """It is in the WAL, and lands, long before anybody sees it."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
-    scene.tell("alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()")
+    scene.database.tell(
+        "alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()"
+    )
     waits = ({"synchronous_commit": "on"},) * 3
     try:
         with scene.writers(settings=(*waits, {"synchronous_commit": "local"})):
             scene.land()
             for _ in range(max(4, BARRIERS // 5)):
                 scene.barrier()
-                scene.tell(
+                scene.database.tell(
                     "select pg_cancel_backend(pid) from pg_stat_activity"
                     " where wait_event = 'SyncRep' order by random() limit 2"
                 )
     finally:
-        scene.tell("alter system reset synchronous_standby_names", "select pg_reload_conf()")
+        scene.database.tell(
+            "alter system reset synchronous_standby_names", "select pg_reload_conf()"
+        )
     check(scene)
     scene.write()
     scene.catch_up()

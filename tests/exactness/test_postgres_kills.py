@@ -165,7 +165,7 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(scene: LiveScene) -> N
 def restarting(scene: LiveScene, fast: bool) -> Callable[[Project, str, Proceed], None]:
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         with contextlib.ExitStack() as stack:
-            blocking = stack.enter_context(scene.connect())
+            blocking = stack.enter_context(scene.database.connect())
             stack.callback(blocking.close)
             blocking.autocommit = False
             blocking.execute(f"lock table {scene.name} in access exclusive mode")
@@ -184,7 +184,7 @@ def restart_once_it_waits(scene: LiveScene, fast: bool) -> None:
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
         " and application_name like 'PostgreSQL JDBC%'"
     )
-    with scene.connect() as connection:
+    with scene.database.connect() as connection:
         for _ in range(200):
             if (found := connection.execute(reads).fetchone()) and found[0]:
                 break

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from support.postgres import UNPRIVILEGED, binaries, free_port
 
@@ -47,6 +50,16 @@ class Database:
             f"{name}.password": PASSWORD,
             f"{name}.fetchsize": "10000",
         }
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsn, autocommit=True)
+
+    def tell(self, *statements: str) -> None:
+        """Executes these, each by itself, whether or not there is a standby to wait for."""
+        with self.connect() as connection:
+            connection.execute("set synchronous_commit = local")
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def start(self) -> None:
         options = " ".join(f"-c {name}={value}" for name, value in OPTIONS.items())
