@@ -1,10 +1,19 @@
 {#-
-    The option `change_feed`: a change table of the user's own, in place of the upstream's own feed. Returns none, or {
+    The option `change_feed`: a change table, in place of the upstream's own feed, or of a table of PostgreSQL, which has none.
+    Returns none, or {
       'node': the node of the graph that `relation` names,
+      'format': `declared`, the user's own columns; of PostgreSQL also `landed`, as land_changes writes it, and `debezium`,
+    and of `declared`
       'operation': its column of operations,
       'sequence': its columns that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
-      'before_images': those that give a row as it was, in lower case
+      'before_images': those that give a row as it was, in lower case,
+      'position': its column of positions, which PostgreSQL needs; else none,
+      'xid': its column of transactions; none if it has none,
+    and of PostgreSQL
+      'table': the table's name there, with its schema; none if it is that of the upstream,
+      'slot': the replication slot that the changes are landed from; none if something else lands them,
+      'wait_seconds': how long a barrier waits for it
     }
 
     `relation` is text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as dbt's own snapshots have it: a
@@ -14,23 +23,91 @@
 {% macro read_change_feed() %}
     {%- set feed = dbt_backfill._read_option('change_feed') -%}
     {%- if feed is none -%} {{ return(none) }} {%- endif -%}
-    {%- set expected = "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
-        ~ "'deletes': the operations that delete}" -%}
-    {%- if feed is not mapping or not feed.relation or feed.operation is not string or not feed.sequence
-            or feed.keys() | reject('in', ['relation', 'operation', 'sequence', 'deletes']) | list -%}
-        {%- do dbt_backfill._refuse_option('change_feed', feed, expected) -%}
-    {%- endif -%}
+    {%- set format = dbt_backfill._read_feed_format(feed) -%}
+    {%- do dbt_backfill._check_feed_keys(feed, format) -%}
     {%- set deletes = [] -%}
     {%- for value in dbt_backfill._as_list(feed.get('deletes', ['d', 'delete'])) -%}
         {%- do deletes.append(value | string | lower) -%}
     {%- endfor -%}
+    {%- set declared = format == 'declared' -%}
     {{ return({
         'node': dbt_backfill._find_feed_node(feed.relation),
-        'operation': feed.operation,
-        'sequence': dbt_backfill._as_list(feed.sequence),
-        'deletes': deletes,
-        'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'],
+        'format': format,
+        'operation': feed.operation if declared else none,
+        'sequence': dbt_backfill._as_list(feed.sequence) if declared else none,
+        'deletes': deletes if declared else none,
+        'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
+        'position': feed.get('position'),
+        'xid': feed.get('xid'),
+        'table': feed.get('table'),
+        'slot': feed.get('slot'),
+        'wait_seconds': feed.get('wait_seconds', 60),
     }) }}
+{% endmacro %}
+
+
+{#- Where it is not said: with an operation or a sequence it is declared. -#}
+{% macro _read_feed_format(feed) %}
+    {%- if feed is not mapping -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
+    {%- set format = feed.get('format', 'declared' if 'operation' in feed or 'sequence' in feed else 'landed') -%}
+    {%- if format not in ['landed', 'debezium', 'declared'] -%}
+        {%- do dbt_backfill._refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
+    {%- endif -%}
+    {{ return(format) }}
+{% endmacro %}
+
+
+{% macro _check_feed_keys(feed, format) %}
+    {%- set own = ['operation', 'sequence', 'deletes', 'position', 'xid'] -%}
+    {%- set known = ['relation', 'format', 'table', 'slot', 'wait_seconds'] + own -%}
+    {%- set strange = feed.keys() | reject('in', known) | list -%}
+    {%- set missing = format == 'declared' and (feed.operation is not string or not feed.sequence) -%}
+    {%- if not feed.relation or strange or missing -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
+    {%- for key in own if key in feed and format != 'declared' -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed has the format ' ~ format ~ ', to which ' ~ key ~ ' does not belong',
+            'Leave ' ~ key ~ " out, or set 'format': 'declared' for a change table with columns of your own"
+        ) -%}
+    {%- endfor -%}
+    {%- for key in ['xid', 'table', 'slot', 'wait_seconds'] if key in feed and format == 'declared' and not feed.get('position') -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed has ' ~ key ~ ' but no position, and only changes of PostgreSQL have the one, which need the other',
+            'Leave ' ~ key ~ " out, or set 'position' to the column that has the position of the commit, as a number"
+        ) -%}
+    {%- endfor -%}
+    {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
+        {%- do dbt_backfill._refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
+    {%- endfor -%}
+    {%- set seconds = feed.get('wait_seconds', 60) -%}
+    {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
+        {%- do dbt_backfill._refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _refuse_change_feed(feed) %}
+    {%- do dbt_backfill._refuse_option(
+        'change_feed', feed,
+        "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
+            ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}"
+    ) -%}
+{% endmacro %}
+
+
+{#- Refuse what only the changes of PostgreSQL can be, or have, of another upstream, and the other way about. -#}
+{% macro check_change_feed_upstream(feed, is_postgres) %}
+    {%- if is_postgres and feed.format == 'declared' and not feed.position -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed names no position, and without one it cannot be told up to where the changes of PostgreSQL have landed',
+            "Set 'position' to the column that has the position of the commit, as a number"
+        ) -%}
+    {%- elif not is_postgres and (feed.format != 'declared' or feed.position) -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed is one of a table of PostgreSQL, by its ' ~ ('position' if feed.position else 'format ' ~ feed.format)
+                ~ ', and its upstream is none',
+            "Set 'operation' and 'sequence' to columns of the change table, and leave the keys out that are for PostgreSQL"
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

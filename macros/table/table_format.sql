@@ -60,15 +60,15 @@
         {{ return(row[1]) }}
     {%- endfor -%}
     {%- set catalog = dbt_backfill.get_catalog(name or relation) -%}
-    {%- if catalog and dbt_backfill._is_postgres_catalog(catalog) -%} {{ return('postgres') }} {%- endif -%}
+    {%- if catalog and dbt_backfill._is_jdbc_catalog(catalog) -%} {{ return('postgres') }} {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{#- Whether a catalog of the session is a PostgreSQL. Its URL may have a password in it: it goes nowhere. -#}
-{% macro _is_postgres_catalog(catalog) %}
-    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog ~ '.url') -%}
-        {{ return((row[1] | string).startswith('jdbc:postgresql:')) }}
+{#- Whether a catalog of the session is one of Spark's for JDBC. Its URL would tell which database it is, and Spark does not show it. -#}
+{% macro _is_jdbc_catalog(catalog) %}
+    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog) -%}
+        {{ return((row[1] | string).endswith('.JDBCTableCatalog')) }}
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}

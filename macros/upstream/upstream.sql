@@ -41,7 +41,7 @@
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
     run_stage. That is asked, and of no other kind:
       stage_script(upstream, scan, staged)                     reads it
-      wait_script(upstream, noted, stage, since, seconds)             waits until the feed tells what it may show
+      wait_script(upstream, observed, noted, stage, seconds)          waits until the feed tells what it may show
       staged_read(upstream, version, stage, keys)              what was read, at a version
       check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
 -#}
@@ -258,8 +258,8 @@
 
 
 {#- See postgres_wait_script. -#}
-{% macro get_wait_script(upstream, noted, stage, since, seconds) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, noted, stage, since, seconds)) }}
+{% macro get_wait_script(upstream, observed, noted, stage, seconds) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, observed, noted, stage, seconds)) }}
 {% endmacro %}
 
 
@@ -269,7 +269,7 @@
 {% endmacro %}
 
 
-{#- `columns`: the names of those that are read; `name`: the model's. -#}
+{#- `columns`: those that are read, {'name', 'type'}; `name`: the model's. -#}
 {% macro check_staged(upstream, observed, plan, columns, name) %}
     {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
 {% endmacro %}

@@ -16,7 +16,7 @@
         {{ return({'plan': plan, 'unclear': none, 'waits': none}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
-    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns | map(attribute='name') | list, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
     {%- set left = dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, plan, columns) -%}
@@ -25,6 +25,11 @@
     {%- if waited.rows != noted.rows -%}
         {%- do dbt_backfill.refuse(
             'another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')
+        ) -%}
+    {%- elif waited.altered is not none -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
+            'Correct the value, or leave the column out of the query', mv=backfill.get('name')
         ) -%}
     {%- elif behind > 0 -%}
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
@@ -56,7 +61,7 @@
 {#-
     Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
-      'columns': the names of those that were read,
+      'columns': those that were read,
       'window': what the plan has of its range,
       'plan': what of the plan has to be the same where a later one takes them
     }
@@ -76,7 +81,7 @@
     {{ return(dict(
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
-        columns=columns | map(attribute='name') | list,
+        columns=columns,
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
@@ -135,7 +140,7 @@
     {{ return({
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
         'version': noted.version,
-        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns}),
+        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns | map(attribute='name') | list}),
     }) }}
 {% endmacro %}
 
@@ -156,6 +161,6 @@
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(
-        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, noted, stage, observed.version, seconds)
+        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, observed, noted, stage, seconds)
     )[0]) }}
 {% endmacro %}

@@ -96,6 +96,7 @@
 
 {#- It tells its changes itself. -#}
 {% macro delta_needed_feed(upstream, options, sql) %}
+    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 

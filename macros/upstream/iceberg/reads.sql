@@ -293,6 +293,7 @@
 
 {#- It tells its changes itself. -#}
 {% macro iceberg_needed_feed(upstream, options, sql) %}
+    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 

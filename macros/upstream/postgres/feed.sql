@@ -5,6 +5,7 @@
       'table': the name of the table in PostgreSQL, with its schema,
       'slot': the replication slot that it is landed from; none if something else lands it,
       'wait_seconds': how long a barrier waits for it,
+      'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
 -#}
@@ -16,6 +17,7 @@
             "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_change_feed_upstream(options, true) -%}
     {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
@@ -25,12 +27,15 @@
         ) -%}
     {%- endif -%}
     {%- set feed = {
-        'relation': relation, 'kind': kind, 'format': options.get('format') or 'landed',
+        'relation': relation, 'kind': kind, 'format': options.format,
         'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
     {%- endfor -%}
+    {%- if feed.format == 'debezium' and kind -%}
+        {{ return(dbt_backfill.check_feed_table(feed, dbt_backfill.get_table_columns(upstream))) }}
+    {%- endif -%}
     {{ return(feed) }}
 {% endmacro %}
 
@@ -38,7 +43,7 @@
 {#- What a plan notes of it, so that a change of it shows, and what reads its version later knows it. -#}
 {% macro describe_postgres_feed(feed) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
-    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] if feed.get(name) is not none -%}
+    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions'] if feed.get(name) is not none -%}
         {%- do noted.update({name: feed[name]}) -%}
     {%- endfor -%}
     {{ return(tojson(noted, sort_keys=true)) }}

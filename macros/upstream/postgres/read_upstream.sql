@@ -2,7 +2,7 @@
     A table of a live PostgreSQL, which has no versions: they are those of its change table, which lands its events. A version is
     the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
     its barrier is planned, once, and kept, see stage.sql. What is there now: {
-      'relation', 'feed': see postgres_needed_feed,
+      'relation', 'followed': its change table, see postgres_needed_feed,
       'version': up to where the feed has landed,
       'committed_at': none; only the feed knows, and not of each position,
       'id': the database cluster and the table in it,
@@ -33,10 +33,10 @@
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
         'relation': upstream.relation,
-        'feed': feed,
+        'followed': feed,
         'version': place.landed | string,
         'committed_at': none,
-        'id': facts.system_identifier ~ '/' ~ facts.oid,
+        'id': facts.system_identifier ~ '/' ~ facts.get('oid'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],

@@ -6,8 +6,8 @@
 
 {#- As the database estimates it. -#}
 {% macro postgres_row_count_sql(upstream, version) %}
-    {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid = '
-        ~ dbt_backfill.postgres_literal(upstream.feed.table) ~ '::regclass' -%}
+    {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid in ('
+        ~ dbt_backfill.get_postgres_oids_query(upstream.feed.table) ~ ')' -%}
     {{ return('(select cast(value_1 as bigint) from (' ~ dbt_backfill.get_postgres_query_sql(
         dbt_backfill.get_catalog(upstream.relation), query) ~ '))') }}
 {% endmacro %}
@@ -24,7 +24,7 @@
     {%- set events -%}
         select {{ columns }}, struct(__bf_position, __bf_sequence) as __bf_version, __bf_op <> 'd' as __bf_is_upsert
         from (
-            {{ dbt_backfill.get_feed_rows_sql(observed.feed, observed.columns) }}
+            {{ dbt_backfill.get_feed_rows_sql(observed.followed, observed.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position > {{ from_version }} and __bf_position <= {{ to_version }}
     {%- endset -%}

@@ -82,16 +82,18 @@
       'landed': up to where it has,
       'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
         a value that the feed does not tell,
-      'rows': how many are still kept of those that were staged
+      'rows': how many are still kept of those that were staged,
+      'altered': a column of them with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
 
     Arguments:
-      since (string): the version before which all such was seen when the barrier was chosen.
+      observed (dict): as it was when the barrier was chosen; all such before its version was seen then.
       noted (dict): {'snapshot', 'reached', 'columns'}.
       stage (dict): as a source of the plan.
 -#}
-{% macro postgres_wait_script(upstream, noted, stage, since, seconds) -%}
-    {%- set catalog = dbt_backfill.get_catalog(upstream.relation) -%}
+{% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
+    {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
+    {%- set altered = dbt_backfill.get_altered_column_sql(noted.columns, observed.facts) -%}
     begin
         declare landed bigint;
         declare turns int default 0;
@@ -102,19 +104,28 @@
             set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
             set turns = turns + 1;
         end while;
-        select to_json(named_struct('landed', landed, 'rows', (select count(*) from ({{ dbt_backfill.get_staged_rows_of_sql(stage, '1') }})), 'broken', exists(
+        select to_json(named_struct('landed', landed, 'rows', kept.rows, 'altered', kept.altered, 'broken', exists(
             select 1
             from (
-                {{ dbt_backfill.get_feed_rows_sql(upstream.feed, noted.columns) }}
+                {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
             )
             where __bf_position <= landed
-                and (__bf_position > {{ since }} or {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
-                and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(noted.columns) }}))
-        )));
+                and (__bf_position > {{ observed.version }} or {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
+                and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
+        )))
+        from (
+            select count(*) as rows, max({{ altered }}) as altered
+            from (
+                {{ dbt_backfill.get_staged_rows_of_sql(stage, dbt_backfill.identifiers(names)) }}
+            )
+        ) as kept;
     end
 {%- endmacro %}
 
 
 {% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
-    {%- do dbt_backfill.check_postgres_table(observed.facts, columns, plan.key | map(attribute='upstream') | list, name) -%}
+    {%- do dbt_backfill.check_postgres_table(
+        observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list, name
+    ) -%}
+    {%- do dbt_backfill.check_feed_table(upstream.feed, columns) -%}
 {% endmacro %}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +47,12 @@ def test_a_change_table_is_a_node_with_its_operations_and_order(read: Any) -> No
         "sequence": ["lsn"],
         "deletes": ["d", "delete"],
         "before_images": ["update_preimage", "update_before", "before", "ub", "-u"],
+        "format": "declared",
+        "position": None,
+        "xid": None,
+        "table": None,
+        "slot": None,
+        "wait_seconds": 60,
     }
 
 
@@ -108,10 +115,98 @@ def test_a_relation_that_the_query_does_not_depend_on_is_refused(
         {**FEED, "operation": ["op"]},
         {**FEED, "sequence": []},
         {**FEED, "delete": ["d"]},
-        {"relation": "ref('orders_changes')"},
+        {"relation": "ref('orders_changes')", "operation": "op"},
+        {"relation": "ref('orders_changes')", "format": "declared"},
     ],
-    ids=["text", "no relation", "operations", "no sequence", "misspelt", "incomplete"],
+    ids=["text", "no relation", "operations", "no sequence", "misspelt", "incomplete", "declared"],
 )
 def test_any_other_value_is_refused_with_an_example(read: Any, refused: Any, feed: Any) -> None:
     with refused("change_feed is "):
         read(feed)
+
+
+# -- of a table of PostgreSQL -------------------------------------------------------------------
+
+LANDED = {"relation": "ref('orders_changes')", "slot": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("feed", "format"),
+    [
+        (LANDED, "landed"),
+        ({"relation": "ref('orders_changes')"}, "landed"),
+        ({**LANDED, "format": "debezium"}, "debezium"),
+        ({**FEED, "format": "declared", "position": "at"}, "declared"),
+    ],
+)
+def test_without_an_operation_a_change_table_is_a_landed_one(
+    read: Any, feed: Any, format: str
+) -> None:
+    read_as = read(feed)
+
+    assert read_as["format"] == format
+    assert (read_as["operation"] is None) is (format != "declared")
+
+
+def test_a_change_table_of_postgresql_says_where_its_changes_come_from(read: Any) -> None:
+    feed = read({**LANDED, "table": "shop.Orders", "wait_seconds": 5})
+
+    assert (feed["slot"], feed["table"], feed["wait_seconds"]) == ("orders", "shop.Orders", 5)
+    assert {feed[name] for name in ("position", "xid", "sequence", "deletes")} == {None}
+    declared = read({**FEED, "position": "lsn", "xid": "tx"})
+    assert (declared["position"], declared["xid"]) == ("lsn", "tx")
+
+
+@pytest.mark.parametrize("format", ["landed", "debezium"])
+@pytest.mark.parametrize("key", ["operation", "sequence", "deletes", "position", "xid"])
+def test_a_format_with_columns_of_its_own_takes_no_others(
+    read: Any, refused: Any, format: str, key: str
+) -> None:
+    with refused(f"its change_feed has the format {format}, to which {key} does not belong. Leave"):
+        read({**LANDED, "format": format, key: "op"})
+
+
+@pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds"])
+def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key: str) -> None:
+    with refused(f"its change_feed has {key} but no position, and only changes of PostgreSQL"):
+        read({**FEED, key: "x"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"format": "avro"}, 'the format of change_feed is "avro". Set it to landed, debezium or'),
+        ({"slot": ["a"]}, 'the slot of change_feed is ["a"]. Set it to a name.'),
+        ({"table": 1}, "the table of change_feed is 1. Set it to a name."),
+        ({"wait_seconds": -1}, "the wait_seconds of change_feed is -1. Set it to a whole number"),
+        ({"wait_seconds": True}, "the wait_seconds of change_feed is true. Set it to a whole num"),
+    ],
+)
+def test_a_value_that_a_key_does_not_take_is_refused(
+    read: Any, refused: Any, changes: dict[str, Any], fact: str
+) -> None:
+    with refused(fact):
+        read({**LANDED, **changes})
+
+
+@pytest.mark.parametrize(
+    ("feed", "is_postgres", "fact"),
+    [
+        (LANDED, True, None),
+        ({**FEED, "position": "at"}, True, None),
+        (FEED, False, None),
+        (FEED, True, "its change_feed names no position, and without one it cannot be told up to"),
+        (LANDED, False, "its change_feed is one of a table of PostgreSQL, by its format landed,"),
+        (
+            {**FEED, "position": "at"},
+            False,
+            "its change_feed is one of a table of PostgreSQL, by its position, and its upstream is",
+        ),
+    ],
+)
+def test_a_change_table_has_to_be_one_of_its_upstream(
+    macros: Macros, read: Any, refused: Any, feed: Any, is_postgres: bool, fact: str | None
+) -> None:
+    feed = read(feed)
+    with refused(fact) if fact else nullcontext():
+        macros.call("check_change_feed_upstream", feed, is_postgres)

@@ -166,7 +166,10 @@ CHANGES = {"name": "changes", "schema": "raw", "unique_id": "source.p.raw.change
 def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> None:
     nodes = {"model.p.up": MODEL, "source.p.raw.changes": CHANGES}
 
-    assert get(nodes, change_feed={"node": CHANGES})["relation"].render() == "lake.up"
+    feed = {"node": CHANGES, "format": "declared", "position": None}
+    assert get(nodes, change_feed=feed)["relation"].render() == "lake.up"
+    with refused("its change_feed is one of a table of PostgreSQL, by its format landed"):
+        get(nodes, change_feed={**feed, "format": "landed"})
     with refused("its query reads up, changes. "):
         get(nodes)
 

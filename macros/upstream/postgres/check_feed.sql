@@ -1,0 +1,102 @@
+{#-
+    Refuse a change table that lacks what its format or the upstream has to have in it. Returns the feed, of Debezium's events with
+      'conversions': what the values of a column are converted to, by its name in lower case: a type, or `days` for a date that is told
+        as the number of days since 1970; none of columns that have the type of the upstream's
+
+    Arguments:
+      upstream_columns (list): those that are read, {'name', 'type'}, with Spark's types.
+-#}
+{% macro check_feed_table(feed, upstream_columns) %}
+    {%- set types = {} -%}
+    {%- for column in adapter.get_columns_in_relation(feed.relation) -%} {%- do types.update({column.name | lower: column.dtype | lower}) -%} {%- endfor -%}
+    {%- do dbt_backfill._check_feed_needs(feed, types, dbt_backfill.of_kind(feed.format, 'feed_needs')(feed)) -%}
+    {%- if feed.format == 'debezium' -%}
+        {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
+    {%- endif -%}
+    {%- for column in upstream_columns -%}
+        {%- do dbt_backfill._get_feed_conversion(feed, column, types.get(column.name | lower), converts=false) -%}
+    {%- endfor -%}
+    {{ return(feed) }}
+{% endmacro %}
+
+
+{#- `needs`: the columns that the format needs, {'name', 'types'}; `struct<` is any of that kind, and no types mean that any will do. -#}
+{% macro _check_feed_needs(feed, types, needs) %}
+    {%- for need in needs -%}
+        {%- set type = types.get(need.name | lower) -%}
+        {%- if type is none or need.types and type not in need.types and type.split('<')[0] ~ '<' not in need.types -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (need.name ~ ' as ' ~ type if type is not none else 'no ' ~ need.name)
+                    ~ ', and its format ' ~ feed.format ~ ' needs it' ~ (' as ' ~ need.types | join(' or ') | replace('<', '') if need.types == ['struct<'] else ' as ' ~ need.types | join(' or ') if need.types else ''),
+                'Give it that column, or say in change_feed which format and columns it has'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro landed_feed_needs(feed) %}
+    {{ return([
+        {'name': '_op', 'types': ['string']}, {'name': '_lsn', 'types': ['bigint']}, {'name': '_seq', 'types': ['bigint']},
+        {'name': '_xid', 'types': ['bigint']}, {'name': '_unchanged', 'types': ['array<string>']},
+    ]) }}
+{% endmacro %}
+
+
+{% macro declared_feed_needs(feed) %}
+    {%- set numbers = ['bigint', 'int', 'smallint', 'tinyint'] -%}
+    {%- set needs = [{'name': feed.operation, 'types': []}, {'name': feed.position, 'types': numbers}] -%}
+    {%- for name in feed.sequence -%} {%- do needs.append({'name': name, 'types': []}) -%} {%- endfor -%}
+    {{ return(needs + ([{'name': feed.xid, 'types': numbers}] if feed.xid else [])) }}
+{% endmacro %}
+
+
+{% macro debezium_feed_needs(feed) %}
+    {{ return([
+        {'name': 'op', 'types': ['string']}, {'name': 'before', 'types': ['struct<']}, {'name': 'after', 'types': ['struct<']},
+        {'name': 'source', 'types': ['struct<']},
+    ]) }}
+{% endmacro %}
+
+
+{% macro _check_debezium_columns(feed, upstream_columns) %}
+    {%- set parts, part = {'after': {}, 'before': {}, 'source': {}}, namespace(name='after') -%}
+    {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
+    {%- for row in dbt_backfill.run_table('look at what the events of the change feed tell', sql) -%}
+        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- set part.name = row[0][5:] -%}
+        {%- else -%} {%- do parts[part.name].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
+        {'name': 'lsn', 'types': ['bigint']}, {'name': 'sequence', 'types': ['string']}, {'name': 'txId', 'types': ['bigint', 'int']},
+        {'name': 'schema', 'types': ['string']}, {'name': 'table', 'types': ['string']}, {'name': 'snapshot', 'types': ['string']},
+    ]) -%}
+    {%- set conversions = {} -%}
+    {%- for column in upstream_columns -%}
+        {%- set type, before = parts.after.get(column.name | lower), parts.before.get(column.name | lower) -%}
+        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type if type == before or not type else before or none, converts=true) -%}
+        {%- if conversion -%} {%- do conversions.update({column.name | lower: conversion}) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(conversions) }}
+{% endmacro %}
+
+
+{#- What a value of the type that the feed has becomes, none if it stays as it is. Refuses what can be taken in two ways. -#}
+{% macro _get_feed_conversion(feed, column, type, converts) %}
+    {%- set wanted = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
+    {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
+    {%- if type == wanted -%} {{ return(none) }} {%- endif -%}
+    {%- if converts and type in integers -%}
+        {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
+    {%- elif converts and type == 'string' and wanted in integers + ['float', 'double', 'timestamp'] or type == 'string' and wanted.startswith('decimal') and converts -%}
+        {{ return(wanted) }}
+    {%- elif converts and type == 'double' and wanted == 'float' -%}
+        {{ return(wanted) }}
+    {%- endif -%}
+    {%- do dbt_backfill.refuse(
+        'its change_feed ' ~ feed.relation.render()
+            ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
+            ~ ', and its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
+        'Give the change table the columns of the upstream, with their names and types'
+            ~ ('; docs/postgres.md says which types of Debezium are converted' if converts else '')
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,193 @@
+{#-
+    Refuse a table of PostgreSQL that cannot be read, or followed, exactly.
+
+    Arguments:
+      facts (dict): of get_postgres_facts_query.
+      columns (list): the names of the columns that the query reads; others may be of any type.
+      key (list): those of unique_key.
+      mv (string): the model's name, where it is not the model that is running.
+-#}
+{% macro check_postgres_table(facts, columns, key, mv=none) %}
+    {%- do dbt_backfill._check_postgres_server(facts, mv) -%}
+    {%- do dbt_backfill._check_postgres_relation(facts, mv) -%}
+    {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
+    {%- set wanted = (columns + key) | map('lower') | list -%}
+    {%- for column in facts.columns if column.name | lower in wanted -%}
+        {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
+        {%- if twins | length > 1 -%}
+            {%- do dbt_backfill.refuse(
+                'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that only differ in case",
+                'Rename one of them in PostgreSQL; Spark takes them for one', mv=mv
+            ) -%}
+        {%- endif -%}
+        {%- do dbt_backfill._check_postgres_column(facts, column, mv) -%}
+        {%- if column.name | lower in key | map('lower') | list -%}
+            {%- do dbt_backfill._check_postgres_key_column(facts, column, mv) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro _check_postgres_server(facts, mv) %}
+    {%- if facts.version < 130000 -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+            'Use version 13 or later, which tells what transactions a reader sees', mv=mv
+        ) -%}
+    {%- elif facts.in_recovery -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+            'Let the JDBC catalog connect to the primary', mv=mv
+        ) -%}
+    {%- elif facts.wal_level != 'logical' -%}
+        {%- do dbt_backfill.refuse(
+            'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+            'Set wal_level = logical in PostgreSQL, and start it again', mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _check_postgres_relation(facts, mv) %}
+    {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
+    {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
+    {%- if facts.found != 1 -%}
+        {%- do dbt_backfill.refuse(
+            where ~ ' has ' ~ (facts.found if facts.found else 'no') ~ (' tables' if facts.found else ' table') ~ " of its upstream's name",
+            "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=mv
+        ) -%}
+    {%- elif facts.kind != 'r' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is ' ~ kinds[facts.kind] ~ ' of PostgreSQL, of which the WAL tells no change',
+            'Read the table under it' if facts.kind != 'p' else
+                'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned', mv=mv
+        ) -%}
+    {%- elif facts.has_children -%}
+        {%- do dbt_backfill.refuse(
+            'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+            'Read the tables that inherit from it, each by a model', mv=mv
+        ) -%}
+    {%- elif facts.persistence != 'p' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+            'Execute alter table … set logged in PostgreSQL', mv=mv
+        ) -%}
+    {%- elif not facts.may_select -%}
+        {%- do dbt_backfill.refuse(
+            'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream', 'Execute grant select on … to … in PostgreSQL', mv=mv
+        ) -%}
+    {%- elif facts.row_security -%}
+        {%- do dbt_backfill.refuse(
+            'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+            'Give the JDBC catalog a user with BYPASSRLS', mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _check_postgres_key(facts, key, mv) %}
+    {%- set wanted = key | map('lower') | sort -%}
+    {%- set same, kept = [], [] -%}
+    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%}
+        {%- do same.append(index) -%}
+        {%- if not index.deferrable -%} {%- do kept.append(index) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- set described = key | join(', ') -%}
+    {%- if not same -%}
+        {%- do dbt_backfill.refuse(
+            'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
+            'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first'), mv=mv
+        ) -%}
+    {%- elif not kept -%}
+        {%- do dbt_backfill.refuse(
+            'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
+            'Create it not deferrable', mv=mv
+        ) -%}
+    {%- endif -%}
+    {%- set told = (facts.identity_columns or []) | map('lower') | list -%}
+    {%- if key | map('lower') | reject('in', told) | list -%}
+        {%- set identity = {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity] -%}
+        {%- do dbt_backfill.refuse(
+            'the REPLICA IDENTITY of its upstream is ' ~ identity ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
+            'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL', mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Types whose values both Spark's JDBC reader and the WAL tell, and alike. Text stands for what Spark shows as a string. -#}
+{% macro postgres_read_types() %}
+    {{ return([
+        'bool', 'int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea',
+        'text', 'varchar', 'bpchar', 'name', 'uuid', 'json', 'jsonb', 'xml', 'inet', 'cidr', 'macaddr', 'macaddr8',
+    ]) }}
+{% endmacro %}
+
+
+{#- Of a column that the query reads. -#}
+{% macro _check_postgres_column(facts, column, mv) %}
+    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
+    {%- set is_known = column.builtin and column.type in dbt_backfill.postgres_read_types() -%}
+    {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
+    {%- if not is_known and not is_text -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', of which Spark and the WAL do not tell the same',
+            'Leave it out of the query, or give the table a column of another type with that value, such as text', mv=mv
+        ) -%}
+    {%- elif column.type == 'numeric' and not dbt_backfill._is_postgres_decimal(column) -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', which Spark would round',
+            'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query', mv=mv
+        ) -%}
+    {%- elif column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite and (facts.slot or {'plugin': none}).plugin == 'wal2json' -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', of which wal2json tells a NaN or an infinity as null',
+            "Declare it not null, or add check (" ~ column.name ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
+        ) -%}
+    {%- elif column.generated == 'v' or column.generated and (facts.slot or {'plugin': none}).plugin not in ['wal2json', 'test_decoding'] -%}
+        {%- do dbt_backfill.refuse(
+            'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
+            'Compute it in the query, from the columns that it is generated of', mv=mv
+        ) -%}
+    {%- elif column.type == 'timestamp' and not dbt_backfill.is_postgres_utc(facts) -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
+            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _is_postgres_decimal(column) %}
+    {{ return(column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision) }}
+{% endmacro %}
+
+
+{% macro is_postgres_utc(facts) %}
+    {{ return(facts.zone in ['UTC', 'Etc/UTC', 'GMT', 'Etc/GMT', 'Z', 'UCT', 'Etc/UCT', 'Zulu', 'Etc/Zulu', 'Universal', 'Etc/Universal']) }}
+{% endmacro %}
+
+
+{#- Ranges are compared by PostgreSQL, and positions by Spark. -#}
+{% macro _check_postgres_key_column(facts, column, mv) %}
+    {%- set described = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
+    {%- if not column.builtin or column.type not in [
+        'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
+    ] -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', which PostgreSQL orders otherwise than Spark',
+            'Name columns of another type in unique_key', mv=mv
+        ) -%}
+    {%- elif column.type == 'timestamptz' and not dbt_backfill.is_postgres_utc(facts) -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
+            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
+        ) -%}
+    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding == 'UTF8') -%}
+        {%- do dbt_backfill.refuse(
+            described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
+            'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',
+            mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

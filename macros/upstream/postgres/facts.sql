@@ -1,0 +1,206 @@
+{#-
+    A query in PostgreSQL's own words, see get_postgres_query_sql, whose value_1 is all that has to be known of a table and of what it
+    is followed by, as the text of one JSON object. Any user may ask it; nothing in it reads a row of the table. {
+      'system_identifier': text, of the cluster; another one after a restore from a dump, the same after a failover,
+      'timeline': of the WAL; another one after a failover,
+      'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
+      'zone': the time zone of the connection, which is that of the JVM that reads,
+      'database', 'user': names, 'replication': whether the user may read a slot, 'position': of the WAL,
+      'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
+      'oid': text, 'quoted': its name as PostgreSQL's SQL takes it, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
+      'may_select', 'row_security': whether policies hide rows from the user,
+      'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
+      'identity': as relreplident, 'identity_columns': what an event tells of the row as it was, null for none,
+      'columns': in order, see _get_postgres_columns_query,
+      'slot': null if there is none of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
+        'restart': restart_lsn, 'confirmed': confirmed_flush_lsn, 'held': bytes of WAL that it keeps}
+    }
+    Positions are numbers of bytes.
+
+    Arguments:
+      table (string): its schema and name, as they are: not quoted, and in their own case.
+      slot (string): the name of a replication slot, or none.
+-#}
+{% macro get_postgres_facts_query(table, slot=none) -%}
+    {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
+    select (jsonb_build_object(
+        'system_identifier', (select system_identifier::text from pg_control_system()),
+        'timeline', {{ dbt_backfill._get_postgres_timeline() }},
+        'in_recovery', pg_is_in_recovery(),
+        'version', current_setting('server_version_num')::int,
+        'wal_level', current_setting('wal_level'),
+        'encoding', current_setting('server_encoding'),
+        'zone', current_setting('TimeZone'),
+        'database', current_database(),
+        'user', current_user,
+        'replication', (select rolreplication or rolsuper from pg_roles where rolname = current_user),
+        'position', ({{ position }} - '0/0')::bigint,
+        'slot', ({{ dbt_backfill._get_postgres_slot_query(slot, position) }}),
+        'found', (select count(*) from pg_class where oid in ({{ dbt_backfill.get_postgres_oids_query(table) }})),
+        'columns', ({{ dbt_backfill._get_postgres_columns_query(table) }})
+    ) || coalesce((
+        select jsonb_build_object(
+            'oid', c.oid::text,
+            'quoted', c.relnamespace::regnamespace || '.' || quote_ident(c.relname),
+            'kind', c.relkind,
+            'is_partition', c.relispartition,
+            'has_children', exists (select 1 from pg_inherits where inhparent = c.oid),
+            'persistence', c.relpersistence,
+            'may_select', has_table_privilege(c.oid, 'select'),
+            'row_security', row_security_active(c.oid),
+            'keys', ({{ dbt_backfill._get_postgres_keys_query() }}),
+            'identity', c.relreplident,
+            'identity_columns', ({{ dbt_backfill._get_postgres_identity_query() }})
+        )
+        from pg_class as c
+        where c.oid in ({{ dbt_backfill.get_postgres_oids_query(table) }})
+        limit 1
+    ), jsonb_build_object()))::text as value_1
+{%- endmacro %}
+
+
+{#- The tables of a name that is not quoted. -#}
+{% macro get_postgres_oids_query(table) -%}
+    select named.oid
+    from pg_class as named
+    join pg_namespace on pg_namespace.oid = named.relnamespace
+    where named.relkind in ('r', 'p', 'v', 'm', 'f') and nspname || '.' || relname = {{ dbt_backfill.postgres_literal(table) }}
+{%- endmacro %}
+
+
+{#- The control file would name the one of the last checkpoint. -#}
+{% macro _get_postgres_timeline() -%}
+    (case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
+        else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end)
+{%- endmacro %}
+
+
+{% macro _get_postgres_slot_query(slot, position) -%}
+    {%- if not slot -%} {{ return('null::jsonb') }} {%- endif -%}
+    select jsonb_build_object(
+        'plugin', plugin,
+        'type', slot_type,
+        'database', database,
+        'active', active,
+        'temporary', temporary,
+        'wal_status', wal_status,
+        'safe_wal_size', safe_wal_size,
+        'restart', (restart_lsn - '0/0')::bigint,
+        'confirmed', (confirmed_flush_lsn - '0/0')::bigint,
+        'held', ({{ position }} - restart_lsn)::bigint
+    )
+    from pg_replication_slots
+    where slot_name = {{ dbt_backfill.postgres_literal(slot) }}
+{%- endmacro %}
+
+
+{#- Of the table `c`. An index over an expression, or with a predicate, says nothing of all rows. -#}
+{% macro _get_postgres_keys_query() -%}
+    select coalesce(jsonb_agg(jsonb_build_object(
+        'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
+        'primary', i.indisprimary,
+        'deferrable', not i.indimmediate
+    ) order by i.indisprimary desc, i.indexrelid), '[]')
+    from pg_index as i
+    where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null and not exists (
+        select 1
+        from unnest(i.indkey::smallint[]) with ordinality as k(number, place)
+        join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
+        where k.place <= i.indnkeyatts and not a.attnotnull
+    )
+{%- endmacro %}
+
+
+{% macro _get_postgres_index_columns() -%}
+    select jsonb_agg(a.attname order by k.place)
+    from unnest(i.indkey::smallint[]) with ordinality as k(number, place)
+    join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
+    where k.place <= i.indnkeyatts
+{%- endmacro %}
+
+
+{#- Of the table `c`. -#}
+{% macro _get_postgres_identity_query() -%}
+    case c.relreplident
+        when 'n' then null
+        when 'f' then (
+            select jsonb_agg(attname order by attnum)
+            from pg_attribute
+            where attrelid = c.oid and attnum > 0 and not attisdropped
+        )
+        else (
+            select ({{ dbt_backfill._get_postgres_index_columns() }})
+            from pg_index as i
+            where i.indrelid = c.oid and case when c.relreplident = 'd' then i.indisprimary else i.indisreplident end
+        )
+    end
+{%- endmacro %}
+
+
+{#-
+    An array of {
+      'name', 'shown': its type as PostgreSQL shows it, with its length,
+      'type': the name of that type, and 'typtype' and 'is_array' of it; of a domain those of what it is a domain over,
+      'is_domain', 'builtin': whether that type is one of PostgreSQL's own,
+      'precision', 'scale': of numeric; null for none,
+      'not_null', 'identity', 'generated': as attidentity and attgenerated,
+      'collation': null, or {'name', 'bytewise': whether it orders texts by their bytes; of the database's own by what that is},
+      'toastable': whether an event may leave out its value,
+      'finite': whether no NaN or infinity can be in it, because a check says that it is less than infinity
+    }
+-#}
+{% macro _get_postgres_columns_query(table) -%}
+    with recursive bases as (
+        select a.attrelid, a.attnum, a.attname, a.atttypid, a.attnotnull, a.attidentity, a.attgenerated, a.attstorage, a.attcollation,
+            format_type(a.atttypid, a.atttypmod) as shown, t.oid, t.typname, t.typtype, t.typbasetype, t.typtypmod, t.typcategory,
+            t.typnamespace, a.atttypmod as typmod
+        from pg_attribute as a
+        join pg_type as t on t.oid = a.atttypid
+        where a.attrelid in ({{ dbt_backfill.get_postgres_oids_query(table) }}) and a.attnum > 0 and not a.attisdropped
+        union all
+        select b.attrelid, b.attnum, b.attname, b.atttypid, b.attnotnull, b.attidentity, b.attgenerated, b.attstorage, b.attcollation,
+            b.shown, t.oid, t.typname, t.typtype, t.typbasetype, t.typtypmod, t.typcategory,
+            t.typnamespace, case when b.typtypmod <> -1 then b.typtypmod else b.typmod end
+        from bases as b
+        join pg_type as t on t.oid = b.typbasetype
+        where b.typtype = 'd'
+    )
+    select coalesce(jsonb_agg(jsonb_build_object(
+        'name', b.attname, 'shown', b.shown, 'type', b.typname, 'typtype', b.typtype, 'is_array', b.typcategory = 'A',
+        'is_domain', b.oid <> b.atttypid, 'builtin', b.typnamespace = 'pg_catalog'::regnamespace,
+        'precision', case when b.typname = 'numeric' and b.typmod >= 4 then ((b.typmod - 4) >> 16) & 65535 end,
+        'scale', case when b.typname = 'numeric' and b.typmod >= 4 then (((b.typmod - 4) & 2047) # 1024) - 1024 end,
+        'not_null', b.attnotnull, 'identity', b.attidentity, 'generated', b.attgenerated,
+        'collation', ({{ dbt_backfill._get_postgres_collation_query() }}),
+        'toastable', b.attstorage <> 'p',
+        'finite', exists (
+            select 1
+            from pg_constraint as n
+            where n.conrelid = b.attrelid and n.contype = 'c' and n.convalidated and n.conkey = array[b.attnum]
+                and pg_get_constraintdef(n.oid) ~* ('^CHECK \(\(' || quote_ident(b.attname) || ' < ''Infinity''::[a-z ]+\)\)$')
+        )
+    ) order by b.attnum), '[]')
+    from bases as b
+    where b.typtype <> 'd'
+{%- endmacro %}
+
+
+{#-
+    Of the column `b`. PostgreSQL 17's own provider `b` orders by code points, as bytes of UTF-8 are; the columns of the database's
+    collation came with versions, so they are read by their names.
+-#}
+{% macro _get_postgres_collation_query() -%}
+    select jsonb_build_object('name', o.collname, 'bytewise', case o.collprovider
+        when 'b' then true
+        when 'c' then o.collcollate in ('C', 'POSIX')
+        when 'd' then (
+            select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
+                when 'b' then true when 'c' then d.datcollate in ('C', 'POSIX') else false end
+            from pg_database as d
+            where d.datname = current_database()
+        )
+        else false
+    end)
+    from pg_collation as o
+    where o.oid = b.attcollation
+{%- endmacro %}

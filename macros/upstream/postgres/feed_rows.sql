@@ -1,0 +1,112 @@
+{#-
+    The events of a feed in one shape, whatever its format: a select of flat rows over the whole change table, with the columns
+    that are asked for and
+      __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before it may be
+                      missing; `w` nothing but how far the feed has come
+      __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
+      __bf_sequence   orders the events of a key within a position
+      __bf_xid        the transaction in 32 bits; null where the feed does not tell it
+      __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
+    A delete tells the columns of the key; its others may be anything.
+
+    Where the format has a column for it, `__bf_position`, `__bf_xid` and the columns stand as they are, so that conditions on them
+    reach the scan.
+
+    Arguments:
+      feed (dict): as get_postgres_feed makes it.
+      columns (list): names.
+-#}
+{% macro get_feed_rows_sql(feed, columns) %}
+    {{ return(dbt_backfill.of_kind(feed.format, 'feed_rows')(feed, columns)) }}
+{% endmacro %}
+
+
+{#- A scalar subquery: the position up to which every event has landed; null if the feed does not tell it yet. -#}
+{% macro get_feed_landed_sql(feed) -%}
+    (
+        select {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }}
+        from (
+            {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+    A scalar subquery of JSON, by one pass over the change table: {
+      'landed': as get_feed_landed_sql,
+      'floor': the least position that the feed still has; null if it has none,
+      'breaks': the first ten positions greater than `since` at which the table was truncated or events may be missing before;
+        null if there is none, or without `since`
+    }
+
+    Arguments:
+      since (text or none): a position.
+-#}
+{% macro get_feed_place_sql(feed, since) -%}
+    {%- set breaks = 'nullif(slice(sort_array(collect_set(__bf_position) filter ('
+        ~ "where __bf_op in ('t', 'g') and __bf_position > " ~ since ~ ')), 1, 10), array())' -%}
+    (
+        select to_json(named_struct(
+            'landed', {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }},
+            'floor', min(__bf_position),
+            'breaks', {{ breaks if since is not none else 'cast(null as array<bigint>)' }}
+        ), map('ignoreNullFields', 'false'))
+        from (
+            {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+        )
+    )
+{%- endmacro %}
+
+
+{#- What land_changes wrote: whole transactions, each with the position of its commit. -#}
+{% macro landed_feed_rows(feed, columns) -%}
+    select
+        {{ dbt_backfill._listed(dbt_backfill.identifiers(columns)) }}
+        _op as __bf_op, _lsn as __bf_position, _seq as __bf_sequence, _xid as __bf_xid, _unchanged as __bf_unchanged
+    from {{ feed.relation.render() }}
+{%- endmacro %}
+
+
+{% macro _listed(columns) %}
+    {{ return(columns ~ ',' if columns else '') }}
+{% endmacro %}
+
+
+{% macro landed_feed_landed() %}
+    {{ return('max(__bf_position)') }}
+{% endmacro %}
+
+
+{#-
+    A change table with columns that the model's config names. At the same position and sequence an insert or update comes after a
+    delete or before-image, which is how an update that changes the key shows.
+-#}
+{% macro declared_feed_rows(feed, columns) -%}
+    {%- set op = dbt_backfill._declared_op(feed) -%}
+    select
+        {{ dbt_backfill._listed(dbt_backfill.identifiers(columns)) }}
+        {{ op }} as __bf_op,
+        cast({{ dbt_backfill.identifier(feed.position) }} as bigint) as __bf_position,
+        struct({{ dbt_backfill.identifiers(feed.sequence) }}, {{ op }} = 'u') as __bf_sequence,
+        {{ 'cast(' ~ dbt_backfill.identifier(feed.xid) ~ ' as bigint) % 4294967296' if feed.xid else 'cast(null as bigint)' }} as __bf_xid,
+        cast(null as array<string>) as __bf_unchanged
+    from {{ feed.relation.render() }}
+{%- endmacro %}
+
+
+{% macro declared_feed_landed() %}
+    {{ return('max(__bf_position)') }}
+{% endmacro %}
+
+
+{% macro _declared_op(feed) -%}
+    {%- set ops = {'d': feed.deletes + feed.before_images, 't': ['t', 'truncate'], 'g': ['g', 'gap'], 'w': ['w', 'watermark']} -%}
+    {%- set cases = [] -%}
+    {%- for op, values in ops.items() -%}
+        {%- set literals = [] -%}
+        {%- for value in values -%} {%- do literals.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
+        {%- do cases.append(' when lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)) in (' ~ literals | join(', ') ~ ") then '" ~ op ~ "'") -%}
+    {%- endfor -%}
+    {{ return('case' ~ cases | join ~ " else 'u' end") }}
+{%- endmacro %}

@@ -1,0 +1,65 @@
+{#-
+    Over rows that Spark's JDBC reader gave: whether one of them may have another value than PostgreSQL, which the reader altered
+    without an error. Infinity becomes a day, the ten days that no calendar of Java has become others, and years before the first
+    one are not what the text of the WAL says; other time zones than UTC alter what was before 1900.
+
+    Arguments:
+      columns (list of {'name', 'type'}): those that were read, with Spark's types.
+      facts (dict): of get_postgres_facts_query.
+-#}
+{% macro get_altered_value_predicate(columns, facts) -%}
+    {%- set altered = [] -%}
+    {%- for column in columns -%}
+        {%- set predicate = dbt_backfill._get_altered_predicate(column, facts) -%}
+        {%- if predicate -%} {%- do altered.append(predicate) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return('coalesce(' ~ altered | join(' or ') ~ ', false)' if altered else 'false') }}
+{%- endmacro %}
+
+
+{#- The name of the first of such columns in a row, as a SQL expression; null of a row that has none. -#}
+{% macro get_altered_column_sql(columns, facts) -%}
+    {%- set cases = [] -%}
+    {%- for column in columns -%}
+        {%- set predicate = dbt_backfill._get_altered_predicate(column, facts) -%}
+        {%- if predicate -%} {%- do cases.append('when ' ~ predicate ~ ' then ' ~ dbt_backfill.string_literal(column.name)) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return('case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as string)') }}
+{%- endmacro %}
+
+
+{#- None of a type that is always read right. Literals do not depend on the session's time zone. -#}
+{% macro _get_altered_predicate(column, facts) -%}
+    {%- set name = dbt_backfill.identifier(column.name) -%}
+    {%- set finite = facts.columns | selectattr('name', 'equalto', column.name) | selectattr('finite') | list -%}
+    {%- if column.type == 'date' -%}
+        {%- set days = [name ~ " < date'0001-01-04'", name ~ " between date'1582-10-15' and date'1582-10-24'"] -%}
+        {{ return('(' ~ (days + ([] if finite else [name ~ " = date'9999-12-31'"])) | join(' or ') ~ ')') }}
+    {%- elif column.type in ['timestamp', 'timestamp_ntz'] -%}
+        {%- set zone = 'Z' if column.type == 'timestamp' else '' -%}
+        {%- set times = [
+            name ~ ' < ' ~ column.type ~ "'0001-01-04 00:00:00" ~ zone ~ "'",
+            name ~ ' >= ' ~ column.type ~ "'1582-10-15 00:00:00" ~ zone ~ "' and " ~ name ~ ' < ' ~ column.type ~ "'1582-10-25 00:00:00" ~ zone ~ "'",
+        ] if dbt_backfill.is_postgres_utc(facts) else [name ~ ' < ' ~ column.type ~ "'1900-01-01 00:00:00" ~ zone ~ "'"] -%}
+        {%- set last = [] if finite else [name ~ ' = ' ~ column.type ~ "'9999-12-31 23:59:59.999" ~ zone ~ "'"] -%}
+        {{ return('(' ~ (times + last) | join(' or ') ~ ')') }}
+    {%- endif -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#-
+    A query in PostgreSQL's own words, see get_postgres_query_sql, whose value_1 is the name of a column in which an infinity stands
+    now, null if there is none: of dates, a row alone does not tell it from the last day of the year 9999. It reads the table.
+
+    Arguments:
+      columns (list): names of columns of dates and timestamps.
+-#}
+{% macro get_postgres_infinite_query(facts, columns) -%}
+    {%- set wanted, cases = columns | map('lower') | list, [] -%}
+    {%- for column in facts.columns if column.name | lower in wanted -%}
+        {%- set quoted = '"' ~ column.name | replace('"', '""') ~ '"' -%}
+        {%- do cases.append('when bool_or(not isfinite(' ~ quoted ~ ')) then ' ~ dbt_backfill.postgres_literal(column.name)) -%}
+    {%- endfor -%}
+    select case {{ cases | join(' ') }} end as value_1 from {{ facts.quoted }}
+{%- endmacro %}

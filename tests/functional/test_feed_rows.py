@@ -1,0 +1,303 @@
+"""The events of a feed of PostgreSQL in one shape, from each of its formats."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.spark.relation import SparkRelation
+from pyspark.sql import Row
+
+from support.debezium import ENVELOPE, replay, same
+from support.macros import Macros
+from support.profiles import any_connection
+from support.project import MakeProject, Project
+
+pytestmark = [pytest.mark.every_profile, any_connection]
+
+DATA = Path(__file__).parent / "data"
+UPSTREAM = {
+    "id": "bigint",
+    "status": "string",
+    "small": "smallint",
+    "amount": "decimal(10,2)",
+    "price": "float",
+    "born": "date",
+    "at": "timestamp",
+    "note": "string",
+    "body": "binary",
+}
+# What Debezium's events have where that is another type.
+TOLD = {**UPSTREAM, "small": "int", "amount": "string", "born": "int", "at": "string"}
+# The same as the truth was asked for.
+COMPARED = (
+    "id, status, small, cast(amount as string), cast(cast(price as string) as double),"
+    " cast(born as string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), md5(note), md5(body)"
+)
+
+
+class Feeds:
+    """Change tables of a project, and what the macros make of them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.macros = Macros()
+        self.macros.context["adapter"].get_columns_in_relation = self._columns
+        self.macros.stub("run_table", lambda step, sql: [tuple(row) for row in project.sql(sql)])
+
+    def _columns(self, relation: Any) -> list[Any]:
+        shown = self.project.sql(f"describe {relation.render()}")
+        rows = [row for row in shown if row["data_type"] and not row["col_name"].startswith("#")]
+        return [Row(name=row["col_name"], dtype=row["data_type"]) for row in rows]
+
+    def make(self, table: str, columns: str, rows: str) -> None:
+        self.project.sql(
+            f"create table {{schema}}.{table} ({columns}) using {self.project.file_format}"
+        )
+        self.project.sql(f"insert into {{schema}}.{table} {rows}")
+
+    def feed(self, table: str, format: str, **options: Any) -> dict[str, Any]:
+        relation = SparkRelation.create(schema=self.project.schema, identifier=table)
+        known = {"relation": relation, "format": format, "table": "public.orders"}
+        return known | options
+
+    def check(self, feed: dict[str, Any], upstream: dict[str, str]) -> dict[str, Any]:
+        columns = [{"name": name, "type": type} for name, type in upstream.items()]
+        checked: dict[str, Any] = self.macros.call("check_feed_table", feed, columns)
+        return checked
+
+    def rows_sql(self, feed: dict[str, Any], *columns: str) -> str:
+        sql: str = self.macros.call("get_feed_rows_sql", feed, list(columns))
+        return sql
+
+    def landed(self, feed: dict[str, Any]) -> Any:
+        landed = self.macros.call("get_feed_landed_sql", feed)
+        return self.project.sql(f"select {landed} as landed")[0]["landed"]
+
+    def place(self, feed: dict[str, Any], since: str | None) -> dict[str, Any]:
+        place = self.macros.call("get_feed_place_sql", feed, since)
+        told: dict[str, Any] = json.loads(self.project.sql(f"select {place} as place")[0]["place"])
+        return told
+
+    def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
+        """The positions at which the events tell another state of the table than it had."""
+        found = self.project.sql(
+            f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
+            f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"
+        )
+        events = [tuple(row) for row in found if row["__bf_op"] != "g"]
+        commits = sorted({event[0] - 1 for event in events})
+        first, *rest = [max(c for c in commits if c <= truth["position"]) for truth in truths]
+        differing = []
+        for commit, truth in zip(rest, truths[1:], strict=True):
+            since = [event[1:] for event in events if first < event[0] <= commit]
+            if not same(replay(truths[0]["rows"], since, list(UPSTREAM)), truth["rows"]):
+                differing.append((commit, truth["position"]))
+        return differing
+
+    def explain(self, feed: dict[str, Any], condition: str) -> str:
+        rows = self.rows_sql(feed, "id", "name")
+        plan: str = self.project.sql(f"explain select * from ({rows}) where {condition}")[0]["plan"]
+        return plan
+
+
+@pytest.fixture(scope="module")
+def feeds(shared_project: MakeProject) -> Feeds:
+    feeds = Feeds(shared_project("feed_rows"))
+    columns = "id bigint, name string"
+    feeds.make(
+        "landed",
+        f"{columns}, _op string, _lsn bigint, _seq bigint, _xid bigint, _committed_at timestamp,"
+        " _unchanged array<string>, _timeline int",
+        "values (null, null, 'w', 5, 0, null, now(), null, 1),"
+        " (1, 'a', 'i', 9, 1, 700, now(), null, 1),"
+        " (1, null, 'u', 9, 2, 700, now(), array('name'), 1),"
+        " (null, null, 't', 12, 1, 701, now(), null, 1),"
+        " (null, null, 'g', 15, 0, null, now(), null, 1),"
+        " (null, null, 'w', 20, 0, null, now(), null, 1)",
+    )
+    feeds.make(
+        "declared",
+        f"verb string, place int, step int, transaction bigint, {columns}",
+        "values ('INSERT', 5, 1, 4294967297, 1, 'a'), ('ub', 7, 1, 2, 1, 'a'),"
+        " ('U', 7, 1, 2, 2, 'a'), (null, 8, 1, null, 2, 'b'), ('Delete', 9, 1, 3, 2, null),"
+        " ('truncate', 10, 1, 4, null, null), ('watermark', 12, 0, null, null, null)",
+    )
+    return feeds
+
+
+DECLARED: dict[str, Any] = {
+    "operation": "verb",
+    "sequence": ["step"],
+    "deletes": ["d", "delete"],
+    "before_images": ["ub"],
+    "position": "place",
+    "xid": "transaction",
+}
+
+
+def told(feeds: Feeds, feed: dict[str, Any]) -> list[tuple[Any, ...]]:
+    rows = feeds.project.sql(
+        "select __bf_op, __bf_position, __bf_xid, id, name, __bf_unchanged"
+        f" from ({feeds.rows_sql(feed, 'id', 'name')}) order by __bf_position, __bf_sequence"
+    )
+    return [tuple(row) for row in rows]
+
+
+def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
+    feed = feeds.check(feeds.feed("landed", "landed"), {"id": "bigint", "name": "string"})
+
+    assert told(feeds, feed) == [
+        ("w", 5, None, None, None, None),
+        ("i", 9, 700, 1, "a", None),
+        ("u", 9, 700, 1, None, ["name"]),
+        ("t", 12, 701, None, None, None),
+        ("g", 15, None, None, None, None),
+        ("w", 20, None, None, None, None),
+    ]
+    assert feeds.landed(feed) == 20
+    assert feeds.place(feed, None) == {"landed": 20, "floor": 5, "breaks": None}
+    assert feeds.place(feed, "9") == {"landed": 20, "floor": 5, "breaks": [12, 15]}
+    assert feeds.place(feed, "12")["breaks"] == [15]
+    assert feeds.place(feed, "15")["breaks"] is None
+
+
+def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Feeds) -> None:
+    """Of a before-image and an after-image of one sequence the second counts, a null too."""
+    feed = feeds.feed("declared", "declared", **DECLARED)
+    feed = feeds.check(feed, {"id": "bigint", "name": "string"})
+
+    assert told(feeds, feed) == [
+        ("u", 5, 1, 1, "a", None),
+        ("d", 7, 2, 1, "a", None),
+        ("u", 7, 2, 2, "a", None),
+        ("u", 8, None, 2, "b", None),
+        ("d", 9, 3, 2, None, None),
+        ("t", 10, 4, None, None, None),
+        ("w", 12, None, None, None, None),
+    ]
+    assert feeds.landed(feed) == 12
+    assert feeds.place(feed, "5") == {"landed": 12, "floor": 5, "breaks": [10]}
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "columns"),
+    [("landed", {}, ["_lsn", "_xid"]), ("declared", DECLARED, ["place"])],
+)
+def test_conditions_reach_the_scan(
+    feeds: Feeds, table: str, options: dict[str, Any], columns: list[str]
+) -> None:
+    """The position, the key and the transaction; files are skipped by them."""
+    feed = feeds.feed(table, table, **options)
+    plan = feeds.explain(
+        feed, "__bf_position > 5 and __bf_position <= 9 and id <= 3 and __bf_xid >= 700"
+    )
+
+    [pushed] = re.findall(r"PushedFilters: \[(.*?)\]|filters=(.*)", plan)
+    for column in [*columns, "id"]:
+        assert f"{column}," in "".join(pushed) or f"{column} " in "".join(pushed), plan
+
+
+def test_an_empty_feed_has_landed_nothing(feeds: Feeds) -> None:
+    feeds.make(
+        "empty",
+        "id bigint, _op string, _lsn bigint, _seq bigint, _xid bigint, _unchanged array<string>",
+        "select id, '', 0, 0, 0, array('') from range(0)",
+    )
+    feed = feeds.feed("empty", "landed")
+
+    assert feeds.landed(feed) is None
+    assert feeds.place(feed, "7") == {"landed": None, "floor": None, "breaks": None}
+
+
+# -- Debezium -----------------------------------------------------------------------------------
+
+
+def make_events(feeds: Feeds, table: str, files: list[Path], columns: dict[str, str]) -> None:
+    struct = ", ".join(f"{name}: {type}" for name, type in columns.items())
+    schema = ENVELOPE.format(columns=struct)
+    feeds.project.sql(
+        f"create table {{schema}}.{table} ({schema}) using {feeds.project.file_format}"
+    )
+    for file in files:
+        rows = feeds.project.lake.spark.read.schema(schema).json(str(file))  # type: ignore[attr-defined]
+        rows.createOrReplaceTempView("landing")
+        feeds.project.sql(f"insert into {{schema}}.{table} select * from landing")
+
+
+@pytest.fixture(scope="module")
+def recorded(feeds: Feeds) -> dict[str, Any]:
+    make_events(feeds, "events", [DATA / "debezium.jsonl"], TOLD)
+    return feeds.check(feeds.feed("events", "debezium"), UPSTREAM)
+
+
+def test_real_events_of_debezium_tell_every_state_of_the_table(
+    feeds: Feeds, recorded: dict[str, Any]
+) -> None:
+    """At each commit that they tell: what PostgreSQL itself said then."""
+    truths = [json.loads(line) for line in (DATA / "debezium_truth.jsonl").read_text().splitlines()]
+    assert feeds.differing(recorded, truths) == []
+    assert feeds.landed(recorded) > truths[-1]["position"]
+
+
+def test_a_snapshot_of_debezium_is_a_gap_and_a_truncation_a_break(
+    feeds: Feeds, recorded: dict[str, Any]
+) -> None:
+    """A transaction ends at the commit that the next one's events tell."""
+    place = feeds.place(recorded, "1")
+    [snapshot, truncation] = place["breaks"]
+    rows = feeds.rows_sql(recorded, "id")
+
+    ops = feeds.project.sql(f"select __bf_op from ({rows}) where __bf_position = {snapshot}")
+    assert [row["__bf_op"] for row in ops] == ["g", "g"]
+    assert place["floor"] == 1 and place["landed"] == feeds.landed(recorded)
+    assert feeds.place(recorded, str(snapshot))["breaks"] == [truncation]
+    assert feeds.place(recorded, str(truncation))["breaks"] is None
+
+
+def test_values_that_an_update_left_apart_are_named(feeds: Feeds, recorded: dict[str, Any]) -> None:
+    rows = feeds.rows_sql(recorded, *UPSTREAM)
+    found = feeds.project.sql(
+        f"select __bf_op, id, note, body, __bf_unchanged from ({rows})"
+        " where __bf_unchanged is not null order by __bf_position"
+    )
+    assert [tuple(row) for row in found] == [
+        ("u", 3, None, None, ["note", "body"]),
+        ("i", 30, None, None, ["note", "body"]),
+    ]
+
+
+def test_a_value_of_another_type_than_it_is_told_fails(feeds: Feeds) -> None:
+    columns = {"id": "bigint", "amount": "string"}
+    event = (
+        "select 'c', null, named_struct('id', 1L, 'amount', 'NAN'),"
+        " named_struct('lsn', 9L, 'txId', 7L, 'schema', 'public', 'table', 'orders',"
+        " 'snapshot', 'false', 'sequence', '[\"7\",\"9\"]')"
+    )
+    struct = "struct<id: bigint, amount: string>"
+    source = (
+        "struct<lsn: bigint, txId: bigint, `schema`: string, `table`: string, snapshot: string,"
+        " sequence: string>"
+    )
+    feeds.make("odd", f"op string, before {struct}, after {struct}, source {source}", event)
+    feed = feeds.check(feeds.feed("odd", "debezium"), columns | {"amount": "decimal(10,2)"})
+
+    with pytest.raises(Exception, match=r"a value of the change feed is no decimal\(10,2\): NAN"):
+        feeds.project.sql(feeds.rows_sql(feed, "id", "amount"))
+
+
+def test_an_event_without_a_sequence_fails(feeds: Feeds) -> None:
+    feeds.project.sql(
+        "create or replace table {schema}.unordered using "
+        + feeds.project.file_format
+        + " as select op, before, after, named_struct('lsn', source.lsn, 'txId', source.txId,"
+        " 'schema', source.`schema`, 'table', source.`table`, 'snapshot', source.snapshot,"
+        " 'sequence', cast(null as string)) as source from {schema}.events where op = 'u'"
+    )
+    feed = feeds.check(feeds.feed("unordered", "debezium"), UPSTREAM)
+
+    with pytest.raises(Exception, match=r"an event of the change feed has no source\.sequence"):
+        feeds.landed(feed)

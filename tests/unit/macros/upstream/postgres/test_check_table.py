@@ -1,0 +1,261 @@
+"""Of a table of PostgreSQL everything is refused that could not be read, or followed, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+Refused = Callable[[str], AbstractContextManager[None]]
+
+
+def column(name: str, type: str, **facts: Any) -> dict[str, Any]:
+    is_text = type in ("text", "varchar", "bpchar", "citext")
+    return {
+        "name": name,
+        "shown": type,
+        "type": type,
+        "typtype": "b",
+        "is_array": False,
+        "is_domain": False,
+        "builtin": type != "citext",
+        "precision": 10 if type == "numeric" else None,
+        "scale": 2 if type == "numeric" else None,
+        "not_null": False,
+        "identity": "",
+        "generated": "",
+        "collation": {"name": "C", "bytewise": True} if is_text else None,
+        "toastable": is_text,
+        "finite": False,
+        **facts,
+    }
+
+
+def index(*columns: str, primary: bool = True, deferrable: bool = False) -> dict[str, Any]:
+    return {"columns": list(columns), "primary": primary, "deferrable": deferrable}
+
+
+def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """What `get_postgres_facts_query` gives of a table that can be followed."""
+    return {
+        "version": 150020,
+        "in_recovery": False,
+        "wal_level": "logical",
+        "encoding": "UTF8",
+        "zone": "UTC",
+        "database": "shop",
+        "user": "reader",
+        "found": 1,
+        "kind": "r",
+        "has_children": False,
+        "persistence": "p",
+        "may_select": True,
+        "row_security": False,
+        "keys": [index("id")],
+        "identity": "d",
+        "identity_columns": ["id"],
+        "slot": {"plugin": "wal2json"},
+        "quoted": "public.orders",
+        "columns": [column("id", "int8", not_null=True), *columns],
+        **facts,
+    }
+
+
+def check(macros: Macros, facts: dict[str, Any], columns: str = "", key: str = "id") -> None:
+    macros.call("check_postgres_table", facts, columns.split(), key.split())
+
+
+def test_a_table_with_a_primary_key_is_taken(macros: Macros) -> None:
+    check(macros, facts_of(column("name", "text")), "name")
+
+
+@pytest.mark.parametrize(
+    ("facts", "fact"),
+    [
+        ({"version": 120009}, "its upstream is in a PostgreSQL of version 12"),
+        ({"in_recovery": True}, "its upstream is in a standby of PostgreSQL"),
+        ({"wal_level": "replica"}, "the wal_level of its upstream is replica"),
+        ({"found": 0}, "the database shop of PostgreSQL has no table of its upstream's name"),
+        ({"found": 2}, "the database shop of PostgreSQL has 2 tables of its upstream's name"),
+        ({"kind": "v"}, "its upstream is a view of PostgreSQL"),
+        ({"kind": "m"}, "its upstream is a materialized view"),
+        ({"kind": "f"}, "its upstream is a foreign table"),
+        ({"kind": "p"}, "its upstream is a partitioned table"),
+        ({"has_children": True}, "other tables inherit from its upstream"),
+        ({"persistence": "u"}, "its upstream is an unlogged or temporary table"),
+        ({"may_select": False}, "the user reader of PostgreSQL may not read its upstream"),
+        ({"row_security": True}, "row-level security hides rows of its upstream"),
+    ],
+)
+def test_what_the_wal_does_not_tell_all_of_is_refused(
+    macros: Macros, refused: Refused, facts: dict[str, Any], fact: str
+) -> None:
+    with refused(fact):
+        check(macros, facts_of(**facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "key", "fact"),
+    [
+        ({"keys": []}, "id", "its unique_key id is no primary key of its upstream"),
+        ({}, "id line", "its unique_key id, line is no primary key of its upstream"),
+        ({"keys": [index("id", deferrable=True)]}, "id", "the constraint on the key id of"),
+        ({"identity": "n", "identity_columns": None}, "id", "the REPLICA IDENTITY of its upstream"),
+        ({"identity": "i", "identity_columns": ["code"]}, "id", "the REPLICA IDENTITY of its"),
+        ({"keys": [index("code", primary=False)]}, "code", "the REPLICA IDENTITY of its upstream"),
+    ],
+)
+def test_a_key_that_is_none_or_that_events_do_not_tell_is_refused(
+    macros: Macros, refused: Refused, facts: dict[str, Any], key: str, fact: str
+) -> None:
+    columns = (column("code", "int4", not_null=True), column("line", "int4", not_null=True))
+    with refused(fact):
+        check(macros, facts_of(*columns, **facts), key=key)
+
+
+def test_a_unique_index_is_a_key_where_events_tell_its_columns(macros: Macros) -> None:
+    keys = [index("id"), index("Code", "line", primary=False)]
+    columns = (column("Code", "int4", not_null=True), column("line", "int4", not_null=True))
+    for identity in ({"identity": "i"}, {"identity": "f"}):
+        facts = facts_of(*columns, keys=keys, identity_columns=["line", "Code", "id"], **identity)
+        check(macros, facts, key="line code")
+
+
+def test_a_key_may_be_deferrable_where_another_index_is_not(macros: Macros) -> None:
+    check(macros, facts_of(keys=[index("id", deferrable=True), index("id", primary=False)]))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(column("id", type) for type in ("bool", "int2", "int4", "int8", "numeric", "date")),
+        *(column("id", type) for type in ("timestamp", "timestamptz", "bytea", "uuid")),
+        *(column("id", type) for type in ("text", "varchar")),
+    ],
+    ids=lambda key: key["type"],
+)
+def test_a_key_that_both_order_alike_is_taken(macros: Macros, key: dict[str, Any]) -> None:
+    facts = facts_of()
+    check(macros, facts | {"columns": [key | {"not_null": True}]})
+
+
+@pytest.mark.parametrize(
+    ("key", "facts", "fact"),
+    [
+        (column("id", "float8"), {}, "which PostgreSQL orders otherwise than Spark"),
+        (column("id", "citext"), {}, "which PostgreSQL orders otherwise than Spark"),
+        (column("id", "bpchar"), {}, "which PostgreSQL orders otherwise than Spark"),
+        (column("id", "inet"), {}, "which PostgreSQL orders otherwise than Spark"),
+        (
+            column("id", "mood", typtype="e", builtin=False),
+            {},
+            "which PostgreSQL orders otherwise than Spark",
+        ),
+        (
+            column("id", "text", collation={"name": "en_US", "bytewise": False}),
+            {},
+            "by which PostgreSQL orders it otherwise than Spark",
+        ),
+        (column("id", "text"), {"encoding": "LATIN1"}, "by which PostgreSQL orders it otherwise"),
+        (column("id", "timestamptz"), {"zone": "Europe/Berlin"}, "and Spark compares it in the time"),
+    ],
+)
+def test_a_key_that_both_order_otherwise_is_refused(
+    macros: Macros, refused: Refused, key: dict[str, Any], facts: dict[str, Any], fact: str
+) -> None:
+    collation = f" with the collation {key['collation']['name']}" if "by which" in fact else ""
+    with refused(f"the key id of its upstream is of type {key['type']}{collation}, {fact}"):
+        check(macros, facts_of(**facts) | {"columns": [key | {"not_null": True}]})
+
+
+@pytest.mark.parametrize(
+    ("read", "fact"),
+    [
+        (column("c", "numeric", precision=None), ", which Spark would round"),
+        (column("c", "numeric", precision=39), ", which Spark would round"),
+        (column("c", "numeric", scale=-2), ", which Spark would round"),
+        (column("c", "numeric", scale=12), ", which Spark would round"),
+        *(
+            (column("c", type), ", of which Spark and the WAL do not tell the same")
+            for type in ("time", "timetz", "interval", "money", "_int4", "int4range", "bit", "xid")
+        ),
+        (
+            column("c", "pair", typtype="c", builtin=False),
+            ", of which Spark and the WAL do not tell the same",
+        ),
+        (column("c", "numeric"), ", of which wal2json tells a NaN or an infinity as null"),
+        (column("c", "float4"), ", of which wal2json tells a NaN or an infinity as null"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value["shown"],
+)
+def test_a_column_that_is_not_read_right_is_refused_only_where_it_is_read(
+    macros: Macros, refused: Refused, read: dict[str, Any], fact: str
+) -> None:
+    facts = facts_of(read)
+    check(macros, facts, "id")
+    with refused(f"its upstream has the column c of type {read['shown']}{fact}"):
+        check(macros, facts, "id C")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        column("c", "numeric", not_null=True),
+        column("c", "numeric", finite=True),
+        column("c", "float8", not_null=True),
+        column("c", "mood", typtype="e", builtin=False),
+        column("c", "citext"),
+        column("c", "int4", generated="s"),
+        *(column("c", type) for type in ("json", "jsonb", "xml", "inet", "bpchar", "date", "oid")),
+    ],
+    ids=lambda read: read["type"],
+)
+def test_a_column_that_is_read_right_is_taken(macros: Macros, read: dict[str, Any]) -> None:
+    check(macros, facts_of(read), "c")
+
+
+def test_a_nan_is_told_by_other_plugins(macros: Macros) -> None:
+    for slot in (None, {"plugin": "test_decoding"}):
+        check(macros, facts_of(column("c", "numeric"), slot=slot), "c")
+
+
+def test_a_generated_column_is_refused_unless_its_feed_is_known_to_tell_it(
+    macros: Macros, refused: Refused
+) -> None:
+    stored, virtual = column("c", "int4", generated="s"), column("c", "int4", generated="v")
+    for facts in (facts_of(stored, slot=None), facts_of(virtual)):
+        with refused("the column c of its upstream is generated"):
+            check(macros, facts, "c")
+
+
+def test_a_timestamp_without_a_zone_needs_a_jvm_in_utc(macros: Macros, refused: Refused) -> None:
+    facts = facts_of(column("c", "timestamp"), column("z", "timestamptz"), zone="Europe/Berlin")
+    check(macros, facts, "z")
+    with refused("its upstream has the column c of type timestamp, and Spark reads it in the time"):
+        check(macros, facts, "c")
+
+
+def test_names_that_only_differ_in_case_are_refused(macros: Macros, refused: Refused) -> None:
+    facts = facts_of(column("Name", "text"), column("name", "text"))
+    check(macros, facts, "id")
+    with refused("its upstream has 2 columns 'Name' that only differ in case"):
+        check(macros, facts, "name")
+
+
+def test_no_value_is_doubted_where_no_type_has_doubtful_ones(macros: Macros) -> None:
+    columns = [{"name": "id", "type": "bigint"}, {"name": "n", "type": "decimal(10,2)"}]
+    assert macros.call("get_altered_value_predicate", columns, facts_of()) == "false"
+
+
+def test_the_infinities_of_dates_are_looked_for_in_the_table_itself(macros: Macros) -> None:
+    facts = facts_of(column('a "day"', "date"), quoted='public."Orders"')
+    query = macros.call("get_postgres_infinite_query", facts, ['A "day"'])
+
+    assert " ".join(query.split()) == (
+        'select case when bool_or(not isfinite("a ""day""")) then \'a "day"\' end as value_1'
+        ' from public."Orders"'
+    )
