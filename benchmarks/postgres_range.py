@@ -40,7 +40,7 @@ console = Console()
 
 
 def fill(server: Database, rows: int) -> None:
-    server.tell(
+    for statement in (
         f"create table {TABLE} (id bigint primary key, customer bigint, amount numeric(12, 2),"
         " status text, note text, placed_at timestamp)",
         f"insert into {TABLE} select n, n % 9973, (n % 100000) / 7.0,"
@@ -48,7 +48,8 @@ def fill(server: Database, rows: int) -> None:
         f" timestamp '2026-01-01' + n * interval '1 second' from generate_series(1, {rows}) as n",
         f"analyze {TABLE}",
         "checkpoint",
-    )
+    ):
+        server.sql(statement)
 
 
 def model(rows: int) -> str:
@@ -141,7 +142,7 @@ def main() -> int:
     with database() as server:
         fill(server, options.rows)
         project = make_project(options.format)
-        project.configure(server.spark_settings("pg"))
+        project.configure(server.catalog_settings("pg"))
         project.write(
             {MV: model(options.rows)}, sources=(CHANGES,), files={"models/_pg.yml": SOURCES}
         )

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from exactness.follow import Follower, Upstream
+from exactness.landing import Landing
 from exactness.oracle import Change, Checked, Key, Rows
 from exactness.postgres_truth import Truth
 from exactness.queries import QUERIES
@@ -95,14 +96,16 @@ class LiveScene:
     query: str = "positive"
     rows: int = 2000
     seed: str = "live"
+    by_hand: bool = True
+    """Whether the tests land the changes, not `land_changes`; see `landing.py`."""
     vnode_count: int = 4
     mv: Follower = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = self.table.name
         self.rng = random.Random(f"{self.seed} {self.name}")
-        self.project.configure(self.database.spark_settings(CATALOG))
-        truth = Truth.begin(self.database.dsn, f"truth_{self.name}")
+        self.project.configure(self.database.catalog_settings(CATALOG))
+        truth = Truth.begin(self.dsn, f"truth_{self.name}")
         with self.database.connect() as connection:
             connection.execute(self.table.create)
             self.table.fill(connection, self.rows)
@@ -113,6 +116,9 @@ class LiveScene:
         )
         self.upstream = LiveTable(
             self.project, self.name, schema, self.project.file_format, truth=truth
+        )
+        self.hand = Landing(
+            self.project, truth, self.name, self.project.table(self.changes), schema
         )
         self.mv = Follower(
             self.project,
@@ -135,12 +141,18 @@ class LiveScene:
 
     def write(self, **config: Any) -> None:
         """The model, with this configuration on top."""
-        feed = {
+        self.mv.write(**{"change_feed": self.feed(), **config})
+
+    def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
+        return {
             "relation": f"source('lake', '{self.changes}')",
             "slot": self.changes,
-            "wait_seconds": 0,
+            "wait_seconds": wait_seconds,
         }
-        self.mv.write(**{"change_feed": feed, **config})
+
+    @property
+    def dsn(self) -> str:
+        return self.database.url.removeprefix("jdbc:")
 
     def writers(
         self,
@@ -149,7 +161,7 @@ class LiveScene:
         settings: tuple[Mapping[str, str], ...] = ({},),
     ) -> Writers:
         seed = f"{self.seed} {self.name}"
-        return Writers(self.database.dsn, self.table, count, per_second, seed, settings)
+        return Writers(self.dsn, self.table, count, per_second, seed, settings)
 
     @property
     def landing(self) -> tuple[str, ...]:
@@ -158,7 +170,10 @@ class LiveScene:
         return ("run-operation", "land_changes", "--args", arguments)
 
     def land(self) -> None:
-        self.project.dbt(*self.landing)
+        if self.by_hand:
+            self.hand.land()
+        else:
+            self.project.dbt(*self.landing)
 
     def doubled_events(self) -> list[Any]:
         """Those that stand twice in the change table."""
@@ -199,7 +214,7 @@ class LiveScene:
     def end(self) -> None:
         """Whatever keeps WAL is dropped."""
         self.upstream.truth.end()
-        self.database.tell(
+        self.database.sql(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
             f" where slot_name = '{self.changes}' and not active"
         )

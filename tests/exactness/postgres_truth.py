@@ -194,7 +194,7 @@ class Truth:
         return {key_of(event.new) for event in events if event.new is not None}
 
     def transactions(self, table: str) -> Sequence[Transaction]:
-        return self._tables[table].transactions
+        return self._tables[table].transactions if table in self._tables else []
 
     def _know(self, position: int) -> None:
         if position > self.read_to and position > self.read():

@@ -85,6 +85,15 @@ def play(scene: LiveScene, barriers: int) -> None:
     lived.committed += writers.committed
 
 
+def complete(scene: LiveScene) -> None:
+    """Nobody writes any more: the rest is read, and all of it checked."""
+    check(scene)
+    scene.write()
+    scene.catch_up()
+    scene.check()
+    scene.mv.check_complete()
+
+
 def check(scene: LiveScene) -> None:
     checked = scene.check()
     lived.barriers += checked.barriers
@@ -98,11 +107,22 @@ def test_each_barrier_is_exact_while_others_write(
 ) -> None:
     scene = make_scene(project, TABLES[kind](f"live_{kind.replace(' ', '_')}"))
     play(scene, BARRIERS)
-    check(scene)
-    scene.write()
-    scene.catch_up()
-    check(scene)
-    scene.mv.check_complete()
+    complete(scene)
+
+
+def test_each_barrier_is_exact_while_others_write_and_land(
+    project: Project, make_scene: MakeScene
+) -> None:
+    """One dbt run of many barriers; whenever one waits, what it waits for comes by itself."""
+    scene = make_scene(project, TABLES["one column"]("live_landing"))
+    scene.write(backfill_rate_limit=RANGE, barriers_per_run="all", change_feed=scene.feed(60))
+    scene.land()
+    with scene.writers() as writers, scene.hand.all_the_while():
+        for _ in range(max(1, BARRIERS // 16)):
+            scene.run("--full-refresh")
+            scene.run()
+    lived.committed += writers.committed
+    complete(scene)
 
 
 @pytest.mark.every_profile
@@ -112,7 +132,7 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
     """It is in the WAL, and lands, long before anybody sees it."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
-    scene.database.tell(
+    scene.database.sql(
         "alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()"
     )
     waits = ({"synchronous_commit": "on"},) * 3
@@ -121,12 +141,12 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
             scene.land()
             for _ in range(max(4, BARRIERS // 5)):
                 scene.barrier()
-                scene.database.tell(
+                scene.database.sql(
                     "select pg_cancel_backend(pid) from pg_stat_activity"
                     " where wait_event = 'SyncRep' order by random() limit 2"
                 )
     finally:
-        scene.database.tell(
+        scene.database.sql(
             "alter system reset synchronous_standby_names", "select pg_reload_conf()"
         )
     check(scene)

@@ -189,4 +189,5 @@ def restart_once_it_waits(scene: LiveScene, fast: bool) -> None:
             if (found := connection.execute(reads).fetchone()) and found[0]:
                 break
             time.sleep(0.1)
-    scene.database.restart("fast" if fast else "immediate")
+    scene.database.stop("fast" if fast else "immediate")
+    scene.database.start()

@@ -36,10 +36,14 @@ class Database:
     port: int
 
     @property
-    def dsn(self) -> str:
-        return f"host=localhost port={self.port} user={USER} password={PASSWORD} dbname=postgres"
+    def url(self) -> str:
+        return f"jdbc:postgresql://{USER}:{PASSWORD}@localhost:{self.port}/postgres"
 
-    def spark_settings(self, catalog: str) -> dict[str, str]:
+    @property
+    def dsn(self) -> str:
+        return self.url.removeprefix("jdbc:")
+
+    def catalog_settings(self, catalog: str) -> dict[str, str]:
         """Of Spark's own JDBC catalog."""
         name = f"spark.sql.catalog.{catalog}"
         return {
@@ -54,12 +58,10 @@ class Database:
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.dsn, autocommit=True)
 
-    def tell(self, *statements: str) -> None:
-        """Executes these, each by itself, whether or not there is a standby to wait for."""
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
         with self.connect() as connection:
-            connection.execute("set synchronous_commit = local")
-            for statement in statements:
-                connection.execute(statement.encode())
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
     def start(self) -> None:
         options = " ".join(f"-c {name}={value}" for name, value in OPTIONS.items())
@@ -71,10 +73,6 @@ class Database:
 
     def stop(self, mode: str = "fast") -> None:
         self._control("-m", mode, "stop")
-
-    def restart(self, mode: str = "fast") -> None:
-        self.stop(mode)
-        self.start()
 
     def make(self) -> None:
         secret = self.directory / "secret"
