@@ -132,9 +132,8 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
     """It is in the WAL, and lands, long before anybody sees it."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
-    scene.database.sql(
-        "alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()"
-    )
+    scene.database.sql("alter system set synchronous_standby_names = 'nobody'")
+    scene.database.sql("select pg_reload_conf()")
     waits = ({"synchronous_commit": "on"},) * 3
     try:
         with scene.writers(settings=(*waits, {"synchronous_commit": "local"})):
@@ -146,14 +145,9 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
                     " where wait_event = 'SyncRep' order by random() limit 2"
                 )
     finally:
-        scene.database.sql(
-            "alter system reset synchronous_standby_names", "select pg_reload_conf()"
-        )
-    check(scene)
-    scene.write()
-    scene.catch_up()
-    check(scene)
-    scene.mv.check_complete()
+        scene.database.sql("alter system reset synchronous_standby_names")
+        scene.database.sql("select pg_reload_conf()")
+    complete(scene)
 
 
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
