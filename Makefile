@@ -34,6 +34,8 @@ METASTORE ?=
 
 help:
 	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
+	@echo 'make demo-cdc   backfill a table of a live PostgreSQL, barrier by barrier, while applications write to it'
+	@echo '                (INSTALL=1 to install PostgreSQL, if it is missing)'
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make test       what CI runs: lint and all tests'
@@ -67,6 +69,11 @@ java:
 
 demo: $(INSTALLED) java
 	$(BIN)/python example_project/demo.py
+
+# INSTALL=1 lets it install PostgreSQL from Debian's packages, if it is missing.
+.PHONY: demo-cdc
+demo-cdc: $(INSTALLED) java
+	PYTHONPATH=example_project:tests INSTALL='$(INSTALL)' $(BIN)/python example_cdc/demo.py
 
 thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \

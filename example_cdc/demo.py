@@ -19,13 +19,12 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from nyc.runner import Dbt, StepError
 from nyc.screen import Screen
 from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer, ThriftServerError
@@ -36,7 +35,8 @@ from rich.table import Table
 
 from exactness.oracle import describe_difference
 from exactness.postgres_truth import Truth
-from support.postgres import Postgres, binaries, free_port, postgres
+from support.database import Database, database
+from support.postgres import binaries, free_port
 from support.writers import Writers, orders
 
 HERE = Path(__file__).resolve().parent
@@ -114,16 +114,14 @@ class Demo:
 
     def start_database(self) -> None:
         self.screen.heading("A PostgreSQL of its own, with a table of orders")
-        programs = binaries()
-        assert programs is not None
         with self.step("starting PostgreSQL") as step:
-            self.database: Postgres = self.resources.enter_context(postgres(programs))
-            self.connection = self.connect()
+            self.database: Database = self.resources.enter_context(database())
             self.truth = Truth.begin(self.database.dsn)
-            self.connection.execute(self.table.create)
-            self.table.fill(self.connection, KEYS)
-            [rows] = self.one("select count(*) from orders")
-            [version] = self.one("show server_version")
+            with self.database.connect() as connection:
+                connection.execute(self.table.create)
+                self.table.fill(connection, KEYS)
+            [(rows,)] = self.database.sql("select count(*) from orders")
+            [(version,)] = self.database.sql("show server_version")
             step.append(f"PostgreSQL {version} started; orders has {rows:,} rows")
 
     def start_spark(self) -> None:
@@ -131,7 +129,7 @@ class Demo:
             port = free_port()
             self.resources.enter_context(
                 ThriftServer(
-                    LAKE, port, settings=self.database.catalog_settings("pg"), jars=[POSTGRESQL]
+                    LAKE, port, settings=self.database.catalog_settings("pg"), packages=[POSTGRESQL]
                 )
             )
             os.environ["SHOP_PORT"] = str(port)
@@ -222,14 +220,6 @@ class Demo:
             style="bold red" if differences else "bold green",
         )
         return differences == 0
-
-    def connect(self) -> psycopg.Connection[Any]:
-        return self.resources.enter_context(psycopg.connect(self.database.dsn, autocommit=True))
-
-    def one(self, sql: str) -> Sequence[Any]:
-        found: Sequence[Any] | None = self.connection.execute(sql).fetchone()
-        assert found is not None
-        return found
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         self.cursor.execute(statement)
