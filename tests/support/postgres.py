@@ -1,16 +1,26 @@
-"""A PostgreSQL of the tests' own, for a metastore like those that people share."""
+"""A PostgreSQL of the tests' own: for a metastore like those that people share, and as an upstream.
+
+with logical_postgresql(programs) as database:
+    database.sql("create table orders (id int primary key, status text)")
+    settings = database.catalog_settings("pg")     # of Spark: its JDBC catalog
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 USER = "hive"
 UNPRIVILEGED = "postgres"
@@ -30,25 +40,149 @@ def binaries() -> Path | None:
     return found[-1].parent
 
 
+def has_wal2json(programs: Path) -> bool:
+    """Whether the output plugin lies beside these programs."""
+    places = (programs.parent / "lib", Path("/usr/lib/postgresql") / programs.parent.name / "lib")
+    return any((place / "wal2json.so").exists() for place in places)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A running database; `url` is its JDBC URL with the user that owns it, who has no password."""
+
+    url: str
+    directory: Path
+    programs: Path
+    options: str
+
+    @property
+    def place(self) -> str:
+        """The JDBC URL without a user."""
+        parts = urlsplit(self.url.removeprefix("jdbc:"))
+        return f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}"
+
+    def connect(self, **arguments: Any) -> Any:
+        """A connection of psycopg, with autocommit unless the arguments say otherwise."""
+        import psycopg
+
+        return psycopg.connect(self.url.removeprefix("jdbc:"), **{"autocommit": True, **arguments})
+
+    def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a statement, which runs in a transaction of its own."""
+        with self.connect() as connection:
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, statement: str, parameters: Sequence[Any] | None = None) -> Any:
+        """The only column of the only row of a query."""
+        [[value]] = self.sql(statement, parameters)
+        return value
+
+    def transaction(self, *statements: str) -> None:
+        """Statements that are committed at once."""
+        with self.connect(autocommit=False) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def catalog_settings(
+        self, name: str = "pg", user: str = USER, password: str = ""
+    ) -> dict[str, str]:
+        return jdbc_catalog(self.place, user, password, name)
+
+    def stop(self, mode: str = "fast") -> None:
+        """As `pg_ctl stop`: `immediate` is a crash."""
+        _run([*self._control, "-m", mode, "stop"])
+
+    def start(self) -> None:
+        _run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
+
+    @property
+    def _control(self) -> list[str]:
+        return [str(self.programs / "pg_ctl"), "-D", str(self.directory / "data"), "-w"]
+
+
+def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[str, str]:
+    """The Spark settings of a catalog of PostgreSQL's tables: `pg.public.orders`.
+
+    Spark needs the driver's jar with them; a `SessionLake` has it.
+    """
+    catalog = f"spark.sql.catalog.{name}"
+    return {
+        catalog: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{catalog}.url": url,
+        f"{catalog}.driver": "org.postgresql.Driver",
+        f"{catalog}.user": user,
+        f"{catalog}.password": password,
+        f"{catalog}.fetchsize": "10000",
+    }
+
+
 @contextmanager
-def postgresql(programs: Path) -> Iterator[str]:
-    """A running, empty cluster that lives as long as the block; gives its JDBC URL."""
+def logical_postgresql(
+    programs: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[Database]:
+    """A cluster from which changes can be landed, with wal2json if it has it."""
+    logical = {
+        "wal_level": "logical",
+        "max_replication_slots": "20",
+        "max_wal_senders": "20",
+        "max_prepared_transactions": "20",
+        "max_connections": "100",
+        **(settings or {}),
+    }
+    if _knows_setting(programs, "output_plugin_libraries"):
+        logical = {"output_plugin_libraries": "wal2json,pgoutput,test_decoding", **logical}
+    with _cluster(programs, logical) as database:
+        yield database
+
+
+@contextmanager
+def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A running, empty cluster that lives as long as the block; gives its JDBC URL.
+
+    :param settings: further ones of the server, as in postgresql.conf
+    """
+    with _cluster(programs, settings or {}) as database:
+        yield database.url
+
+
+@contextmanager
+def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
     # Not under pytest's directory, which only its owner may enter; PostgreSQL refuses to be root.
     directory = Path(tempfile.mkdtemp(prefix="metastore"))
     data, port = directory / "data", free_port()
     if os.geteuid() == 0:
         shutil.chown(directory, UNPRIVILEGED, UNPRIVILEGED)
     options = f"-p {port} -k {directory} -c listen_addresses=localhost -c fsync=off"
-    control = [str(programs / "pg_ctl"), "-D", str(data), "-w"]
+    options += "".join(f" -c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
+    url = f"jdbc:postgresql://{USER}@localhost:{port}/postgres"
+    database = Database(url, directory, programs, options)
     try:
         _run([str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=trust", "-N"])
-        _run([*control, "-l", str(directory / "log"), "-o", options, "start"])
+        database.start()
         try:
-            yield f"jdbc:postgresql://{USER}@localhost:{port}/postgres"
+            yield database
         finally:
-            _run([*control, "-m", "immediate", "stop"])
+            # A test may have stopped it.
+            if (data / "postmaster.pid").exists():
+                database.stop("immediate")
     finally:
         shutil.rmtree(directory)
+
+
+@cache
+def _knows_setting(programs: Path, name: str) -> bool:
+    # Minor versions before it refuse to start with it.
+    described = subprocess.run(
+        [str(programs / "postgres"), "--describe-config"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        user=UNPRIVILEGED if os.geteuid() == 0 else None,
+        group=UNPRIVILEGED if os.geteuid() == 0 else None,
+        extra_groups=[] if os.geteuid() == 0 else None,
+    )
+    return any(line.split("\t")[0] == name for line in described.stdout.splitlines())
 
 
 def free_port() -> int:
