@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from exactness.runners import Runner, stepping
-from support.database import Database, database
+from support.postgres import Database, binaries, logical_postgresql
 from support.project import Project
 
 TABLE = "measured"
@@ -139,7 +139,9 @@ def main() -> int:
     arguments.add_argument("--rows", type=int, default=2_000_000)
     arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     options = arguments.parse_args()
-    with database() as server:
+    programs = binaries()
+    assert programs is not None, "no PostgreSQL found"
+    with logical_postgresql(programs) as server:
         fill(server, options.rows)
         project = make_project(options.format)
         project.configure(server.catalog_settings("pg"))

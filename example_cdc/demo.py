@@ -35,8 +35,7 @@ from rich.table import Table
 
 from exactness.oracle import describe_difference
 from exactness.postgres_truth import Truth
-from support.database import Database, database
-from support.postgres import binaries, free_port
+from support.postgres import Database, binaries, free_port, logical_postgresql
 from support.writers import Writers, orders
 
 HERE = Path(__file__).resolve().parent
@@ -83,7 +82,8 @@ class Comparison:
 class Demo:
     """The story, from an empty database to the summary."""
 
-    def __init__(self, screen: Screen, resources: contextlib.ExitStack) -> None:
+    def __init__(self, programs: Path, screen: Screen, resources: contextlib.ExitStack) -> None:
+        self.programs = programs
         self.screen = screen
         self.resources = resources
         self.begun = time.monotonic()
@@ -98,9 +98,7 @@ class Demo:
         self.start_spark()
         self.start_landing()
         self.screen.heading(f"{WRITERS} applications write; dbt run --select paid_orders")
-        with Writers(
-            self.database.dsn, self.table, WRITERS, TRANSACTIONS_PER_SECOND, "demo"
-        ) as writers:
+        with Writers(self.dsn, self.table, WRITERS, TRANSACTIONS_PER_SECOND, "demo") as writers:
             while not self.finished():
                 self.run_barrier()
             self.screen.heading("All has been read; from now on only changes are")
@@ -115,8 +113,10 @@ class Demo:
     def start_database(self) -> None:
         self.screen.heading("A PostgreSQL of its own, with a table of orders")
         with self.step("starting PostgreSQL") as step:
-            self.database: Database = self.resources.enter_context(database())
-            self.truth = Truth.begin(self.database.dsn)
+            self.database: Database = self.resources.enter_context(
+                logical_postgresql(self.programs)
+            )
+            self.truth = Truth.begin(self.dsn)
             with self.database.connect() as connection:
                 connection.execute(self.table.create)
                 self.table.fill(connection, KEYS)
@@ -225,6 +225,10 @@ class Demo:
         self.cursor.execute(statement)
         return [tuple(row) for row in self.cursor.fetchall()] if self.cursor.description else []
 
+    @property
+    def dsn(self) -> str:
+        return self.database.url.removeprefix("jdbc:")
+
     @contextmanager
     def step(self, doing: str) -> Iterator[list[str]]:
         """Show that ``doing`` is under way, then the lines that the caller has appended."""
@@ -265,27 +269,28 @@ def take_over_output() -> Console:
     return Console(file=terminal, width=width, highlight=False)
 
 
-def find_programs() -> bool:
-    """Whether PostgreSQL is there, or could be installed."""
+def find_programs() -> Path | None:
+    """Where PostgreSQL's programs are; None after having said what is missing."""
     if binaries() is None and os.environ.get("INSTALL") and os.geteuid() == 0:
         subprocess.run(INSTALL.split(), check=True)
     if binaries() is None:
         print(MISSING, file=sys.stderr)
-        return False
+        return None
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         print("No Java found. Install Java 17, or set JAVA_HOME.", file=sys.stderr)
-        return False
-    return True
+        return None
+    return binaries()
 
 
 def main() -> int:
     os.chdir(HERE)
-    if not find_programs():
+    programs = find_programs()
+    if programs is None:
         return 1
     shutil.rmtree(LAKE, ignore_errors=True)
     console = take_over_output()
     with contextlib.ExitStack() as resources:
-        demo = Demo(Screen(console), resources)
+        demo = Demo(programs, Screen(console), resources)
         try:
             return 0 if demo.run() else 1
         except KeyboardInterrupt:

@@ -25,7 +25,7 @@ from exactness.queries import QUERIES
 from exactness.runners import Runner, Statement, stepping
 from exactness.upstream import Schema
 from exactness.versions import VersionedTable
-from support.database import Database
+from support.postgres import Database
 from support.project import Project, RunResult
 from support.writers import Table, Writers
 
@@ -98,13 +98,15 @@ class LiveScene:
     seed: str = "live"
     by_hand: bool = True
     """Whether the tests land the changes, not `land_changes`; see `landing.py`."""
+    password: str = ""
+    """What Spark logs in with; the server takes any."""
     vnode_count: int = 4
     mv: Follower = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = self.table.name
         self.rng = random.Random(f"{self.seed} {self.name}")
-        self.project.configure(self.database.catalog_settings(CATALOG))
+        self.project.configure(self.database.catalog_settings(CATALOG, password=self.password))
         truth = Truth.begin(self.dsn, f"truth_{self.name}")
         with self.database.connect() as connection:
             connection.execute(self.table.create)

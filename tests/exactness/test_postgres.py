@@ -17,8 +17,8 @@ from exactness.conftest import lived
 from exactness.live import LiveScene
 from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
-from support.database import Database
 from support.lake import Lake
+from support.postgres import Database
 from support.project import Project
 from support.writers import Table, orders, places
 

@@ -24,7 +24,7 @@ from exactness.conftest import faults
 from exactness.faults import Cell, action_of, cells_of
 from exactness.live import WAIT, LiveScene
 from exactness.runners import Runner, Statement, once, stepping
-from support.database import Database
+from support.postgres import Database
 from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project
 from support.writers import orders

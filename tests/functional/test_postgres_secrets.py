@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from exactness.live import CATALOG, LiveScene
-from support.database import PASSWORD, Database
+from support.postgres import Database
 from support.project import Project
 from support.writers import orders
 
-GIVEN = (f"{CATALOG}.password", "profiles.yml")
+PASSWORD = "oh-so-secret-4711"
 
 
 @pytest.fixture
@@ -25,7 +25,6 @@ def logged(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
         "--log-format-file=json",
     ]
     monkeypatch.setattr(project, "_global_arguments", lambda: arguments)
-    monkeypatch.setenv("DBT_ENV_SECRET_DATABASE", PASSWORD)
     return project
 
 
@@ -49,7 +48,9 @@ def told_by_tables(project: Project) -> str:
 
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="a server's settings are its own")
 def test_the_password_stands_nowhere(logged: Project, database: Database) -> None:
-    scene = LiveScene(logged, database, orders(300, "secret_orders"), rows=200)
+    scene = LiveScene(
+        logged, database, orders(300, "secret_orders"), rows=200, by_hand=False, password=PASSWORD
+    )
     scene.write(backfill_rate_limit=50)
     said = []
     with scene.writers(2, 10):
@@ -62,14 +63,10 @@ def test_the_password_stands_nowhere(logged: Project, database: Database) -> Non
     said.append(logged.fail("--select", "wrong"))
     scene.end()
 
-    profiles = logged.root / "profiles.yml"
-    profiles.write_text(
-        profiles.read_text().replace(PASSWORD, "{{ env_var('DBT_ENV_SECRET_DATABASE') }}")
-    )
     logs = (logged.root / "logs" / "dbt.log").read_text()
     assert "stage the rows of the barrier" in logs
     assert (logged.root / "target" / "run_results.json").exists()
     assert PASSWORD not in told_by_tables(logged)
     assert PASSWORD not in str(said)
-    assert [*files_with(PASSWORD, logged.root)] == []
+    assert [*files_with(PASSWORD, logged.root)] == [logged.root / "profiles.yml"]
     assert [*files_with(PASSWORD, logged.lake.directory)] == []
