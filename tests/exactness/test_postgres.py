@@ -2,7 +2,7 @@
 
 The same is played with two wrong orders, which one would think of first, and must be found wrong.
 
-DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each table (8)
+DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (4)
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
 from support.lake import Lake
 from support.postgres import Database
+from support.profiles import at_home_on_iceberg
 from support.project import Project
 from support.writers import Table, orders, places
 
-BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "8"))
+pytestmark = [
+    at_home_on_iceberg,
+    pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session"),
+]
+
+BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "4"))
 RANGE = 240
 ROWS = 2000
 
@@ -100,7 +106,6 @@ def check(scene: LiveScene) -> None:
     lived.mv_versions += checked.mv_versions
 
 
-@pytest.mark.every_profile
 @pytest.mark.parametrize("kind", TABLES)
 def test_each_barrier_is_exact_while_others_write(
     project: Project, make_scene: MakeScene, kind: str
@@ -110,22 +115,22 @@ def test_each_barrier_is_exact_while_others_write(
     complete(scene)
 
 
+@pytest.mark.every_profile
 def test_each_barrier_is_exact_while_others_write_and_land(
     project: Project, make_scene: MakeScene
 ) -> None:
     """One dbt run of many barriers; whenever one waits, what it waits for comes by itself."""
     scene = make_scene(project, TABLES["one column"]("live_landing"))
-    scene.write(backfill_rate_limit=RANGE, barriers_per_run="all", change_feed=scene.feed(60))
+    limit = max(1, ROWS // BARRIERS)
+    scene.write(backfill_rate_limit=limit, barriers_per_run="all", change_feed=scene.feed(60))
     scene.land()
     with scene.writers() as writers, scene.hand.all_the_while():
-        for _ in range(max(1, BARRIERS // 16)):
-            scene.run("--full-refresh")
-            scene.run()
+        scene.run()
+        scene.run()
     lived.committed += writers.committed
     complete(scene)
 
 
-@pytest.mark.every_profile
 def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(
     project: Project, make_scene: MakeScene
 ) -> None:
@@ -150,7 +155,6 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
     complete(scene)
 
 
-@pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
 @pytest.mark.parametrize("order", WRONG_ORDERS)
 def test_a_wrong_order_is_found_wrong(
     lake: Lake, tmp_path: Path, make_scene: MakeScene, order: str

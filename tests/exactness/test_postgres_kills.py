@@ -5,8 +5,9 @@ merges its events and only then advances it. Each dies before, after or inside a
 sends it twice, one after the other or at once, while applications write. Then the next landing and
 the next run follow as they would anyway, and every version of the MV must be exact.
 
-DBT_BACKFILL_FAULTS=boundaries  (default) each dies after any statement that writes
-DBT_BACKFILL_FAULTS=all         all of them; a number: so many of the barrier, and of the landing
+DBT_BACKFILL_FAULTS=all         all of them
+DBT_BACKFILL_FAULTS=boundaries  each dies after any statement that writes
+DBT_BACKFILL_FAULTS=3           so many of the barrier, and of the landing (2)
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project
 from support.writers import orders
 
-FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "boundaries")
+FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "2")
 RANGE = 40
 ROWS = 1200
 WRITERS = 3
@@ -146,6 +147,7 @@ def test_two_landings_at_once_do_no_harm(scene: LiveScene) -> None:
     assert scene.doubled_events() == []
 
 
+@pytest.mark.every_profile
 def test_the_server_is_restarted_in_the_middle_of_a_range(scene: LiveScene) -> None:
     """A lock holds the reader up until the server goes down."""
     for fast in (True, False):
