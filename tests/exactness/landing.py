@@ -7,7 +7,7 @@ of any such table; `land_changes` itself has tests of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from exactness.keys import literal
 from exactness.postgres_truth import Transaction, Truth
 from exactness.upstream import Schema
-from support.project import Project
 
 COLUMNS = {
     "_op": "string",
@@ -34,10 +33,12 @@ EVERY_SECONDS = 0.5
 class Landing:
     """Lands what the truth knows of one table of PostgreSQL.
 
+    :param sql: executes a statement of Spark's
     :param table: the change table, in SQL; it is made by the first landing
     """
 
-    project: Project
+    sql: Callable[[str], Any]
+    file_format: str
     truth: Truth
     name: str
     table: str
@@ -59,7 +60,7 @@ class Landing:
             ]
             rows.append({OP: "w", LSN: until})
             values = ", ".join(f"({self._literals(row)})" for row in rows)
-            self.project.sql(f"insert into {self.table} values {values}")
+            self.sql(f"insert into {self.table} values {values}")
             self.landed = until
 
     @contextmanager
@@ -91,7 +92,7 @@ class Landing:
 
     def _create(self) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in self._columns.items())
-        self.project.sql(f"create table {self.table} ({columns}) using {self.project.file_format}")
+        self.sql(f"create table {self.table} ({columns}) using {self.file_format}")
 
     def _events(self, transaction: Transaction) -> Iterator[Mapping[str, Any]]:
         """An update that changes the key is a delete of the old one and an insert."""

@@ -120,7 +120,12 @@ class LiveScene:
             self.project, self.name, schema, self.project.file_format, truth=truth
         )
         self.hand = Landing(
-            self.project, truth, self.name, self.project.table(self.changes), schema
+            self.project.sql,
+            self.project.file_format,
+            truth,
+            self.name,
+            self.project.table(self.changes),
+            schema,
         )
         self.mv = Follower(
             self.project,
