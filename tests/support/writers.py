@@ -190,7 +190,7 @@ class Writers:
             while not self._done.is_set():
                 try:
                     self._write_in_a_connection(rng, settings)
-                except psycopg.OperationalError:
+                except (psycopg.OperationalError, psycopg.Rollback):  # it died in a rollback
                     if self._done.is_set():
                         return
                     self._note("connection lost")
