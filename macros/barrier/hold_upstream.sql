@@ -60,9 +60,10 @@
 {% endmacro %}
 
 
-{#- Let the rows go that were kept for the barriers, once nothing more is to be read. -#}
-{% macro release_staged(backfill, state) %}
-    {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned') -%}
+{#- Let the rows go that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
+{% macro release_staged(backfill, state, plan) %}
+    {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
+            and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
         {%- do dbt_backfill.run_table('drop the staged rows', 'drop table if exists ' ~ backfill.staged.render()) -%}
     {%- endif -%}
 {% endmacro %}

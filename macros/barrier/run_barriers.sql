@@ -31,7 +31,7 @@
             {%- do dbt_backfill._run_next_barrier(backfill, run) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state) -%} {%- endif -%}
+    {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state, run.plan) -%} {%- endif -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({

@@ -26,7 +26,7 @@
         {%- do dbt_backfill.refuse(
             'another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')
         ) -%}
-    {%- elif waited.altered is not none -%}
+    {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
             'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
             'Correct the value, or leave the column out of the query', mv=backfill.get('name')

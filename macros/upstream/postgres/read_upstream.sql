@@ -3,12 +3,14 @@
     the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
     its barrier is planned, once, and kept, see stage.sql. What is there now: {
       'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': up to where the feed has landed,
+      'version': up to where the feed has landed; the one before, if nothing has but how far it has come,
+      'landed': up to where it has in any case,
       'committed_at': none; only the feed knows, and not of each position,
       'id': the database cluster and the table in it,
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
-      'breaks': what the feed has since then that is no event of a row, as the end of a sentence; [] if nothing,
+      'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
+      'untold': whether an event since then does not tell a value, because it is large and was not changed,
       'facts': see get_postgres_facts_query,
       'columns': the names of the table's columns
     }
@@ -23,23 +25,34 @@
     {%- set sql -%}
         select concat(
             '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
+            {%- if from is not none %}
+            ',"news":', (
+                select to_json(named_struct('any', count(*) > 0, 'untold', coalesce(bool_or(size(__bf_unchanged) > 0), false)))
+                from (
+                    {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+                )
+                where __bf_position > {{ from }} and __bf_op <> 'w'
+            ),
+            {%- endif %}
             ',"facts":', ({{ dbt_backfill.get_postgres_query_sql(
                 dbt_backfill.get_catalog(upstream.relation), dbt_backfill.get_postgres_facts_query(feed.table, feed.slot)
             ) }}), '}'
         )
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
-    {%- set facts, place = read.facts, read.place -%}
+    {%- set facts, place, news = read.facts, read.place, read.get('news') or {'any': true, 'untold': false} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
         'relation': upstream.relation,
         'followed': feed,
-        'version': place.landed | string,
+        'version': place.landed | string if news.any else from,
+        'landed': place.landed,
         'committed_at': none,
         'id': facts.system_identifier ~ '/' ~ facts.get('oid'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
+        'untold': news.untold,
         'facts': facts,
         'columns': facts.columns | map(attribute='name') | list,
     }) }}
@@ -59,12 +72,15 @@
     {%- if observed.floor is not none and observed.floor | int > committed.version | int -%}
         {{ return(dbt_backfill.new_gap('events since the position ' ~ committed.version ~ ' were removed from the change feed')) }}
     {%- endif -%}
-    {{ return(dbt_backfill.new_gap(observed.breaks | join(', and ')) if observed.breaks else none) }}
+    {%- if observed.breaks -%}
+        {{ return(dbt_backfill.new_gap('the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0])) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') if observed.untold else none) }}
 {% endmacro %}
 
 
 {% macro postgres_continues_upstream(observed, committed) %}
-    {{ return(committed.get('id') == observed.id and observed.version | int >= committed.version | int) }}
+    {{ return(committed.get('id') == observed.id and observed.landed >= committed.version | int) }}
 {% endmacro %}
 
 
