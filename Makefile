@@ -50,6 +50,8 @@ help:
 	@echo '                dbt'\''s own suites for adapters (PART=seed: some of them)'
 	@echo 'make test-spark-connect'
 	@echo '                the quickstart through Spark Connect'
+	@echo 'make test-debezium'
+	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make docs       the pages of docs/ as a site, in site/'
 	@echo 'make lint       ruff, ruff format, mypy'
@@ -122,6 +124,12 @@ test-dbt-suites: $(VENV)/.installed-suites java
 .PHONY: test-spark-connect
 test-spark-connect: $(VENV)/.installed-connect java
 	DBT_BACKFILL_CONNECT=1 $(BIN)/python -m pytest tests/functional/test_spark_connect.py
+
+# Real events of Debezium, which is large.
+.PHONY: test-debezium
+test-debezium: $(VENV)/.installed-debezium java
+	DBT_BACKFILL_DEBEZIUM=1 $(BIN)/python -m pytest tests/functional/test_debezium.py
+	DBT_BACKFILL_DEBEZIUM=1 $(BIN)/python -m pytest tests/functional/test_debezium.py --profile session-iceberg --all
 
 # Too long for CI.
 .PHONY: test-faults

@@ -193,9 +193,9 @@ class LiveScene:
         """A run, to its end: what its rows may show is landed while it waits, or before the next
         run, which goes on from there."""
         if self.rng.random() < 0.3:
-            result = self.run(*arguments)
+            self.run(*arguments)
             self.land()
-            return result
+            return self.run(*arguments)
         with stepping():
             runner = Runner(self.project, self.mv.name, self.name, *arguments)
             while not runner.ended:

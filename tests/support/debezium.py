@@ -80,6 +80,8 @@ class Database:
     def decode(self) -> None:
         """Let the server tell its changes, which takes a restart."""
         self.sql("alter system set wal_level = 'logical'")
+        if self.sql("select 1 from pg_settings where name = 'output_plugin_libraries'"):
+            self.sql("alter system set output_plugin_libraries = 'pgoutput, test_decoding'")
         data = self.sql("show data_directory")
         _run([str(self.programs / "pg_ctl"), "-D", data, "-w", "-m", "fast", "restart"])
 

@@ -29,7 +29,8 @@
     {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
             'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
-            'Correct the value, or leave the column out of the query', mv=backfill.get('name')
+            'Correct the value, or leave the column out of the query; if it is the last day of the year 9999, add check ('
+                ~ waited.altered ~ " < 'infinity') to the table", mv=backfill.get('name')
         ) -%}
     {%- elif behind > 0 -%}
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}

@@ -73,7 +73,8 @@
     {%- set conversions = {} -%}
     {%- for column in upstream_columns -%}
         {%- set type, before = parts.after.get(column.name | lower), parts.before.get(column.name | lower) -%}
-        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type if type == before or not type else before or none, converts=true) -%}
+        {%- do dbt_backfill._get_feed_conversion(feed, column, before, converts=before == type) -%}
+        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type, converts=before == type) -%}
         {%- if conversion -%} {%- do conversions.update({column.name | lower: conversion}) -%} {%- endif -%}
     {%- endfor -%}
     {{ return(conversions) }}
@@ -87,7 +88,7 @@
     {%- if type == wanted -%} {{ return(none) }} {%- endif -%}
     {%- if converts and type in integers -%}
         {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
-    {%- elif converts and type == 'string' and wanted in integers + ['float', 'double', 'timestamp'] or type == 'string' and wanted.startswith('decimal') and converts -%}
+    {%- elif converts and type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}
         {{ return(wanted) }}
     {%- elif converts and type == 'double' and wanted == 'float' -%}
         {{ return(wanted) }}

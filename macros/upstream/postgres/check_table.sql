@@ -142,7 +142,8 @@
     {%- elif column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite and (facts.slot or {'plugin': none}).plugin == 'wal2json' -%}
         {%- do dbt_backfill.refuse(
             described ~ ', of which wal2json tells a NaN or an infinity as null',
-            "Declare it not null, or add check (" ~ column.name ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
+            'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+                ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
         ) -%}
     {%- elif column.generated == 'v' or column.generated and (facts.slot or {'plugin': none}).plugin not in ['wal2json', 'test_decoding'] -%}
         {%- do dbt_backfill.refuse(
@@ -183,7 +184,7 @@
             described ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
             'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
         ) -%}
-    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding == 'UTF8') -%}
+    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']) -%}
         {%- do dbt_backfill.refuse(
             described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
             'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',

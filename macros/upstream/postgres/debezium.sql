@@ -63,7 +63,7 @@
 
 
 {% macro _is_of_table(feed) %}
-    {{ return("coalesce(concat(source.`schema`, '.', source.`table`) = " ~ dbt_backfill.string_literal(feed.table | replace('"', '')) ~ ', false)') }}
+    {{ return("coalesce(concat(source.`schema`, '.', source.`table`) = " ~ dbt_backfill.string_literal(feed.table) ~ ', false)') }}
 {% endmacro %}
 
 
@@ -84,7 +84,8 @@
     {%- if not conversion -%} {{ return('if(' ~ untold ~ ', null, ' ~ name ~ ')') }} {%- endif -%}
     {%- set type, read = 'date' if conversion == 'days' else conversion, 'try_cast(' ~ name ~ ' as ' ~ conversion ~ ')' -%}
     {%- set converted = {
-        'days': 'date_from_unix_date(try_cast(' ~ name ~ ' as int))',
+        'days': 'if(' ~ name ~ ' between -719162 and 2932896, date_from_unix_date(cast(' ~ name ~ ' as int)), null)',
+        'date': "try_cast(rtrim('Z', " ~ name ~ ') as date)',
         'timestamp': 'if(' ~ name ~ " rlike '(Z|[+-][0-9:]+)$', " ~ read ~ ', null)',
     }.get(conversion, read) -%}
     {%- set error = "concat('backfilled_mv: a value of the change feed is no " ~ type ~ ": ', cast(" ~ name ~ ' as string))' -%}

@@ -7,7 +7,7 @@
       'zone': the time zone of the connection, which is that of the JVM that reads,
       'database', 'user': names, 'replication': whether the user may read a slot, 'position': of the WAL,
       'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
-      'oid': text, 'quoted': its name as PostgreSQL's SQL takes it, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
+      'oid': text, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': whether policies hide rows from the user,
       'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
       'identity': as relreplident, 'identity_columns': what an event tells of the row as it was, null for none,
@@ -41,7 +41,6 @@
     ) || coalesce((
         select jsonb_build_object(
             'oid', c.oid::text,
-            'quoted', c.relnamespace::regnamespace || '.' || quote_ident(c.relname),
             'kind', c.relkind,
             'is_partition', c.relispartition,
             'has_children', exists (select 1 from pg_inherits where inhparent = c.oid),
@@ -146,7 +145,7 @@
       'not_null', 'identity', 'generated': as attidentity and attgenerated,
       'collation': null, or {'name', 'bytewise': whether it orders texts by their bytes; of the database's own by what that is},
       'toastable': whether an event may leave out its value,
-      'finite': whether no NaN or infinity can be in it, because a check says that it is less than infinity
+      'finite': whether a check says that it, of floats its abs(), is less than infinity, which a NaN is not either
     }
 -#}
 {% macro _get_postgres_columns_query(table) -%}
@@ -177,7 +176,11 @@
             select 1
             from pg_constraint as n
             where n.conrelid = b.attrelid and n.contype = 'c' and n.convalidated and n.conkey = array[b.attnum]
-                and pg_get_constraintdef(n.oid) ~* ('^CHECK \(\(' || quote_ident(b.attname) || ' < ''Infinity''::[a-z ]+\)\)$')
+                and lower(pg_get_constraintdef(n.oid)) = lower(format(
+                    case when b.typname in ('float4', 'float8') then 'CHECK ((abs(%s) < ''infinity''::%s))'
+                        else 'CHECK ((%s < ''infinity''::%s))' end,
+                    quote_ident(b.attname), format_type(b.oid, null)
+                ))
         )
     ) order by b.attnum), '[]')
     from bases as b

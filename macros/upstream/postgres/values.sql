@@ -1,6 +1,6 @@
 {#-
     Over rows that Spark's JDBC reader gave: whether one of them may have another value than PostgreSQL, which the reader altered
-    without an error. Infinity becomes a day, the ten days that no calendar of Java has become others, and years before the first
+    without an error. Infinity becomes the last day of the year 9999, which is doubted where no check keeps it out, the ten days that no calendar of Java has become others, and years before the first
     one are not what the text of the WAL says; other time zones than UTC alter what was before 1900.
 
     Arguments:
@@ -45,21 +45,4 @@
         {{ return('(' ~ (times + last) | join(' or ') ~ ')') }}
     {%- endif -%}
     {{ return(none) }}
-{%- endmacro %}
-
-
-{#-
-    A query in PostgreSQL's own words, see get_postgres_query_sql, whose value_1 is the name of a column in which an infinity stands
-    now, null if there is none: of dates, a row alone does not tell it from the last day of the year 9999. It reads the table.
-
-    Arguments:
-      columns (list): names of columns of dates and timestamps.
--#}
-{% macro get_postgres_infinite_query(facts, columns) -%}
-    {%- set wanted, cases = columns | map('lower') | list, [] -%}
-    {%- for column in facts.columns if column.name | lower in wanted -%}
-        {%- set quoted = '"' ~ column.name | replace('"', '""') ~ '"' -%}
-        {%- do cases.append('when bool_or(not isfinite(' ~ quoted ~ ')) then ' ~ dbt_backfill.postgres_literal(column.name)) -%}
-    {%- endfor -%}
-    select case {{ cases | join(' ') }} end as value_1 from {{ facts.quoted }}
 {%- endmacro %}

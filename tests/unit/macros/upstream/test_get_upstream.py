@@ -199,7 +199,9 @@ def test_what_the_protocol_asks_is_answered_by_the_upstreams_kind(
     macros.stub(f"{kind}_{macro}", lambda *given: asked.append(list(given)) or "answer")
     answer = macros.call(question, {"relation": up, "kind": kind}, *arguments)
 
-    assert asked == [[{"relation": up, "kind": kind}, *arguments] if question in OF_THE_RELATION else arguments]
+    assert asked == [
+        [{"relation": up, "kind": kind}, *arguments] if question in OF_THE_RELATION else arguments
+    ]
     assert answer == "answer" or question == "check_upstream_feed"
 
 

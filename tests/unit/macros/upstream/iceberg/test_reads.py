@@ -12,13 +12,16 @@ from support.macros import Macros
 
 
 def test_a_table_is_read_at_a_snapshot(macros: Macros, up: Any) -> None:
-    assert macros.call("iceberg_upstream_read", {"relation": up}, "17") == "lake.up version as of 17"
+    assert (
+        macros.call("iceberg_upstream_read", {"relation": up}, "17") == "lake.up version as of 17"
+    )
 
 
 @pytest.mark.parametrize("version", [0, "0"])
 def test_a_table_without_a_snapshot_has_no_rows(macros: Macros, up: Any, version: Any) -> None:
     assert (
-        macros.call("iceberg_upstream_read", {"relation": up}, version) == "(select * from lake.up where false)"
+        macros.call("iceberg_upstream_read", {"relation": up}, version)
+        == "(select * from lake.up where false)"
     )
 
 

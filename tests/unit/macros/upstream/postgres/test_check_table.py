@@ -59,7 +59,6 @@ def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "identity": "d",
         "identity_columns": ["id"],
         "slot": {"plugin": "wal2json"},
-        "quoted": "public.orders",
         "columns": [column("id", "int8", not_null=True), *columns],
         **facts,
     }
@@ -161,7 +160,11 @@ def test_a_key_that_both_order_alike_is_taken(macros: Macros, key: dict[str, Any
             "by which PostgreSQL orders it otherwise than Spark",
         ),
         (column("id", "text"), {"encoding": "LATIN1"}, "by which PostgreSQL orders it otherwise"),
-        (column("id", "timestamptz"), {"zone": "Europe/Berlin"}, "and Spark compares it in the time"),
+        (
+            column("id", "timestamptz"),
+            {"zone": "Europe/Berlin"},
+            "and Spark compares it in the time",
+        ),
     ],
 )
 def test_a_key_that_both_order_otherwise_is_refused(
@@ -249,13 +252,3 @@ def test_names_that_only_differ_in_case_are_refused(macros: Macros, refused: Ref
 def test_no_value_is_doubted_where_no_type_has_doubtful_ones(macros: Macros) -> None:
     columns = [{"name": "id", "type": "bigint"}, {"name": "n", "type": "decimal(10,2)"}]
     assert macros.call("get_altered_value_predicate", columns, facts_of()) == "false"
-
-
-def test_the_infinities_of_dates_are_looked_for_in_the_table_itself(macros: Macros) -> None:
-    facts = facts_of(column('a "day"', "date"), quoted='public."Orders"')
-    query = macros.call("get_postgres_infinite_query", facts, ['A "day"'])
-
-    assert " ".join(query.split()) == (
-        'select case when bool_or(not isfinite("a ""day""")) then \'a "day"\' end as value_1'
-        ' from public."Orders"'
-    )

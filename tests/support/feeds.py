@@ -1,0 +1,114 @@
+"""Change tables of a table of PostgreSQL, and what the macros make of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark.relation import SparkRelation
+from pyspark.sql import Row
+
+from support.debezium import ENVELOPE, replay, same
+from support.lake import SessionLake
+from support.macros import Macros
+from support.project import Project
+
+UPSTREAM = {
+    "id": "bigint",
+    "status": "string",
+    "small": "smallint",
+    "amount": "decimal(10,2)",
+    "price": "float",
+    "born": "date",
+    "at": "timestamp",
+    "note": "string",
+    "body": "binary",
+}
+# What Debezium's events have where that is another type.
+TOLD = {**UPSTREAM, "small": "int", "amount": "string", "born": "int", "at": "string"}
+# The same as the truth was asked for.
+COMPARED = (
+    "id, status, small, cast(amount as string), cast(cast(price as string) as double),"
+    " cast(born as string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), md5(note), md5(body)"
+)
+
+
+class Feeds:
+    """Change tables of a project, and what the macros make of them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.macros = Macros()
+        self.macros.context["adapter"].get_columns_in_relation = self._columns
+        self.macros.stub("run_table", lambda step, sql: [tuple(row) for row in project.sql(sql)])
+
+    def _columns(self, relation: Any) -> list[Any]:
+        shown = self.project.sql(f"describe {relation.render()}")
+        rows = [row for row in shown if row["data_type"] and not row["col_name"].startswith("#")]
+        return [Row(name=row["col_name"], dtype=row["data_type"]) for row in rows]
+
+    def make(self, table: str, columns: str, rows: str) -> None:
+        self.project.sql(
+            f"create table {{schema}}.{table} ({columns}) using {self.project.file_format}"
+        )
+        self.project.sql(f"insert into {{schema}}.{table} {rows}")
+
+    def make_events(self, table: str, files: list[Path]) -> None:
+        """A table of Debezium's events, of files with one in a line, a commit for each file."""
+        struct = ", ".join(f"{name}: {type}" for name, type in TOLD.items())
+        schema = ENVELOPE.format(columns=struct)
+        self.project.sql(
+            f"create table {{schema}}.{table} ({schema}) using {self.project.file_format}"
+        )
+        assert isinstance(self.project.lake, SessionLake)
+        for file in files:
+            rows = self.project.lake.spark.read.schema(schema).json(str(file))
+            rows.createOrReplaceTempView("landing")
+            self.project.sql(f"insert into {{schema}}.{table} select * from landing")
+
+    def feed(self, table: str, format: str, **options: Any) -> dict[str, Any]:
+        relation = SparkRelation.create(schema=self.project.schema, identifier=table)
+        known = {"relation": relation, "format": format, "table": "public.orders"}
+        return known | options
+
+    def check(self, feed: dict[str, Any], upstream: dict[str, str]) -> dict[str, Any]:
+        columns = [{"name": name, "type": type} for name, type in upstream.items()]
+        checked: dict[str, Any] = self.macros.call("check_feed_table", feed, columns)
+        return checked
+
+    def rows_sql(self, feed: dict[str, Any], *columns: str) -> str:
+        sql: str = self.macros.call("get_feed_rows_sql", feed, list(columns))
+        return sql
+
+    def landed(self, feed: dict[str, Any]) -> Any:
+        landed = self.macros.call("get_feed_landed_sql", feed)
+        return self.project.sql(f"select {landed} as landed")[0]["landed"]
+
+    def place(self, feed: dict[str, Any], since: str | None) -> dict[str, Any]:
+        place = self.macros.call("get_feed_place_sql", feed, since)
+        told: dict[str, Any] = json.loads(self.project.sql(f"select {place} as place")[0]["place"])
+        return told
+
+    def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
+        """The positions at which the events tell another state of the table than it had."""
+        found = self.project.sql(
+            f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
+            f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"
+        )
+        events = [tuple(row) for row in found if row["__bf_op"] != "g"]
+        commits = sorted({event[0] - 1 for event in events})
+        first, *rest = [max(c for c in commits if c <= truth["position"]) for truth in truths]
+        differing = []
+        for commit, truth in zip(rest, truths[1:], strict=True):
+            since = [event[1:] for event in events if first < event[0] <= commit]
+            if not same(replay(truths[0]["rows"], since, list(UPSTREAM)), truth["rows"]):
+                differing.append((commit, truth["position"]))
+        return differing
+
+    def explain(self, feed: dict[str, Any], condition: str) -> str:
+        rows = self.rows_sql(feed, "id", "name")
+        plan: str = self.project.sql(f"explain formatted select * from ({rows}) where {condition}")[
+            0
+        ]["plan"]
+        return plan
