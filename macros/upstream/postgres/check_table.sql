@@ -124,6 +124,14 @@
 {% endmacro %}
 
 
+{#- Whether its values can be read, leaving out what only its table or its feed can tell. -#}
+{% macro is_postgres_read_type(column) %}
+    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
+    {%- set is_known = column.builtin and column.type in dbt_backfill.postgres_read_types() -%}
+    {{ return((is_text or is_known) and (column.type != 'numeric' or dbt_backfill._is_postgres_decimal(column))) }}
+{% endmacro %}
+
+
 {#- Of a column that the query reads. -#}
 {% macro _check_postgres_column(facts, column, mv) %}
     {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}

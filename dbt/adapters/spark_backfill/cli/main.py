@@ -263,6 +263,39 @@ def verify(project: DbtProject, model: str, repair: bool, as_json: bool) -> None
 
 
 @main.command()
+@click.argument("models", nargs=-1)
+@click.option(
+    "--every", type=Duration(), help="Do not end: land again so long after all is landed."
+)
+@click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
+@of_project
+def land(
+    project: DbtProject, models: Sequence[str], every: float | None, retries: int, as_json: bool
+) -> int:
+    """Land the changes of PostgreSQL in the change tables of models, or of all.
+
+    What fails is tried again, with a pause that grows, unless it was refused. The first Ctrl-C lets
+    what is being landed end.
+    """
+    chosen: dict[str, Any] = {"models": list(models)} if models else {}
+
+    def land_once() -> list[ModelResult]:
+        try:
+            _operate(project, as_json, "land_changes", **chosen)
+        except DbtFailed as error:
+            errors.print(Text(str(error)))
+            return [ModelResult("land_changes", "error", str(error), {})]
+        return []
+
+    stop = Stop(lambda: errors.print("Stopping after what is being landed; again to stop now."))
+    try:
+        with stop.on_signals():
+            return int(run_loop(land_once, Limits(None, every, retries), stop, errors.print))
+    except KeyboardInterrupt:  # the second signal
+        return int(Ending.STOPPED)
+
+
+@main.command()
 @of_project
 def metrics(project: DbtProject, as_json: bool) -> None:
     """The state of all MVs in Prometheus' text format."""

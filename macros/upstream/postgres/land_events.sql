@@ -1,0 +1,160 @@
+{#-
+    The statement that lands the events of one table up to a position, with the watermark of it, in one commit. Sent twice it adds
+    nothing. On Iceberg two of them at once may add a row twice, which is harmless: readers take the last event of a key.
+
+    Arguments:
+      table (dict): see find_landings, and what read_landed_table returned.
+      from, to (integer): positions; the first is up to where it has landed, or none.
+-#}
+{% macro get_land_sql(landing, table, from, to) -%}
+    {%- set facts = table.facts -%}
+    {%- set query = dbt_backfill.get_postgres_query_sql(
+        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to), 3
+    ) -%}
+    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': facts.timeline} -%}
+    {{ dbt_backfill._get_land_merge(table) }}
+    using (
+        {{ dbt_backfill.get_landed_events_sql(table, query) | trim }}
+        where lsn > {{ from }}
+        union all
+        select {{ dbt_backfill._get_mark_columns(table, marks) }}
+    ) as event
+    {{ dbt_backfill._get_land_condition(table, from) }}
+{%- endmacro %}
+
+
+{#- The same of nothing but a mark: `w` where a change table begins, `g` where events before it may be missing. -#}
+{% macro get_land_mark_sql(table, op, position) -%}
+    {%- set marks = {'_op': "'" ~ op ~ "'", '_lsn': position, '_seq': -2, '_timeline': table.facts.timeline} -%}
+    {{ dbt_backfill._get_land_merge(table) }}
+    using (select {{ dbt_backfill._get_mark_columns(table, marks) }}) as event
+    {{ dbt_backfill._get_land_condition(table, none) }}
+{%- endmacro %}
+
+
+{#- On Delta one of two at once gives way: it lands nothing, and what the other one has landed is read before the slot moves on. -#}
+{% macro get_land_script(sql, kind) -%}
+    {%- if kind != 'delta' -%} {{ return(sql) }} {%- endif -%}
+    begin
+        {{ dbt_backfill.get_yielding_sql(sql, kind) }}
+    end
+{%- endmacro %}
+
+
+{% macro _get_land_merge(table) -%}
+    merge into {{ table.relation.render() }} as landed
+{%- endmacro %}
+
+
+{% macro _get_land_condition(table, from) -%}
+    {%- set names = table.columns | map(attribute='name') | list + dbt_backfill.landed_columns() | map(attribute='name') | list -%}
+    on {% if from is not none %}landed._lsn > {{ from }} and {% endif %}landed._lsn = event._lsn and landed._seq = event._seq
+    when not matched then insert ({{ dbt_backfill.identifiers(names) }}) values ({{ dbt_backfill.identifiers(names, 'event.') }})
+{%- endmacro %}
+
+
+{#- What a change table has beside the columns of its table. -#}
+{% macro landed_columns() %}
+    {{ return([
+        {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
+        {'name': '_xid', 'type': 'bigint'}, {'name': '_committed_at', 'type': 'timestamp'},
+        {'name': '_unchanged', 'type': 'array<string>'}, {'name': '_timeline', 'type': 'int'},
+    ]) }}
+{% endmacro %}
+
+
+{% macro _get_mark_columns(table, marks) -%}
+    {%- set values = [] -%}
+    {%- for column in table.columns + dbt_backfill.landed_columns() -%}
+        {%- do values.append(
+            'cast(' ~ marks.get(column.name, 'null') ~ ' as ' ~ column.type ~ ') as ' ~ dbt_backfill.identifier(column.name)
+        ) -%}
+    {%- endfor -%}
+    {{ values | join(', ') }}
+{%- endmacro %}
+
+
+{#-
+    The events that wal2json tells, as rows of the change table, and `lsn`. `new` and `old` are what it tells of the row after and
+    before, by column, as texts. A value that is not told was not changed: where REPLICA IDENTITY is full, it is that of before. An update
+    that changes the key is a delete and an insert.
+-#}
+{% macro get_landed_events_sql(table, query) -%}
+    {%- set names, moved, values = [], [], [] -%}
+    {%- for column in table.columns if column.told -%} {%- do names.append(column.name) -%} {%- endfor -%}
+    {%- for name in table.key_columns -%}
+        {%- set text = dbt_backfill.string_literal(name) -%}
+        {%- do moved.append('map_contains_key(old, ' ~ text ~ ') and map_contains_key(new, ' ~ text ~ ') and not old[' ~ text ~ '] <=> new[' ~ text ~ ']') -%}
+    {%- endfor -%}
+    {%- for column in table.columns -%} {%- do values.append(dbt_backfill.get_landed_value_sql(table, column)) -%} {%- endfor -%}
+    select
+        {{ values | join(',\n        ') }},
+        op as _op, lsn as _lsn, place * 2 + half as _seq, told.xid as _xid, to_timestamp(told.timestamp) as _committed_at,
+        case when op in ('i', 'u') then nullif(filter(
+            {{ dbt_backfill.string_array_literal(names) if names else 'cast(array() as array<string>)' }},
+            name -> not map_contains_key(new, name) and not map_contains_key(old, name)
+        ), cast(array() as array<string>)) end as _unchanged,
+        {{ table.facts.timeline }} as _timeline
+    from (
+        select *, inline(case when told.action = 'U' and ({{ moved | join(' or ') or 'false' }})
+            then array(named_struct('op', 'd', 'half', 0), named_struct('op', 'i', 'half', 1))
+            else array(named_struct('op', lower(told.action), 'half', 0)) end)
+        from (
+            select told, lsn, place,
+                map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
+                map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
+            from (
+                select from_json(value_1, {{ dbt_backfill.string_literal(dbt_backfill._wal2json_schema()) }},
+                        map('mode', 'FAILFAST', 'maxStringLen', '2000000000')) as told,
+                    cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place
+                from (
+                    {{ query }}
+                )
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{% macro _wal2json_schema() -%}
+    action string, xid bigint, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>
+{%- endmacro %}
+
+
+{#- The value of a column in such a row. What Spark cannot convert ends the statement: null would be another value. -#}
+{% macro get_landed_value_sql(table, column) -%}
+    {%- set name = dbt_backfill.string_literal(column.name) -%}
+    {%- set text = "(case when op <> 'd' and map_contains_key(new, " ~ name ~ ') then new[' ~ name ~ '] else old[' ~ name ~ '] end)' -%}
+    {%- set converted = dbt_backfill.get_converted_sql(table, column, text) -%}
+    {%- set failed = 'raise_error(concat(' ~ dbt_backfill.string_literal(
+        'land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to ' ~ column.type ~ ', in the commit that ends at '
+    ) ~ ', lsn))' -%}
+    {%- set sql = text -%}
+    {%- if converted != text -%}
+        {%- set sql = 'case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(' ~ failed ~ ' as ' ~ column.type ~ ')) end' -%}
+    {%- endif -%}
+    {#- wal2json tells NaN and infinity as null. -#}
+    {%- if column.not_null and column.is_number -%}
+        {%- set sql = "case when op in ('i', 'u') and map_contains_key(new, " ~ name ~ ') and new[' ~ name ~ '] is null then cast('
+            ~ failed ~ ' as ' ~ column.type ~ ') else ' ~ sql ~ ' end' -%}
+    {%- endif -%}
+    {{ sql }} as {{ dbt_backfill.identifier(column.name) }}
+{%- endmacro %}
+
+
+{#- A text as PostgreSQL writes it in its ISO style, as a value; null if it is none of the type. -#}
+{% macro get_converted_sql(table, column, text) %}
+    {%- if column.type == 'string' -%} {{ return(text) }} {%- endif -%}
+    {%- if column.type == 'binary' -%} {{ return('unhex(regexp_replace(' ~ text ~ ", '^\\\\\\\\x', ''))") }} {%- endif -%}
+    {#- Spark would read a date before Christ as one after. -#}
+    {%- if column.type == 'date' -%} {{ return('case when ' ~ text ~ " not like '% BC' then try_cast(" ~ text ~ ' as date) end') }} {%- endif -%}
+    {%- if column.type == 'timestamp' and column.source_type == 'timestamp' -%}
+        {{ return('try_cast(concat(' ~ text ~ ', ' ~ dbt_backfill.string_literal(' ' ~ table.facts.zone) ~ ') as timestamp)') }}
+    {%- endif -%}
+    {%- set value = 'try_cast(' ~ text ~ ' as ' ~ column.type ~ ')' -%}
+    {%- if column.type.startswith('decimal') -%}
+        {%- set scale = column.type[:-1].split(',')[-1] | int -%}
+        {{ return('case when ' ~ text ~ " not rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]' then " ~ value ~ ' end') }}
+    {%- endif -%}
+    {{ return(value) }}
+{% endmacro %}

@@ -1,0 +1,306 @@
+"""`land_changes` on a real PostgreSQL: every committed event is landed, once, and in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from support.postgres import Database, binaries, has_wal2json, logical_postgresql
+from support.profiles import any_connection
+from support.project import MakeProject, Project
+
+PROGRAMS = binaries()
+
+pytestmark = [
+    pytest.mark.skipif(
+        PROGRAMS is None or not has_wal2json(PROGRAMS), reason="needs PostgreSQL with wal2json"
+    ),
+    pytest.mark.every_profile,
+    any_connection,
+]
+
+MODEL = """
+{{{{ config(
+    materialized='backfilled_mv', unique_key='{key}',
+    change_feed={{'relation': "source('lake', '{table}_changes')", 'slot': '{slot}'}}
+) }}}}
+-- depends_on: {{{{ source('lake', '{table}_changes') }}}}
+select * from {{{{ source('pg', '{table}') }}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    assert PROGRAMS is not None
+    with logical_postgresql(PROGRAMS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def landed(shared_project: MakeProject, database: Database) -> Landed:
+    project = shared_project("land_changes")
+    project.configure(database.catalog_settings())
+    return Landed(project, database)
+
+
+class Landed:
+    """A project whose tables each have a slot of their own."""
+
+    def __init__(self, project: Project, database: Database) -> None:
+        self.project, self.database = project, database
+        self.tables: list[str] = []
+        project.sql("select 1")
+
+    def table(self, name: str, columns: str, slot: str | None = None, key: str = "id") -> None:
+        """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
+        self.database.sql(f"create table {name} ({columns})")
+        self.tables.append(name)
+        sources = [
+            {"name": "pg", "schema": "pg.public", "tables": [{"name": t} for t in self.tables]}
+        ]
+        self.project.write(
+            {f"{name}_mv": MODEL.format(table=name, slot=slot or f"slot_{name}", key=key)},
+            sources=[f"{name}_changes"],
+            files={"models/_pg.yml": yaml.safe_dump({"version": 2, "sources": sources})},
+        )
+        self.land(name)
+
+    def land(self, name: str, **arguments: Any) -> list[str]:
+        return list(
+            self.project.operation("land_changes", model=f"{name}_mv", **arguments).messages
+        )
+
+    def events(self, name: str, columns: str = "id") -> list[tuple[Any, ...]]:
+        """The operation and columns of all events, in their order."""
+        return [
+            tuple(row)
+            for row in self.project.sql(
+                f"select _op, {columns} from {{schema}}.{name}_changes "
+                "where _op <> 'w' order by _lsn, _seq"
+            )
+        ]
+
+    def landed(self, name: str) -> int:
+        return int(self.project.value(f"select max(_lsn) from {{schema}}.{name}_changes"))
+
+    def position(self) -> int:
+        return int(self.database.value("select (pg_current_wal_insert_lsn() - '0/0')::bigint"))
+
+
+def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
+    landed.table(
+        "kinds",
+        "id int primary key, b bool, i2 smallint, i8 bigint, n numeric(20, 6) not null, "
+        "f float8 not null, r real not null, d date, t timestamp, z timestamptz, u uuid, j json, "
+        "jb jsonb, by bytea, c char(4), v varchar(9), s text",
+    )
+    landed.database.sql(
+        "insert into kinds values (1, true, 3, 9223372036854775807, 12345678901234.123456, "
+        "1.5e-300, 1.1, '2020-01-02', '2020-01-02 03:04:05.123456', '2020-06-02 03:04:05.1+02', "
+        "'03959a88-53ff-4b1d-adc1-b07c1602207e', '{\"a\": [1, 2]}', '{\"b\": null}', "
+        "'\\x00deadbeef', 'ab', 'ü€😀', E'a''\"\\\\b\\n\\t${x}'), (2, false, -1, 0, 0, -0.1, "
+        "3e38, '1900-01-01', "
+        "'1999-12-31 23:59:59', '1999-12-31 23:59:59-08', null, null, null, '', '', '', ''),"
+        "(3, null, null, null, -1.5, 0, 0, null, null, null, null, null, null, null, null, null, "
+        "null)"
+    )
+    landed.land("kinds")
+
+    columns = "id, b, i2, i8, n, f, r, d, t, z, u, j, jb, by, c, v, s"
+    told = landed.project.rows(f"select {columns} from {{schema}}.kinds_changes where _op = 'i'")
+    assert told == landed.project.rows(f"select {columns} from pg.public.kinds")
+    assert len(told) == 3
+    assert landed.landed("kinds") <= landed.position()
+
+
+def test_updates_deletes_and_truncates(landed: Landed) -> None:
+    landed.table("orders", "id int primary key, s text, big text")
+    database = landed.database
+    database.sql("alter table orders alter big set storage external")
+    database.sql("insert into orders values (1, 'a', repeat('x', 5000)), (2, 'b', null)")
+    database.sql("update orders set s = 'c' where id = 1")
+    database.sql("update orders set id = 3 where id = 2")
+    with database.connect(autocommit=False) as connection:
+        connection.execute("insert into orders values (4, 'kept')")
+        connection.execute("savepoint s")
+        connection.execute("insert into orders values (5, 'rolled back')")
+        connection.execute("rollback to savepoint s")
+        connection.execute("delete from orders where id = 3")
+    database.sql("alter table orders replica identity full")
+    database.sql("update orders set s = 'd' where id = 1")
+    database.sql("truncate orders")
+    lines = landed.land("orders")
+
+    told = landed.events("orders", "id, s, length(big), _unchanged")
+    assert told == [
+        ("i", 1, "a", 5000, None),
+        ("i", 2, "b", None, None),
+        ("u", 1, "c", None, ["big"]),
+        ("d", 2, None, None, None),
+        ("i", 3, "b", None, None),
+        ("i", 4, "kept", None, None),
+        ("d", 3, None, None, None),
+        ("u", 1, "d", 5000, None),
+        ("t", None, None, None, None),
+    ]
+    assert any("public.orders: 9 events landed" in line for line in lines)
+
+
+def test_a_landing_that_was_killed_before_the_slot_moved_on(landed: Landed) -> None:
+    landed.table("killed", "id int primary key")
+    for number in range(5):
+        landed.database.sql(f"insert into killed values ({number})")
+
+    def kill(sql: str, proceed: Any) -> None:
+        if "pg_replication_slot_advance" in sql:
+            raise KeyboardInterrupt
+        proceed()
+
+    before = landed.database.value(
+        "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = 'slot_killed'"
+    )
+    killed = landed.project.dbt(
+        "run-operation",
+        "land_changes",
+        "--args",
+        "{model: killed_mv}",
+        expect=False,
+        intercept=kill,
+    )
+    assert not killed.success
+    assert before == landed.database.value(
+        "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = 'slot_killed'"
+    )
+    landed.database.sql("insert into killed values (5)")
+    landed.land("killed")
+
+    assert landed.events("killed") == [("i", number) for number in range(6)]
+
+
+def test_two_at_once_lose_nothing(landed: Landed) -> None:
+    landed.table("twice", "id int primary key")
+    landed.database.sql("insert into twice select generate_series(1, 50)")
+    failures: list[BaseException] = []
+
+    def again(sql: str) -> None:
+        try:
+            landed.project.sql(sql)
+        except BaseException as error:
+            failures.append(error)
+
+    def both(sql: str, proceed: Any) -> None:
+        other = threading.Thread(target=again, args=(sql,))
+        if ": land the changes of" in sql or "pg_replication_slot_advance" in sql:
+            other.start()
+        proceed()
+        if other.ident is not None:
+            other.join()
+
+    landed.project.dbt(
+        "run-operation", "land_changes", "--args", "{model: twice_mv}", intercept=both
+    )
+    landed.database.sql("insert into twice values (51)")
+    landed.land("twice")
+
+    assert failures == []
+    assert sorted(set(landed.events("twice"))) == [("i", number) for number in range(1, 52)]
+
+
+def test_batches_never_divide_a_transaction(landed: Landed) -> None:
+    landed.table("large", "id int primary key")
+    landed.database.sql("insert into large select generate_series(1, 100000)")
+    landed.database.sql("insert into large values (0)")
+    lines = landed.land("large", batch_rows=1000)
+
+    assert landed.project.rows(
+        "select count(*), count(distinct id), count(distinct _lsn), "
+        "count(distinct struct(_lsn, _seq)) from {schema}.large_changes where _op = 'i'"
+    ) == [(100001, 100001, 2, 100001)]
+    assert sum("events landed in" in line or "event landed in" in line for line in lines) >= 2
+
+
+def test_a_transaction_in_two_phases_and_one_that_is_open(landed: Landed) -> None:
+    landed.table("phases", "id int primary key")
+    with landed.database.connect(autocommit=False) as connection:
+        connection.execute("insert into phases values (1)")
+        with landed.database.connect() as other:
+            other.execute("begin")
+            other.execute("insert into phases values (2)")
+            other.execute("prepare transaction 'two'")
+        landed.land("phases")
+        assert landed.events("phases") == []
+        reached = landed.landed("phases")
+    landed.database.sql("commit prepared 'two'")
+    landed.land("phases")
+
+    assert landed.events("phases") == [("i", 1), ("i", 2)]
+    assert landed.landed("phases") > reached
+
+
+def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
+    landed.table("idle", "id int primary key")
+    landed.database.sql("create table elsewhere (id int)")
+    reached = landed.position()
+    landed.land("idle")
+    assert landed.landed("idle") >= reached
+
+    rows = "select count(*) from {schema}.idle_changes"
+    before, position = landed.project.value(rows), landed.landed("idle")
+    landed.land("idle")
+    assert landed.project.value(rows) <= before + (landed.landed("idle") > position)
+
+
+def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
+    landed.table("gap", "id int primary key")
+    landed.database.sql("insert into gap values (1)")
+    landed.land("gap")
+    landed.database.sql("insert into gap values (2)")
+    landed.database.sql("select pg_drop_replication_slot('slot_gap')")
+    lines = landed.land("gap")
+    landed.database.sql("insert into gap values (3)")
+    landed.land("gap")
+
+    assert landed.events("gap") == [("i", 1), ("g", None), ("i", 3)]
+    assert any("were lost with the slot slot_gap" in line for line in lines)
+
+
+def test_tables_that_share_a_slot_are_landed_together(landed: Landed) -> None:
+    landed.table("one", "id int primary key", slot="shared")
+    landed.table("two", "id int primary key", slot="shared")
+    landed.database.transaction("insert into one values (1)", "insert into two values (2)")
+    landed.land("one")
+
+    assert landed.events("one") == [("i", 1)]
+    assert landed.events("two") == [("i", 2)]
+    assert landed.landed("one") == landed.landed("two")
+
+
+def test_a_column_that_was_added(landed: Landed) -> None:
+    landed.table("wider", "id int primary key")
+    landed.database.sql("insert into wider values (1)")
+    landed.database.sql("alter table wider add note text default 'x'")
+    landed.database.sql("insert into wider values (2, 'y')")
+    landed.land("wider")
+
+    assert landed.events("wider", "id, note, _unchanged") == [
+        ("i", 1, None, ["note"]),
+        ("i", 2, "y", None),
+    ]
+
+
+def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:
+    landed.table("strange", "id int primary key, d date, f float8 not null")
+    landed.database.sql("insert into strange values (1, 'infinity', 0)")
+    with pytest.raises(Exception, match=r"column d of public\.strange to date"):
+        landed.land("strange")
+    assert landed.events("strange") == []
+    landed.database.sql("select pg_drop_replication_slot('slot_strange')")
+
+
+def test_a_secret_is_in_no_statement(landed: Landed) -> None:
+    assert landed.project.last is not None
+    assert not any("password" in statement for statement in landed.project.last.statements)

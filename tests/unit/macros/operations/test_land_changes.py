@@ -1,0 +1,165 @@
+"""Which slots and change tables a landing takes, and which marks these get."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros
+
+
+def source(schema: str, name: str) -> dict[str, Any]:
+    return {
+        "unique_id": f"source.ours.{schema[:2]}.{name}",
+        "resource_type": "source",
+        "source_name": "pg" if schema.startswith("pg") else "lake",
+        "name": name,
+        "identifier": name,
+        "schema": schema,
+    }
+
+
+def model(name: str, source: str, /, **feed: Any) -> dict[str, Any]:
+    relation = f"source('lake', '{source}_changes')"
+    return {
+        "unique_id": f"model.ours.{name}",
+        "resource_type": "model",
+        "package_name": "ours",
+        "name": name,
+        "alias": name,
+        "schema": "lake",
+        "config": {
+            "materialized": "backfilled_mv",
+            "unique_key": "id",
+            "change_feed": {"relation": relation, **feed},
+        },
+        "depends_on": {"nodes": [f"source.ours.la.{source}_changes", f"source.ours.pg.{source}"]},
+    }
+
+
+@pytest.fixture
+def landings(macros: Macros) -> Any:
+    def find(*models: dict[str, Any], **given: Any) -> Any:
+        tables = ("orders", "lines")
+        sources = [source("pg.public", table) for table in tables]
+        sources += [source("lake", f"{table}_changes") for table in tables]
+        nodes = [
+            {**each, "depends_on": SimpleNamespace(**each["depends_on"])}
+            | {"config": SimpleNamespaceDict(each["config"])}
+            for each in models
+        ]
+        macros.context["graph"] = SimpleNamespace(
+            nodes={each["unique_id"]: each for each in nodes},
+            sources={each["unique_id"]: each for each in sources},
+        )
+        arguments = {"model": None, "models": None, "slot": None, **given}
+        return macros.call("find_landings", arguments)
+
+    return find
+
+
+class SimpleNamespaceDict(dict[str, Any]):
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+def test_all_change_tables_of_a_slot_are_landed_together(landings: Any) -> None:
+    models = [model("one", "orders", slot="s"), model("two", "lines", slot="s")]
+    models += [model("three", "lines", slot="other"), model("four", "orders", format="debezium")]
+
+    [found] = landings(*models, model="one")
+    assert (found["slot"], found["catalog"]) == ("s", "pg")
+    assert sorted(table["table"] for table in found["tables"]) == ["public.lines", "public.orders"]
+    assert [landing["slot"] for landing in landings(*models)] == ["s", "other"]
+    assert [landing["slot"] for landing in landings(*models, slot="other")] == ["other"]
+
+
+def test_models_may_share_a_change_table(landings: Any) -> None:
+    two = model("two", "orders", slot="s")
+    two["config"]["unique_key"] = ["id", "shard"]
+    [found] = landings(model("one", "orders", slot="s"), two)
+
+    [table] = found["tables"]
+    assert table["keys"] == ["id", "shard"]
+    assert table["relation"].render() == "lake.orders_changes"
+
+
+@pytest.mark.parametrize(
+    ("models", "given", "says"),
+    [
+        ([], {}, "land_changes: no change_feed names a slot. Set 'slot'"),
+        ([model("one", "orders")], {"model": "one"}, "one: its change_feed names no slot to land"),
+        (
+            [model("one", "orders", slot="s")],
+            {"slot": "t"},
+            "land_changes: no change_feed names the slot t. Set 'slot'",
+        ),
+        (
+            [
+                model("one", "orders", slot="s"),
+                model("two", "orders", slot="s", table="public.x"),
+            ],
+            {},
+            "two: its change_feed shares the change table lake.orders_changes with that of one",
+        ),
+    ],
+)
+def test_what_cannot_be_landed_is_refused(
+    landings: Any, models: Any, given: Any, says: str
+) -> None:
+    with pytest.raises(CompilationError) as error:
+        landings(*models, **given)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"model": "a", "slot": "s"}, "more than one of model, models and slot is given"),
+        ({"batch_rows": 0}, "batch_rows is 0. Set it to a whole number of 1 or more"),
+        ({"models": {"a": 1}}, 'models is {"a": 1}. Set it to a list of names of models'),
+        ({"slot": 5}, "slot is 5. Set it to the name of a replication slot"),
+        ({"every": 5}, "land_changes has no argument 'every'"),
+    ],
+)
+def test_arguments_are_checked(macros: Macros, arguments: Any, says: str) -> None:
+    with pytest.raises(CompilationError) as error:
+        macros.call("land_changes", **arguments)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "mark"),
+    [
+        ({"landed": None, "timeline": None}, ("w", 100)),
+        ({"landed": 100, "timeline": 1}, None),
+        ({"landed": 150, "timeline": 1}, None),
+        ({"landed": 90, "timeline": 1}, ("g", 100)),
+        ({"landed": 150, "timeline": 2}, ("g", 151)),
+    ],
+)
+def test_a_gap_is_marked_where_the_slot_does_not_go_on(
+    macros: Macros, place: Any, mark: Any
+) -> None:
+    table = {
+        "facts": {"position": 200, "timeline": 1},
+        "relation": macros.relation,
+        "name": "mv",
+        "table": "public.orders",
+    }
+    landing = {"slot": "s", "confirmed": 100}
+    found = macros.call("get_needed_mark", landing, table, place)
+    assert mark == (found and (found["op"], found["position"]))
+
+    with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
+        macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
+
+
+@pytest.mark.parametrize(
+    ("position", "lsn"), [(23, "0/17"), (2**32, "1/0"), (26843545600, "6/40000000")]
+)
+def test_a_position_is_a_number_of_bytes(macros: Macros, position: int, lsn: str) -> None:
+    assert macros.call("get_postgres_lsn", position) == f"'{lsn}'::pg_lsn"
