@@ -33,10 +33,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from exactness.landing import Landing
 from exactness.oracle import describe_difference
 from exactness.postgres_truth import Truth
-from exactness.upstream import Schema
 from support.postgres import Database, binaries, free_port, logical_postgresql
 from support.writers import Writers, orders
 
@@ -144,16 +142,20 @@ class Demo:
             self.dbt.reuse_manifest()
 
     def start_landing(self) -> None:
-        with self.step("landing by hand") as step:
-            lander = hive.connect(HOST, port=int(os.environ["SHOP_PORT"]))
-            cursor = lander.cursor()
-            self.resources.callback(lander.close)
-            schema = Schema({"id": "bigint", "amount": "int", "label": "string"}, ("id",))
-            landing = Landing(
-                cursor.execute, "delta", self.truth, "orders", "shop.orders_changes", schema
-            )
-            landing.land()
-            self.resources.enter_context(landing.all_the_while())
+        with self.step("starting dbt-backfill land --every 1s") as step:
+            command = [
+                str(Path(sys.executable).with_name("dbt-backfill")),
+                *("land", "--every", "1s"),
+            ]
+            with (LOG.parent / "land.log").open("w") as log:
+                landing = subprocess.Popen(
+                    command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            self.resources.callback(stop, landing)
+            while not self.lands():
+                if landing.poll() is not None:
+                    raise StepError((LOG.parent / "land.log").read_text())
+                time.sleep(0.5)
             step.append(f"the slot {SLOT} lands in shop.orders_changes")
 
     def lands(self) -> bool:
