@@ -57,7 +57,7 @@ class Landing:
                 row
                 for transaction in self.truth.transactions(self.name)
                 if self.landed < transaction.position <= until
-                for row in self._events(transaction)
+                for row in self.events(transaction)
             ]
             rows.append({OP: "w", LSN: until})
             self.sql(f"insert into {self.table} {self._select(rows)}")
@@ -94,7 +94,7 @@ class Landing:
         columns = ", ".join(f"{name} {kind}" for name, kind in self._columns.items())
         self.sql(f"create table {self.table} ({columns}) using {self.file_format}")
 
-    def _events(self, transaction: Transaction) -> Iterator[Mapping[str, Any]]:
+    def events(self, transaction: Transaction) -> Iterator[Mapping[str, Any]]:
         """An update that changes the key is a delete of the old one and an insert."""
         place = {LSN: transaction.position, XID: transaction.xid}
         for number, event in enumerate(transaction.events):

@@ -13,12 +13,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import yaml
 
 from exactness.follow import Follower, Upstream
-from exactness.landing import Landing
+from exactness.landing import LSN, OP, Landing
 from exactness.oracle import Change, Checked, Key, Rows
 from exactness.postgres_truth import Truth
 from exactness.queries import QUERIES
@@ -182,12 +183,20 @@ class LiveScene:
         else:
             self.project.dbt(*self.landing)
 
-    def doubled_events(self) -> list[Any]:
-        """Those that stand twice in the change table."""
-        return self.project.sql(
-            f"select _lsn, _seq, count(*) from {self.project.table(self.changes)}"
-            " where _op <> 'w' group by _lsn, _seq having count(*) > 1"
-        )
+    def wrong_events(self) -> list[Any]:
+        """What the change table has of the transactions since it began and the truth has not, or
+        the other way about: key by key, in their order."""
+        table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
+        told = self.project.sql(f"select _lsn, _op, {key} from {table} order by _lsn, _seq")
+        first, last = told[0][0], told[-1][0]
+        events = [tuple(row) for row in told if row[1] in ("i", "u", "d", "t")]
+        wanted = [
+            (event[LSN], event[OP], *(event.get(name) for name in self.upstream.schema.key))
+            for transaction in self.upstream.truth.transactions(self.name)
+            if first < transaction.position <= last
+            for event in self.hand.events(transaction)
+        ]
+        return [pair for pair in zip_longest(events, wanted) if pair[0] != pair[1]][:3]
 
     def barrier(self, *arguments: str) -> RunResult:
         """A run, to its end: what its rows may show is landed while it waits, or before the next

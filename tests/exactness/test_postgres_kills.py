@@ -45,17 +45,23 @@ Strike = Callable[[LiveScene, Cell], None]
 
 
 @pytest.fixture
-def scene(
-    project: Project, database: Database, request: pytest.FixtureRequest
-) -> Iterator[LiveScene]:
-    name = f"struck_{len(request.node.name)}_{request.node.name[5:25].lower()}"
-    scene = LiveScene(project, database, orders(1500, name), rows=ROWS)
-    scene.write(backfill_rate_limit=RANGE)
-    with scene.writers(WRITERS, PER_SECOND):
-        scene.land()
-        scene.barrier()
-        yield scene
-    scene.end()
+def make_scene(project: Project, database: Database) -> Iterator[Callable[[str, bool], LiveScene]]:
+    """A function that gives a scene after its first barrier, with writers until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str, by_hand: bool) -> LiveScene:
+            scene = LiveScene(project, database, orders(1500, name), rows=ROWS, by_hand=by_hand)
+            stack.callback(scene.end)
+            scene.write(backfill_rate_limit=RANGE)
+            stack.enter_context(scene.writers(WRITERS, PER_SECOND))
+            scene.land()
+            scene.barrier()
+            return scene
+
+        yield make
+
+
+MakeScene = Callable[[str, bool], LiveScene]
 
 
 def barrier_of(scene: LiveScene) -> Runner:
@@ -63,7 +69,7 @@ def barrier_of(scene: LiveScene) -> Runner:
 
 
 def landing_of(scene: LiveScene) -> Runner:
-    return Runner(scene.project, scene.changes, scene.name, *scene.landing)
+    return Runner(scene.project, "dbt_backfill", scene.name, *scene.landing)
 
 
 def chosen(cells: list[Cell], seed: str) -> list[Cell]:
@@ -118,18 +124,20 @@ def play(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> None:
     assert struck
 
 
-def test_every_version_is_exact_after_a_fault_of_a_barrier(scene: LiveScene) -> None:
-    play(scene, barrier_of)
+def test_every_version_is_exact_after_a_fault_of_a_barrier(make_scene: MakeScene) -> None:
+    play(make_scene("struck", True), barrier_of)
 
 
-def test_a_landing_that_a_fault_befalls_loses_and_doubles_nothing(scene: LiveScene) -> None:
+def test_a_landing_that_a_fault_befalls_loses_and_doubles_nothing(make_scene: MakeScene) -> None:
+    scene = make_scene("struck_landing", False)
     play(scene, landing_of)
-    assert scene.doubled_events() == []
+    assert scene.wrong_events() == []
 
 
-def test_two_landings_at_once_do_no_harm(scene: LiveScene) -> None:
+def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
     """One is stopped before any of its statements while another one is made from its first to its
     last."""
+    scene = make_scene("twice_landing", False)
     with stepping():
         recorded = landing_of(scene)
         recorded.finish()
@@ -144,12 +152,13 @@ def test_two_landings_at_once_do_no_harm(scene: LiveScene) -> None:
                 stopped.advance()
         scene.barrier()
     scene.check()
-    assert scene.doubled_events() == []
+    assert scene.wrong_events() == []
 
 
 @pytest.mark.every_profile
-def test_the_server_is_restarted_in_the_middle_of_a_range(scene: LiveScene) -> None:
+def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene) -> None:
     """A lock holds the reader up until the server goes down."""
+    scene = make_scene("restarted", False)
     for fast in (True, False):
         with stepping():
             runner = barrier_of(scene)
@@ -161,7 +170,7 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(scene: LiveScene) -> N
         scene.land()
         scene.barrier()
     scene.check()
-    assert scene.doubled_events() == []
+    assert scene.wrong_events() == []
 
 
 def restarting(scene: LiveScene, fast: bool) -> Callable[[Project, str, Proceed], None]:
