@@ -186,6 +186,7 @@ class LiveScene:
     def wrong_events(self) -> list[Any]:
         """What the change table has of the transactions since it began and the truth has not, or
         the other way about: key by key, in their order."""
+        self.upstream.truth.read()
         table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
         told = self.project.sql(f"select _lsn, _op, {key} from {table} order by _lsn, _seq")
         first, last = told[0][0], told[-1][0]
