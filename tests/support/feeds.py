@@ -61,11 +61,15 @@ class Feeds:
         self.project.sql(
             f"create table {{schema}}.{table} ({schema}) using {self.project.file_format}"
         )
-        assert isinstance(self.project.lake, SessionLake)
         for file in files:
-            rows = self.project.lake.spark.read.schema(schema).json(str(file))
-            rows.createOrReplaceTempView("landing")
-            self.project.sql(f"insert into {{schema}}.{table} select * from landing")
+            self.append_events(table, file)
+
+    def append_events(self, table: str, file: Path) -> None:
+        struct = ", ".join(f"{name}: {type}" for name, type in TOLD.items())
+        assert isinstance(self.project.lake, SessionLake)
+        reader = self.project.lake.spark.read.schema(ENVELOPE.format(columns=struct))
+        reader.json(str(file)).createOrReplaceTempView("landing")
+        self.project.sql(f"insert into {{schema}}.{table} select * from landing")
 
     def feed(self, table: str, format: str, **options: Any) -> dict[str, Any]:
         relation = SparkRelation.create(schema=self.project.schema, identifier=table)

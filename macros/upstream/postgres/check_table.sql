@@ -132,6 +132,14 @@
 {% endmacro %}
 
 
+{#- The names of the columns that a feed has to tell; no query reads another one. -#}
+{% macro get_postgres_told_columns(facts) %}
+    {%- set names = [] -%}
+    {%- for column in facts.columns if dbt_backfill.is_postgres_read_type(column) -%} {%- do names.append(column.name) -%} {%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
 {#- Of a column that the query reads. -#}
 {% macro _check_postgres_column(facts, column, mv) %}
     {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}

@@ -52,7 +52,7 @@
 
 {% macro postgres_noted_feed(source) %}
     {%- set noted = fromjson(source.definition) -%}
-    {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation))) }}
+    {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation), wait_seconds=60)) }}
 {% endmacro %}
 
 

@@ -12,7 +12,7 @@
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': whether an event since then does not tell a value, because it is large and was not changed,
       'facts': see get_postgres_facts_query,
-      'columns': the names of the table's columns
+      'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
     }
 
     Arguments:
@@ -54,8 +54,18 @@
         'breaks': place.get('breaks') or [],
         'untold': news.untold,
         'facts': facts,
-        'columns': facts.columns | map(attribute='name') | list,
+        'columns': dbt_backfill._get_followed_columns(feed, facts),
     }) }}
+{% endmacro %}
+
+
+{#- A column that the table has got since is in its feed once something has landed after that. -#}
+{% macro _get_followed_columns(feed, facts) %}
+    {%- set told = dbt_backfill.get_postgres_told_columns(facts) -%}
+    {%- if feed.format == 'debezium' -%} {{ return(told) }} {%- endif -%}
+    {%- set landed, columns = dbt_backfill.get_table_columns(feed.relation) | map(attribute='name') | map('lower') | list, [] -%}
+    {%- for column in told if column | lower in landed -%} {%- do columns.append(column) -%} {%- endfor -%}
+    {{ return(columns) }}
 {% endmacro %}
 
 

@@ -57,7 +57,8 @@ def test_nothing_else_knows_the_kinds_of_upstreams() -> None:
         for path in sorted(MACROS.rglob("*.sql"))
         if not {*KINDS} & set(path.relative_to(MACROS).parts)
         and re.search(
-            r"(upstream|feed|followed|table|source)\.kind [!=]= |dbt_backfill\.(delta|iceberg|postgres)_",
+            r"(upstream|feed|followed|table|source)\.kind [!=]= "
+            r"|dbt_backfill\.(delta|iceberg|postgres)_",
             path.read_text(),
         )
     ]
