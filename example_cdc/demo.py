@@ -122,10 +122,10 @@ class Demo:
                 self.table.fill(connection, KEYS)
             [(rows,)] = self.database.sql("select count(*) from orders")
             [(version,)] = self.database.sql("show server_version")
-            step.append(f"PostgreSQL {version} started; orders has {rows:,} rows")
+            step.append(f"PostgreSQL {version.split()[0]} started; orders has {rows:,} rows")
 
     def start_spark(self) -> None:
-        with self.step("starting Spark's Thrift server; the first start downloads jars") as step:
+        with self.step("starting Spark's Thrift server; fetches jars first") as step:
             port = free_port()
             self.resources.enter_context(
                 ThriftServer(
