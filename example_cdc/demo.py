@@ -48,6 +48,13 @@ WRITERS = 6
 TRANSACTIONS_PER_SECOND = 60
 AFTERWARDS = 3
 """Barriers once all has been read: only changes are left."""
+# Small tables: compiling a statement would take longer than executing it.
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+}
 COLUMNS = 80
 SUMMARY_COLUMNS = (
     "barrier",
@@ -129,7 +136,10 @@ class Demo:
             port = free_port()
             self.resources.enter_context(
                 ThriftServer(
-                    LAKE, port, settings=self.database.catalog_settings("pg"), packages=[POSTGRESQL]
+                    LAKE,
+                    port,
+                    settings=SMALL | self.database.catalog_settings("pg"),
+                    packages=[POSTGRESQL],
                 )
             )
             os.environ["SHOP_PORT"] = str(port)
