@@ -83,7 +83,8 @@ class Comparison:
     described: str
 
     def __str__(self) -> str:
-        return f"{self.rows:,} rows, {self.differences:,} wrong ({self.described})"
+        wrong = f"{self.differences:,} wrong"
+        return f"{self.rows:,} rows, {wrong}{f': {self.described}' if self.differences else ''}"
 
 
 class Demo:
