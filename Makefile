@@ -19,7 +19,8 @@ EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_eve
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
 	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress) \
 	$(call functional,controls rescale live_view cli report backfill_order feed_rows land_changes) \
-	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases)
+	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases) \
+	$(call exactness,postgres postgres_kills)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
 ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view stop) \
 	$(call exactness,real_kills)
@@ -34,6 +35,8 @@ METASTORE ?=
 
 help:
 	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
+	@echo 'make demo-cdc   backfill a table of a live PostgreSQL, barrier by barrier, while applications write to it'
+	@echo '                (INSTALL=1 to install PostgreSQL, if it is missing)'
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make test       what CI runs: lint and all tests'
@@ -69,6 +72,11 @@ java:
 
 demo: $(INSTALLED) java
 	$(BIN)/python example_project/demo.py
+
+# INSTALL=1 lets it install PostgreSQL from Debian's packages, if it is missing.
+.PHONY: demo-cdc
+demo-cdc: $(INSTALLED) java
+	PYTHONPATH=example_project:tests INSTALL='$(INSTALL)' $(BIN)/python example_cdc/demo.py
 
 thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \

@@ -90,12 +90,12 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def database():  # type: ignore[no-untyped-def]
     """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it."""
-    from support.database import database
-    from support.postgres import binaries
+    from support.postgres import binaries, logical_postgresql
 
-    if binaries() is None:
+    programs = binaries()
+    if programs is None:
         pytest.skip("no PostgreSQL found (Debian: postgresql)")
-    with database() as started:
+    with logical_postgresql(programs) as started:
         yield started
 
 

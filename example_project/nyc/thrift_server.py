@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, Popen
@@ -123,6 +123,7 @@ class ThriftServer:
     :param table_format: `delta` or `iceberg`, what a table's plain name means
     :param metastore: JDBC URL of a PostgreSQL database instead of Derby in the lake's directory
     :param settings: further Spark settings; they win
+    :param packages: further jars, by their Maven names
     """
 
     lake: Path
@@ -130,6 +131,7 @@ class ThriftServer:
     table_format: str = "delta"
     metastore: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    packages: Sequence[str] = ()
     _process: Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -168,7 +170,7 @@ class ThriftServer:
                 f"port {self.port} is taken. Stop what listens there, or choose another port."
             )
         (self.lake / "iceberg").mkdir(parents=True, exist_ok=True)
-        packages = [*SERVER, *([POSTGRESQL] if self.metastore else [])]
+        packages = [*SERVER, *([POSTGRESQL] if self.metastore else []), *self.packages]
         # Not as --jars or --packages: Spark 4.1 loads those in the first client's class loader,
         # and Delta fails once that client has left. Spark's own jars come first, as they do there.
         class_path = os.pathsep.join([f"{SPARK_HOME}/jars/*", *fetch_jars(packages)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -21,7 +22,19 @@ class Summary:
         self.played.append(played)
 
 
+@dataclass
+class Lived:
+    """What the tests on a live database amounted to."""
+
+    committed: int = 0
+    barriers: int = 0
+    mv_versions: int = 0
+    found: list[str] = field(default_factory=list)
+    """What was found wrong because an order was."""
+
+
 summary = Summary()
+lived = Lived()
 faults = Tally()
 told: list[Told] = []
 """The histories in which keys stand twice."""
@@ -34,6 +47,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         _report_histories(terminalreporter)
     if told:
         _report_twins(terminalreporter)
+    if lived.committed:
+        _report_live(terminalreporter)
 
 
 def _report_faults(terminalreporter: pytest.TerminalReporter) -> None:
@@ -73,4 +88,14 @@ def _report_twins(terminalreporter: pytest.TerminalReporter) -> None:
         f" {sum(e.commits for e in told)} commits, {sum(e.refused for e in told)} runs refused,"
         f" {sum(e.mv_versions for e in told)} MV versions;"
         f" {sum(e.wrong is not None for e in told)} histories wrong"
+    )
+
+
+def _report_live(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("a live database")
+    for found in lived.found:
+        terminalreporter.write_line(f"a wrong order, and found: {found[:300]}")
+    terminalreporter.write_line(
+        f"{lived.committed} transactions, {lived.barriers} barriers,"
+        f" {lived.mv_versions} MV versions, all exact"
     )

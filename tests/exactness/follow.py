@@ -149,6 +149,16 @@ class Upstream:
     def rows_at(self, version: int) -> Rows:
         return self.versions[version]
 
+    def version_before(self, version: int) -> int:
+        return max(0, version - 1)
+
+    def changes_between(self, since: int, until: int) -> list[Sequence[Change]]:
+        """What each version has changed of those after the first up to the second one."""
+        return [self.changes[version] for version in range(since + 1, until + 1)]
+
+    def known_keys(self) -> set[Key]:
+        return {key for rows in self.versions.values() for key in rows}
+
     def check(self) -> None:
         """Raises unless the table has at every version what Python says: a test of the test."""
         columns = self.schema.columns
@@ -176,8 +186,7 @@ class Upstream:
     def hash_of(self, key: Key) -> int:
         """Spark's xxhash64 of a key, asked for all keys that there have ever been at once."""
         if key not in self._hashes:
-            known = {key for rows in self.versions.values() for key in rows}
-            self._ask_hashes([*((known | {key}) - self._hashes.keys())])
+            self._ask_hashes([*((self.known_keys() | {key}) - self._hashes.keys())])
         return self._hashes[key]
 
     def _ask_hashes(self, keys: Sequence[Key]) -> None:
@@ -207,6 +216,8 @@ class Follower:
     """What its config says; it may be rescaled to have others."""
     relation: str = ""
     """What the model reads, as Jinja; the upstream as a source by default."""
+    feed: str = ""
+    """The change table that the upstream is followed by, as Jinja, if it is not its own."""
     order: str = ORDER
     """What its config says of it from the next `write` on; its state says which one it has."""
     adopted: bool = False
@@ -239,7 +250,8 @@ class Follower:
         query = with_less(self.query.sql) if self.loses and not self.wide else self.written.sql
         relation = self.relation or f"{{{{ source('lake', '{self.upstream.name}') }}}}"
         sources = () if self.relation else (self.upstream.name,)
-        text = f"{{{{ config(\n    {arguments}\n) }}}}\n{query}\n"
+        comment = f"-- depends_on: {self.feed}\n" if self.feed else ""
+        text = f"{comment}{{{{ config(\n    {arguments}\n) }}}}\n{query}\n"
         self.project.write({self.name: text.replace(UPSTREAM, relation)}, sources=sources)
 
     @property
@@ -395,10 +407,12 @@ class Follower:
             if before.dirty or after.dirty or after.rescaled:
                 form.rows = self._rows_by_key(after)
                 continue
-            since = max(0, after.version - 1) if before.version is None else before.version
+            since = before.version
+            if since is None:
+                since = self.upstream.version_before(after.version)
             chunks = [
-                chunk_of(self.upstream.changes[version], self.upstream.schema.key_of)
-                for version in range(since + 1, after.version + 1)
+                chunk_of(changes, self.upstream.schema.key_of)
+                for changes in self.upstream.changes_between(since, after.version)
             ]
             snapshot = self.upstream.rows_at(since)
             found = form.barrier(snapshot, chunks, before.positions, after.positions)

@@ -160,6 +160,11 @@ class Runner:
         return None if self.ended else self.sent[-1][0]
 
     @property
+    def next_step(self) -> str:
+        """What the comment of the next statement says; nothing if the run has ended."""
+        return "" if self.ended else self.sent[-1][0].step
+
+    @property
     def next_sql(self) -> str:
         assert not self.ended
         return self.sent[-1][1]

@@ -10,7 +10,6 @@ DBT_BACKFILL_FAULTS=all         plays with the macros as they are, too
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,10 +19,11 @@ import pytest
 
 from exactness.conftest import faults
 from exactness.faults import Scene, rescaling
+from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
 from exactness.runners import Runner, Statement, at_once, die_after, die_before, stepping, twice
 from support.lake import Lake
-from support.project import REPOSITORY, Project, two_merges
+from support.project import Project, two_merges
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
 ALL = FAULTS == "all"
@@ -145,8 +145,7 @@ class Protection:
     """What it takes to take a protection out: replacements in macros, each found exactly once."""
 
     name: str
-    replacements: tuple[tuple[str, str, str], ...]
-    """File under `macros/`, text, what stands there instead."""
+    replacements: tuple[Replacement, ...]
     play: Callable[[Scene], None]
     file_format: str | None = None
     """The only format that needs it."""
@@ -289,19 +288,6 @@ PROTECTIONS = (
 )
 
 
-def mutated(directory: Path, protection: Protection) -> Path:
-    """The package without a protection, where dbt finds packages."""
-    package = directory / "dbt_backfill"
-    shutil.copytree(REPOSITORY / "macros", package / "macros")
-    shutil.copy(REPOSITORY / "dbt_project.yml", package)
-    for path, text, instead in protection.replacements:
-        file = package / "macros" / path
-        found = file.read_text()
-        assert found.count(text) == 1, f"{path} has {text!r} {found.count(text)} times"
-        file.write_text(found.replace(text, instead))
-    return directory
-
-
 def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
     """The interleaving, the run that follows, and all checks.
 
@@ -326,7 +312,7 @@ def make_without(
         if protection.file_format not in (None, lake.profile.file_format):
             pytest.skip(f"only {protection.file_format} needs it")
         number = PROTECTIONS.index(protection)
-        packages = mutated(tmp_path / "packages", protection)
+        packages = mutated(tmp_path / "packages", protection.replacements)
         return Project(tmp_path / "project", lake, f"without_{number}", packages=packages)
 
     return make

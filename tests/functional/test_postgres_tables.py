@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from support.database import Database
 from support.lake import Lake
 from support.macros import Macros
+from support.postgres import Database
 from support.project import Project
 
 pytestmark = pytest.mark.profiles(
@@ -213,11 +213,18 @@ class Tables:
         self.macros.call("check_postgres_table", facts, columns.split(), key.split())
 
 
+def tell(database: Database, *statements: str) -> None:
+    """Has PostgreSQL execute these, each by itself."""
+    for statement in statements:
+        database.sql(statement)
+
+
 @pytest.fixture(scope="module")
 def tables(database: Database, lake: Lake) -> Iterator[Tables]:
-    for name, value in database.spark_settings(CATALOG).items():
+    for name, value in database.catalog_settings(CATALOG).items():
         lake.sql(f"set `{name}` = {value}")
-    database.tell(
+    tell(
+        database,
         "create schema t",
         "create extension citext",
         "create type mood as enum ('sad', 'happy')",
@@ -251,7 +258,8 @@ def test_a_column_that_is_taken_is_told_alike_by_spark_the_wal_and_the_database(
     rows = [
         ", ".join(values[min(n, len(values) - 1)] for values in TAKEN.values()) for n in range(6)
     ]
-    tables.database.tell(
+    tell(
+        tables.database,
         f"create table t.taken (id int primary key, {columns})",
         "select pg_create_logical_replication_slot('taken', 'wal2json')",
         *(f"insert into t.taken values ({n}, {row})" for n, row in enumerate(rows)),
@@ -283,19 +291,20 @@ def test_a_column_that_is_taken_is_told_alike_by_spark_the_wal_and_the_database(
 
 def test_what_cannot_be_read_or_followed_is_refused_by_name(tables: Tables) -> None:
     made = [ddl.format(t=f"t.{name}", n=name) for name, (ddl, *_) in REFUSED.items()]
-    tables.database.tell(*made, "select pg_create_logical_replication_slot('refused', 'wal2json')")
+    tell(tables.database, *made, "select pg_create_logical_replication_slot('refused', 'wal2json')")
     try:
         for name, (_, columns, key, reason) in REFUSED.items():
             with pytest.raises(CompilationError) as refused:
                 tables.check(tables.facts_without_spark(f"t.{name}", "refused"), columns, key)
             assert reason in str(refused.value.msg), name
     finally:
-        tables.database.tell("select pg_drop_replication_slot('refused')")
+        tell(tables.database, "select pg_drop_replication_slot('refused')")
 
 
 def test_columns_that_the_query_does_not_read_do_not_matter(tables: Tables) -> None:
-    tables.database.tell(
-        "create table t.unread (id int primary key, a interval, b int[], c numeric, d pair)"
+    tell(
+        tables.database,
+        "create table t.unread (id int primary key, a interval, b int[], c numeric, d pair)",
     )
     tables.check(tables.facts("t.unread"), "id")
 
@@ -307,7 +316,8 @@ def test_a_table_that_is_not_there_is_refused(tables: Tables) -> None:
 
 def test_odd_names_are_found_as_they_are(tables: Tables) -> None:
     long = "l" * 63
-    tables.database.tell(
+    tell(
+        tables.database,
         f'create table t."Odd.Na`me\'s" ("Id.x" int primary key, "a`b" text, "{long}" int)',
         "insert into t.\"Odd.Na`me's\" values (1, 'x', 2)",
     )
@@ -323,7 +333,8 @@ def test_odd_names_are_found_as_they_are(tables: Tables) -> None:
 
 def test_a_value_that_the_reader_alters_is_found_by_its_column(tables: Tables) -> None:
     values = list(DATES)
-    tables.database.tell(
+    tell(
+        tables.database,
         "create table t.altered (id int primary key, d date, s timestamp, z timestamptz,"
         " f date check (f < 'infinity'))",
         *(f"insert into t.altered values ({n}, {v}, {v}, {v}, null)" for n, v in enumerate(values)),
@@ -350,7 +361,8 @@ def test_a_value_that_the_reader_alters_is_found_by_its_column(tables: Tables) -
 
 
 def test_a_check_tells_that_a_column_is_finite(tables: Tables) -> None:
-    tables.database.tell(
+    tell(
+        tables.database,
         "create table t.finite (id int primary key, n numeric(9,2), f real, d float8, t timestamp)",
         *(f"alter table t.finite add check ({c} < 'infinity')" for c in "ndt"),
         "alter table t.finite add check (abs(f) < 'infinity')",
@@ -375,7 +387,8 @@ KEYS = {
 def test_a_key_that_is_taken_is_compared_and_ordered_as_spark_does(tables: Tables) -> None:
     columns = ", ".join(f"k{n} {kind} not null" for n, kind in enumerate(KEYS))
     drawn = ", ".join(KEYS.values())
-    tables.database.tell(
+    tell(
+        tables.database,
         f"create table t.ordered (id int primary key, {columns})",
         f"insert into t.ordered select i, {drawn} from generate_series(1, 900) as i",
     )
@@ -406,12 +419,13 @@ def test_a_key_that_is_taken_is_compared_and_ordered_as_spark_does(tables: Table
 
 
 def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) -> None:
-    tables.database.tell(
+    tell(
+        tables.database,
         "create table t.granted (id int primary key, name text)",
         "insert into t.granted values (1, 'a')",
         "create role reader login password 'a-secret'",
     )
-    settings = tables.database.spark_settings("pg_reader")
+    settings = tables.database.catalog_settings("pg_reader")
     settings |= {
         "spark.sql.catalog.pg_reader.user": "reader",
         "spark.sql.catalog.pg_reader.password": "a-secret",
@@ -424,19 +438,22 @@ def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) ->
     with pytest.raises(CompilationError, match="the user reader of PostgreSQL may not read"):
         tables.check(facts, "id name")
 
-    tables.database.tell("grant usage on schema t to reader", "grant select on t.granted to reader")
+    tell(
+        tables.database, "grant usage on schema t to reader", "grant select on t.granted to reader"
+    )
     tables.check(tables.facts("t.granted", catalog="pg_reader"), "id name")
     read = tables.lake.sql("select * from pg_reader.t.granted where id > 0")
     assert [tuple(row) for row in read] == [(1, "a")]
     for query in ("pg_current_snapshot()", "pg_current_wal_insert_lsn()", "pg_sleep(0)"):
         tables.ask(f"select {query}::text as value_1", "pg_reader")
 
-    tables.database.tell("alter table t.granted enable row level security")
+    tell(tables.database, "alter table t.granted enable row level security")
     with pytest.raises(CompilationError, match="row-level security hides rows"):
         tables.check(tables.facts("t.granted", catalog="pg_reader"), "id name")
 
     slot = "select count(*)::text as value_1 from pg_logical_slot_peek_changes('read', null, null)"
-    tables.database.tell(
+    tell(
+        tables.database,
         "alter role reader bypassrls",
         "select pg_create_logical_replication_slot('read', 'wal2json')",
     )
@@ -444,18 +461,19 @@ def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) ->
         tables.check(tables.facts("t.granted", catalog="pg_reader"), "id name")
         with pytest.raises(Exception, match="replication"):
             tables.ask(slot, "pg_reader")
-        tables.database.tell("alter role reader replication")
+        tell(tables.database, "alter role reader replication")
         assert tables.facts("t.granted", catalog="pg_reader")["replication"]
         assert int(tables.ask(slot, "pg_reader")) >= 0
     finally:
-        tables.database.tell("select pg_drop_replication_slot('read')")
+        tell(tables.database, "select pg_drop_replication_slot('read')")
 
 
 def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partitions(
     tables: Tables,
 ) -> None:
     """So that it is refused, and a partition is not."""
-    tables.database.tell(
+    tell(
+        tables.database,
         "create table t.whole (id int primary key) partition by range (id)",
         "create table t.part partition of t.whole for values from (0) to (10)",
         "select pg_create_logical_replication_slot('parts', 'wal2json')",

@@ -1,7 +1,8 @@
 {#-
     A select of what a query in PostgreSQL's own words returns, through Spark's JDBC catalog, with nothing to install in the
     database: Spark takes the columns from a relation that has some of type text, and the query from the option `dbtable`.
-    It is sent once, when the select is executed, also as a scalar subquery.
+    It is sent once, when the select is executed, also as a scalar subquery. Conditions on it are Spark's own: it would push a cast
+    to the database in its own words (`as long`), which ANSI mode lets it do.
 
     Arguments:
       catalog (string): the name of the JDBC catalog.
@@ -17,5 +18,5 @@
     {%- endfor -%}
     {%- set table = '(select ' ~ carried | join(', ') ~ ' from (' ~ query ~ ') as answer) as answer' -%}
     select {{ values | join(', ') }}
-    from {{ dbt_backfill.identifier(catalog) }}.pg_catalog.pg_settings with ('dbtable' = {{ dbt_backfill.string_literal(table) }})
+    from {{ dbt_backfill.identifier(catalog) }}.pg_catalog.pg_settings with ('dbtable' = {{ dbt_backfill.string_literal(table) }}, 'pushDownPredicate' = 'false')
 {%- endmacro %}

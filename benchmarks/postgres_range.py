@@ -1,0 +1,158 @@
+"""What ranges of a live PostgreSQL cost beside a plain Spark JDBC read of the same rows.
+
+The same windows of keys go into a table of the same format twice: by `insert into ... select` from
+the JDBC catalog, which promises nothing, and as barriers of a `backfilled_mv`, in one dbt run. What
+the feed must have landed is landed while the run waits for it, and that is not counted.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import defaultdict
+from itertools import pairwise
+
+from clock import timed
+from lineitem import make_parser, make_project
+from rich.console import Console
+from rich.table import Table
+
+from exactness.runners import Runner, stepping
+from support.postgres import Database, binaries, logical_postgresql
+from support.project import Project
+
+TABLE = "measured"
+MV = "measured_mv"
+CHANGES = "measured_changes"
+WAIT = "wait for the feed"
+COLUMNS = "id, customer, amount, status, note, placed_at"
+RANGES = 4
+SOURCES = """
+version: 2
+sources:
+  - name: pg
+    schema: pg.public
+    tables: [{name: measured}]
+"""
+
+console = Console()
+
+
+def fill(server: Database, rows: int) -> None:
+    for statement in (
+        f"create table {TABLE} (id bigint primary key, customer bigint, amount numeric(12, 2),"
+        " status text, note text, placed_at timestamp)",
+        f"insert into {TABLE} select n, n % 9973, (n % 100000) / 7.0,"
+        " (array['new', 'paid', 'sent', 'back'])[n % 4 + 1], 'note ' || md5(n::text),"
+        f" timestamp '2026-01-01' + n * interval '1 second' from generate_series(1, {rows}) as n",
+        f"analyze {TABLE}",
+        "checkpoint",
+    ):
+        server.sql(statement)
+
+
+def model(rows: int) -> str:
+    feed = {"relation": f"source('lake', '{CHANGES}')", "slot": CHANGES}
+    return (
+        f"-- depends_on: {{{{ source('lake', '{CHANGES}') }}}}\n"
+        "{{ config(materialized='backfilled_mv', unique_key='id', "
+        f"backfill_rate_limit={-(-rows // RANGES)}, barriers_per_run={RANGES}, "
+        f"change_feed={feed}) }}}}\n"
+        f"select {COLUMNS} from {{{{ source('pg', '{TABLE}') }}}}"
+    )
+
+
+class Case:
+    def __init__(self, project: Project, rows: int) -> None:
+        self.project, self.rows = project, rows
+
+    def land(self) -> None:
+        self.project.operation("land_changes", model=MV)
+
+    def plain(self) -> float:
+        """Seconds of the INSERTs."""
+        self.project.sql("drop table if exists {schema}.plain")
+        self.project.sql(
+            f"create table {{schema}}.plain using {self.project.file_format} as"
+            f" select {COLUMNS} from pg.public.{TABLE} where false"
+        )
+        bounds = [self.rows * n // RANGES for n in range(RANGES + 1)]
+        return sum(
+            timed(
+                lambda low=low, high=high: self.project.sql(  # type: ignore[misc]
+                    f"insert into {{schema}}.plain select {COLUMNS} from pg.public.{TABLE}"
+                    f" where id > {low} and id <= {high}"
+                )
+            )
+            for low, high in pairwise(bounds)
+        )
+
+    def barriers(self) -> dict[str, float]:
+        """Seconds of a dbt run that reads all, by what its statements do, without landings."""
+        for suffix in ("", "__progress", "__barriers", "__staged"):
+            self.project.sql(f"drop table if exists {{schema}}.{MV}{suffix}")
+        seconds: dict[str, float] = defaultdict(float)
+        begun = time.perf_counter()
+        with stepping():
+            runner = Runner(self.project, MV, TABLE)
+            seconds["dbt, to the first statement"] = time.perf_counter() - begun
+            while not runner.ended:
+                step = runner.next_step
+                if step == WAIT:
+                    self.land()
+                seconds[step] += timed(runner.advance)
+            result = runner.finish()
+        assert result.success, result.error
+        found = self.project.value(f"select count(*) from {{schema}}.{MV}")
+        assert found == self.rows, f"{found:,} rows of {self.rows:,}"
+        return seconds
+
+
+def report(case: Case, rounds: int) -> float:
+    plain, barriers = [], []
+    for number in range(rounds + 1):
+        plain.append(case.plain())
+        barriers.append(case.barriers())
+        took = sum(barriers[-1].values())
+        console.print(
+            f"round {number or 'warm-up'}: plain {plain[-1]:.1f} s, a dbt run of {RANGES} ranges"
+            f" {took:.1f} s"
+        )
+    plain, barriers = plain[1:], barriers[1:]
+    table = Table("statement of the run", "seconds", "of the plain read")
+    unit = statistics.median(plain)
+    for step in sorted(barriers[0], key=lambda step: -barriers[0][step]):
+        seconds = statistics.median(each.get(step, 0.0) for each in barriers)
+        table.add_row(step, f"{seconds:.2f}", f"{seconds / unit:.2f}")
+    console.print(table)
+    total = statistics.median(sum(each.values()) for each in barriers)
+    console.print(
+        f"plain {case.rows / unit:,.0f} rows/s, backfilled_mv {case.rows / total:,.0f} rows/s:"
+        f" {unit / total:.2f}"
+    )
+    return unit / total
+
+
+def main() -> int:
+    arguments = make_parser(__doc__)
+    arguments.add_argument("--rows", type=int, default=2_000_000)
+    arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
+    options = arguments.parse_args()
+    programs = binaries()
+    assert programs is not None, "no PostgreSQL found"
+    with logical_postgresql(programs) as server:
+        fill(server, options.rows)
+        project = make_project(options.format)
+        project.configure(server.catalog_settings("pg"))
+        project.write(
+            {MV: model(options.rows)}, sources=(CHANGES,), files={"models/_pg.yml": SOURCES}
+        )
+        case = Case(project, options.rows)
+        case.land()
+        report(case, options.rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""Backfill a table of a live PostgreSQL while applications write to it, and check every barrier.
+
+Nothing is installed in the database and nothing is locked. Beside it runs Spark's Thrift server, in
+it `dbt-backfill land`, which lands what a replication slot tells, and `dbt run` after `dbt run`.
+Each barrier is compared with the truth: a second slot, which this script alone reads, replayed in
+memory up to the position that the barrier says it shows.
+
+PostgreSQL's cluster is in a temporary directory, all else in `.lake`, which each start empties.
+Exits with 1 if a step fails or a check finds a difference, with 130 on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nyc.runner import Dbt, StepError
+from nyc.screen import Screen
+from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer, ThriftServerError
+from pyhive import hive
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from exactness.oracle import describe_difference
+from exactness.postgres_truth import Truth
+from support.postgres import Database, binaries, free_port, logical_postgresql
+from support.writers import Writers, orders
+
+HERE = Path(__file__).resolve().parent
+LAKE = Path(".lake")
+LOG = Path("logs/demo.log")
+SLOT = "orders_changes"
+MV = "shop.paid_orders"
+KEYS = 30_000
+WRITERS = 6
+TRANSACTIONS_PER_SECOND = 60
+AFTERWARDS = 3
+"""Barriers once all has been read: only changes are left."""
+# Small tables: compiling a statement would take longer than executing it.
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+}
+COLUMNS = 80
+SUMMARY_COLUMNS = (
+    "barrier",
+    "position",
+    "backfilled",
+    "changed",
+    "deleted",
+    "rows",
+    "wrong",
+    "time",
+)
+INSTALL = "apt-get install --yes --no-install-recommends postgresql postgresql-15-wal2json"
+MISSING = f"""No PostgreSQL found. On Debian, as root:
+
+    {INSTALL}
+
+or let this do it: make demo-cdc INSTALL=1"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a barrier shows; `differences` are rows too many and too few."""
+
+    rows: int
+    differences: int
+    described: str
+
+    def __str__(self) -> str:
+        wrong = f"{self.differences:,} wrong"
+        return f"{self.rows:,} rows, {wrong}{f': {self.described}' if self.differences else ''}"
+
+
+class Demo:
+    """The story, from an empty database to the summary."""
+
+    def __init__(self, programs: Path, screen: Screen, resources: contextlib.ExitStack) -> None:
+        self.programs = programs
+        self.screen = screen
+        self.resources = resources
+        self.begun = time.monotonic()
+        self.dbt = Dbt()
+        self.table = orders(KEYS)
+        self.comparisons: list[Comparison] = []
+        self.barrier_seconds: list[float] = []
+
+    def run(self) -> bool:
+        """Tell it; True if no check found a difference."""
+        self.start_database()
+        self.start_spark()
+        self.start_landing()
+        self.screen.heading(f"{WRITERS} applications write; dbt run --select paid_orders")
+        with Writers(self.dsn, self.table, WRITERS, TRANSACTIONS_PER_SECOND, "demo") as writers:
+            while not self.finished():
+                self.run_barrier()
+            self.screen.heading("All has been read; from now on only changes are")
+            for _ in range(AFTERWARDS):
+                self.run_barrier()
+        self.screen.line(
+            f"{writers.committed:,} transactions were committed meanwhile, "
+            f"{sum(writers.rolled_back.values()):,} rolled back"
+        )
+        return self.summarize()
+
+    def start_database(self) -> None:
+        self.screen.heading("A PostgreSQL of its own, with a table of orders")
+        with self.step("starting PostgreSQL") as step:
+            self.database: Database = self.resources.enter_context(
+                logical_postgresql(self.programs)
+            )
+            self.truth = Truth.begin(self.dsn)
+            with self.database.connect() as connection:
+                connection.execute(self.table.create)
+                self.table.fill(connection, KEYS)
+            [(rows,)] = self.database.sql("select count(*) from orders")
+            [(version,)] = self.database.sql("show server_version")
+            step.append(f"PostgreSQL {version.split()[0]} started; orders has {rows:,} rows")
+
+    def start_spark(self) -> None:
+        with self.step("starting Spark's Thrift server; fetches jars first") as step:
+            port = free_port()
+            self.resources.enter_context(
+                ThriftServer(
+                    LAKE,
+                    port,
+                    settings=SMALL | self.database.catalog_settings("pg"),
+                    packages=[POSTGRESQL],
+                )
+            )
+            os.environ["SHOP_PORT"] = str(port)
+            lake = self.resources.enter_context(contextlib.closing(hive.connect(HOST, port=port)))
+            self.cursor = self.resources.enter_context(contextlib.closing(lake.cursor()))
+            self.sql("create schema if not exists shop")
+            step.append("Spark's Thrift server started; pg.public.orders is its table too")
+        with self.step("parsing the project"):
+            self.dbt.invoke("deps")
+            self.dbt.reuse_manifest()
+
+    def start_landing(self) -> None:
+        with self.step("starting dbt-backfill land --every 1s") as step:
+            command = [
+                str(Path(sys.executable).with_name("dbt-backfill")),
+                *("land", "--every", "1s"),
+            ]
+            with (LOG.parent / "land.log").open("w") as log:
+                landing = subprocess.Popen(
+                    command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            self.resources.callback(stop, landing)
+            while not self.lands():
+                if landing.poll() is not None:
+                    raise StepError((LOG.parent / "land.log").read_text())
+                time.sleep(0.5)
+            step.append(f"the slot {SLOT} lands in shop.orders_changes")
+
+    def lands(self) -> bool:
+        tables = self.sql("show tables in shop")
+        return any(name == "orders_changes" for _, name, *_ in tables) and bool(
+            self.sql("select 1 from shop.orders_changes limit 1")
+        )
+
+    def run_barrier(self) -> None:
+        begun = time.monotonic()
+        with self.step("running the barrier") as step:
+            self.dbt.invoke("run", "--select", "paid_orders")
+            step.extend(self.dbt.lines)
+        self.barrier_seconds.append(time.monotonic() - begun)
+        with self.step("comparing with the truth") as step:
+            self.comparisons.append(self.compare())
+            step.append(f"compared with the truth: {self.comparisons[-1]}")
+
+    def finished(self) -> bool:
+        if not self.comparisons:
+            return False
+        return all(finished for (finished,) in self.sql(f"select finished from {POSITION}"))
+
+    def compare(self) -> Comparison:
+        """The MV with the query of what the truth says of its position."""
+        [(version, finished, last)] = self.sql(f"select * from {POSITION}")
+        truth = self.truth.at("orders", int(version))
+        wanted = Counter(
+            (row["id"], row["amount"] * 100, row["label"])
+            for row in truth.values()
+            if (row["amount"] or 0) > 0 and (finished or row["id"] <= last)
+        )
+        found = Counter(self.sql(f"select id, cents, label from {MV}"))
+        differences = sum(((found - wanted) + (wanted - found)).values())
+        return Comparison(
+            sum(found.values()), differences, describe_difference(found, wanted, limit=2)
+        )
+
+    def summarize(self) -> bool:
+        self.screen.heading("Summary")
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
+        for title in SUMMARY_COLUMNS:
+            table.add_column(title, justify="right", no_wrap=True)
+        barriers = self.sql(
+            "select epoch, upstream_version, range_row_count, changed_row_count, "
+            f"deleted_row_count from {MV}__barriers where epoch > 0 order by epoch"
+        )
+        for (epoch, version, *counts), comparison, seconds in zip(
+            barriers, self.comparisons, self.barrier_seconds, strict=True
+        ):
+            counts += [comparison.rows, comparison.differences]
+            position = f"{int(version) >> 32:X}/{int(version) & 0xFFFFFFFF:X}"
+            table.add_row(
+                str(epoch), position, *(f"{n or 0:,}" for n in counts), f"{seconds:.1f} s"
+            )
+        self.screen.console.print(table)
+        self.screen.console.print()
+        differences = sum(comparison.differences for comparison in self.comparisons)
+        self.screen.line(
+            f"{len(self.barrier_seconds)} barriers, {self.comparisons[-1].rows:,} rows, "
+            f"{differences:,} rows wrong, {time.monotonic() - self.begun:.0f} s in all",
+            style="bold red" if differences else "bold green",
+        )
+        return differences == 0
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        self.cursor.execute(statement)
+        return [tuple(row) for row in self.cursor.fetchall()] if self.cursor.description else []
+
+    @property
+    def dsn(self) -> str:
+        return self.database.url.removeprefix("jdbc:")
+
+    @contextmanager
+    def step(self, doing: str) -> Iterator[list[str]]:
+        """Show that ``doing`` is under way, then the lines that the caller has appended."""
+        begun = time.monotonic()
+        lines: list[str] = []
+        with self.screen.working(doing):
+            yield lines
+        seconds: float | None = time.monotonic() - begun
+        for line in lines:
+            self.screen.line(line, seconds=seconds)
+            seconds = None
+
+
+POSITION = (
+    "(select distinct upstream_version, backfill_finished as finished, id from "
+    f"{MV}__progress) as position"
+)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def take_over_output() -> Console:
+    """A console on the real output; what Spark and Ivy print goes to ``LOG`` instead."""
+    LOG.parent.mkdir(exist_ok=True)
+    sys.stdout.flush()
+    terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    with LOG.open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    width = min(COLUMNS, Console(file=terminal).width)
+    return Console(file=terminal, width=width, highlight=False)
+
+
+def find_programs() -> Path | None:
+    """Where PostgreSQL's programs are; None after having said what is missing."""
+    if binaries() is None and os.environ.get("INSTALL") and os.geteuid() == 0:
+        subprocess.run(INSTALL.split(), check=True)
+    if binaries() is None:
+        print(MISSING, file=sys.stderr)
+        return None
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        print("No Java found. Install Java 17, or set JAVA_HOME.", file=sys.stderr)
+        return None
+    return binaries()
+
+
+def main() -> int:
+    os.chdir(HERE)
+    programs = find_programs()
+    if programs is None:
+        return 1
+    shutil.rmtree(LAKE, ignore_errors=True)
+    console = take_over_output()
+    with contextlib.ExitStack() as resources:
+        demo = Demo(programs, Screen(console), resources)
+        try:
+            return 0 if demo.run() else 1
+        except KeyboardInterrupt:
+            console.print("\nStopped. The next start begins again with an empty lake.")
+            return 130
+        except Exception as error:
+            if not isinstance(error, (StepError, ThriftServerError)):
+                traceback.print_exc()
+            console.print(f"\n{error}", style="red", markup=False)
+            console.print(f"More is in example_cdc/{LOG} and example_cdc/logs/.")
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""Drives models over a table of a live PostgreSQL, to which applications write all the while.
+
+scene = LiveScene(project, database, orders(3000), "orders")
+scene.write(backfill_rate_limit=500)
+with scene.writers():
+    scene.barrier()          # a dbt run; what has to be landed is landed while it waits
+scene.check()                # every version of the MV is what the truth says of its position
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+import yaml
+
+from exactness.follow import Follower, Upstream
+from exactness.landing import LSN, OP, Landing
+from exactness.oracle import Change, Checked, Key, Rows
+from exactness.postgres_truth import Truth
+from exactness.queries import QUERIES
+from exactness.runners import Runner, Statement, stepping
+from exactness.upstream import Schema
+from exactness.versions import VersionedTable
+from support.postgres import Database
+from support.project import Project, RunResult
+from support.writers import Table, Writers
+
+CATALOG = "pg"
+SPARK_TYPES = {"bigint": "bigint", 'text collate "C"': "string"}
+STAGE = "stage the rows of the barrier"
+WAIT = "wait for the feed"
+
+
+@dataclass
+class LiveTable(Upstream):
+    """A table of PostgreSQL; its versions are positions of the WAL, and it has any of them."""
+
+    truth: Truth = field(kw_only=True)
+
+    @property
+    def table(self) -> str:
+        return f"{CATALOG}.public.{self.name}"
+
+    @cached_property
+    def stored(self) -> VersionedTable:
+        return _Positions(self.project, self.table)
+
+    @property
+    def rows(self) -> Rows:
+        """Those that are there now."""
+        return self.truth.at(self.name, self.truth.read())
+
+    def rows_at(self, version: int) -> Rows:
+        return self.truth.at(self.name, version)
+
+    def version_before(self, version: int) -> int:
+        """Before the last transactions that it has."""
+        positions = [t.position for t in self.truth.transactions(self.name)]
+        earlier = [position for position in positions if position <= version]
+        return earlier[-2] if len(earlier) > 1 else 0
+
+    def changes_between(self, since: int, until: int) -> list[Sequence[Change]]:
+        return [[change] for change in self.truth.changes(self.name, since, until)]
+
+    def known_keys(self) -> set[Key]:
+        return self.truth.keys_of(self.name)
+
+
+class _Positions(VersionedTable):
+    """Only the number of a version is asked of it: rows are the truth's to tell."""
+
+    def number_of(self, recorded: str) -> int:
+        return int(recorded)
+
+    def commit_times(self) -> dict[int, float]:
+        raise NotImplementedError
+
+    def reading(self, version: int) -> str | None:
+        raise NotImplementedError
+
+    def identities(self, versions: Sequence[int]) -> list[Any]:
+        raise NotImplementedError
+
+
+@dataclass
+class LiveScene:
+    """A table, what writes to it, its slot and change table, and an MV on it."""
+
+    project: Project
+    database: Database
+    table: Table
+    query: str = "positive"
+    rows: int = 2000
+    seed: str = "live"
+    by_hand: bool = True
+    """Whether the tests land the changes, not `land_changes`; see `landing.py`."""
+    password: str = ""
+    """What Spark logs in with; the server takes any."""
+    vnode_count: int = 4
+    mv: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.table.name
+        self.rng = random.Random(f"{self.seed} {self.name}")
+        self.project.configure(self.database.catalog_settings(CATALOG, password=self.password))
+        truth = Truth.begin(self.dsn, f"truth_{self.name}")
+        with self.database.connect() as connection:
+            connection.execute(self.table.create)
+            self.table.fill(connection, self.rows)
+        schema = Schema(
+            {name: SPARK_TYPES[kind] for name, kind in self.table.key.items()}
+            | {"amount": "int", "label": "string"},
+            key=tuple(self.table.key),
+        )
+        self.upstream = LiveTable(
+            self.project, self.name, schema, self.project.file_format, truth=truth
+        )
+        self.hand = Landing(
+            self.project.sql,
+            self.project.file_format,
+            truth,
+            self.name,
+            self.project.table(self.changes),
+            schema,
+        )
+        self.mv = Follower(
+            self.project,
+            self.upstream,
+            f"{self.name}_mv",
+            QUERIES[self.query](schema),
+            vnode_count=self.vnode_count,
+            relation=f"{{{{ source('{CATALOG}', '{self.name}') }}}}",
+            feed=f"{{{{ source('lake', '{self.changes}') }}}}",
+            order="ascending",
+        )
+        live = {"name": CATALOG, "schema": f"{CATALOG}.public", "tables": [{"name": self.name}]}
+        sources = yaml.safe_dump({"version": 2, "sources": [live]})
+        self.project.write({}, sources=(self.changes,), files={f"models/_{CATALOG}.yml": sources})
+
+    @property
+    def changes(self) -> str:
+        """The change table's name, and the slot's."""
+        return f"{self.name}_changes"
+
+    def write(self, **config: Any) -> None:
+        """The model, with this configuration on top."""
+        self.mv.write(**{"change_feed": self.feed(), **config})
+
+    def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
+        return {
+            "relation": f"source('lake', '{self.changes}')",
+            "slot": self.changes,
+            "wait_seconds": wait_seconds,
+        }
+
+    @property
+    def dsn(self) -> str:
+        return self.database.url.removeprefix("jdbc:")
+
+    def writers(
+        self,
+        count: int = 6,
+        per_second: float = 60.0,
+        settings: tuple[Mapping[str, str], ...] = ({},),
+    ) -> Writers:
+        seed = f"{self.seed} {self.name}"
+        return Writers(self.dsn, self.table, count, per_second, seed, settings)
+
+    @property
+    def landing(self) -> tuple[str, ...]:
+        """The arguments of dbt that land what the slot tells."""
+        arguments = yaml.safe_dump({"model": self.mv.name}, default_flow_style=True).strip()
+        return ("run-operation", "land_changes", "--args", arguments)
+
+    def land(self) -> None:
+        if self.by_hand:
+            self.hand.land()
+        else:
+            self.project.dbt(*self.landing)
+
+    def wrong_events(self) -> list[Any]:
+        """What the change table has of the transactions since it began and the truth has not, or
+        the other way about: key by key, in their order."""
+        self.upstream.truth.read()
+        table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
+        told = self.project.sql(f"select _lsn, _op, {key} from {table} order by _lsn, _seq")
+        first, last = told[0][0], told[-1][0]
+        events = [tuple(row) for row in told if row[1] in ("i", "u", "d", "t")]
+        wanted = [
+            (event[LSN], event[OP], *(event.get(name) for name in self.upstream.schema.key))
+            for transaction in self.upstream.truth.transactions(self.name)
+            if first < transaction.position <= last
+            for event in self.hand.events(transaction)
+        ]
+        return [pair for pair in zip_longest(events, wanted) if pair[0] != pair[1]][:3]
+
+    def barrier(self, *arguments: str) -> RunResult:
+        """A run, to its end: what its rows may show is landed while it waits, or before the next
+        run, which goes on from there."""
+        if self.rng.random() < 0.3:
+            self.run(*arguments)
+            self.land()
+            return self.run(*arguments)
+        with stepping():
+            runner = Runner(self.project, self.mv.name, self.name, *arguments)
+            while not runner.ended:
+                if runner.next == Statement(WAIT):
+                    self.land()
+                runner.advance()
+            result = runner.finish()
+        assert result.success, result.error
+        return result
+
+    def run(self, *arguments: str) -> RunResult:
+        return self.project.dbt("run", "--select", self.mv.name, *arguments)
+
+    def catch_up(self) -> None:
+        """Nothing writes any more: all of it is landed and shown."""
+        for _ in range(3):
+            self.land()
+            self.run()
+
+    def check(self) -> Checked:
+        return self.mv.check()
+
+    def end(self) -> None:
+        """Whatever keeps WAL is dropped."""
+        self.upstream.truth.end()
+        self.database.sql(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            f" where slot_name = '{self.changes}' and not active"
+        )

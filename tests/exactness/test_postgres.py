@@ -1,0 +1,170 @@
+"""Barriers over a table of a live PostgreSQL, under six writers: each is what the truth says.
+
+The same is played with two wrong orders, which one would think of first, and must be found wrong.
+
+DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (4)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from exactness.conftest import lived
+from exactness.live import LiveScene
+from exactness.mutants import Replacement, mutated
+from exactness.oracle import Inexact
+from support.lake import Lake
+from support.postgres import Database
+from support.profiles import at_home_on_iceberg
+from support.project import Project
+from support.writers import Table, orders, places
+
+pytestmark = [
+    at_home_on_iceberg,
+    pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session"),
+]
+
+BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "4"))
+RANGE = 240
+ROWS = 2000
+
+STAGE = "upstream/postgres/stage.sql"
+READS = "upstream/postgres/reads.sql"
+PLAN = "barrier/plan/staged_range.sql"
+
+NO_OVERLAY: Replacement = (
+    READS,
+    "where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }} and {{"
+    " dbt_backfill.unseen_predicate(noted.snapshot) }}",
+    "where false",
+)
+POSITION = (
+    "        set reached = (select cast(value_1 as bigint) from ({{"
+    " dbt_backfill.get_postgres_query_sql(\n"
+    "            catalog, \"select (pg_current_wal_insert_lsn() - '0/0')::text as value_1\"\n"
+    "        ) }}));\n"
+)
+SNAPSHOT = "        set snapshot = ("
+WRONG_ORDERS: dict[str, tuple[Replacement, ...]] = {
+    "the position is fixed before the range is read": (
+        NO_OVERLAY,
+        (STAGE, POSITION, ""),
+        (STAGE, SNAPSHOT, POSITION + SNAPSHOT),
+        (PLAN, "version=waited.landed | string", "version=noted.reached | string"),
+    ),
+    "the position is fixed after the range was read": (NO_OVERLAY,),
+}
+
+TABLES: dict[str, Callable[[str], Table]] = {
+    "one column": lambda name: orders(3000, name),
+    "two columns": lambda name: places(120, name),
+}
+
+
+@pytest.fixture
+def make_scene(database: Database) -> Iterator[Callable[..., LiveScene]]:
+    scenes: list[LiveScene] = []
+
+    def make(project: Project, table: Table, **options: object) -> LiveScene:
+        scenes.append(LiveScene(project, database, table, rows=ROWS, **options))  # type: ignore[arg-type]
+        return scenes[-1]
+
+    yield make
+    for scene in scenes:
+        scene.end()
+
+
+MakeScene = Callable[..., LiveScene]
+
+
+def play(scene: LiveScene, barriers: int) -> None:
+    """Barriers under writers; each table that is complete is backfilled anew."""
+    scene.write(backfill_rate_limit=RANGE)
+    with scene.writers() as writers:
+        scene.land()
+        for _ in range(barriers):
+            scene.barrier()
+    lived.committed += writers.committed
+
+
+def complete(scene: LiveScene) -> None:
+    """Nobody writes any more: the rest is read, and all of it checked."""
+    check(scene)
+    scene.write()
+    scene.catch_up()
+    scene.check()
+    scene.mv.check_complete()
+
+
+def check(scene: LiveScene) -> None:
+    checked = scene.check()
+    lived.barriers += checked.barriers
+    lived.mv_versions += checked.mv_versions
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_each_barrier_is_exact_while_others_write(
+    project: Project, make_scene: MakeScene, kind: str
+) -> None:
+    scene = make_scene(project, TABLES[kind](f"live_{kind.replace(' ', '_')}"))
+    play(scene, BARRIERS)
+    complete(scene)
+
+
+@pytest.mark.every_profile
+def test_each_barrier_is_exact_while_others_write_and_land(
+    project: Project, make_scene: MakeScene
+) -> None:
+    """One dbt run of many barriers; whenever one waits, what it waits for comes by itself."""
+    scene = make_scene(project, TABLES["one column"]("live_landing"))
+    limit = max(1, ROWS // BARRIERS)
+    scene.write(backfill_rate_limit=limit, barriers_per_run="all", change_feed=scene.feed(60))
+    scene.land()
+    with scene.writers() as writers, scene.hand.all_the_while():
+        scene.run()
+        scene.run()
+    lived.committed += writers.committed
+    complete(scene)
+
+
+def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(
+    project: Project, make_scene: MakeScene
+) -> None:
+    """It is in the WAL, and lands, long before anybody sees it."""
+    scene = make_scene(project, TABLES["one column"]("held_back"))
+    scene.write(backfill_rate_limit=RANGE)
+    scene.database.sql("alter system set synchronous_standby_names = 'nobody'")
+    scene.database.sql("select pg_reload_conf()")
+    waits = ({"synchronous_commit": "on"},) * 3
+    try:
+        with scene.writers(settings=(*waits, {"synchronous_commit": "local"})):
+            scene.land()
+            for _ in range(max(4, BARRIERS // 5)):
+                scene.barrier()
+                scene.database.sql(
+                    "select pg_cancel_backend(pid) from pg_stat_activity"
+                    " where wait_event = 'SyncRep' order by random() limit 2"
+                )
+    finally:
+        scene.database.sql("alter system reset synchronous_standby_names")
+        scene.database.sql("select pg_reload_conf()")
+    complete(scene)
+
+
+@pytest.mark.parametrize("order", WRONG_ORDERS)
+def test_a_wrong_order_is_found_wrong(
+    lake: Lake, tmp_path: Path, make_scene: MakeScene, order: str
+) -> None:
+    packages = mutated(tmp_path / "packages", WRONG_ORDERS[order])
+    number = list(WRONG_ORDERS).index(order)
+    project = Project(tmp_path / "project", lake, f"wrong_order_{number}", packages=packages)
+    scene = make_scene(project, TABLES["one column"](f"wrong_order_{number}"))
+    with pytest.raises(Inexact) as found:
+        for _ in range(5):
+            play(scene, 3)
+            check(scene)
+    lived.found.append(f"{order}: {found.value}")

@@ -1,0 +1,204 @@
+"""Faults between and within the statements of a barrier over a live PostgreSQL, and of its landing.
+
+A run stages a range, waits for the feed, plans, merges and commits; a landing peeks at the slot,
+merges its events and only then advances it. Each dies before, after or inside any statement, or
+sends it twice, one after the other or at once, while applications write. Then the next landing and
+the next run follow as they would anyway, and every version of the MV must be exact.
+
+DBT_BACKFILL_FAULTS=all         all of them
+DBT_BACKFILL_FAULTS=boundaries  each dies after any statement that writes
+DBT_BACKFILL_FAULTS=3           so many of the barrier, and of the landing (2)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from exactness.conftest import faults
+from exactness.faults import Cell, action_of, cells_of
+from exactness.live import WAIT, LiveScene
+from exactness.runners import Runner, Statement, once, stepping
+from support.postgres import Database
+from support.profiles import at_home_on_iceberg
+from support.project import Proceed, Project
+from support.writers import orders
+
+FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "2")
+RANGE = 40
+ROWS = 1200
+WRITERS = 3
+PER_SECOND = 15
+
+pytestmark = [
+    at_home_on_iceberg,
+    pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session"),
+]
+
+Strike = Callable[[LiveScene, Cell], None]
+
+
+@pytest.fixture
+def make_scene(project: Project, database: Database) -> Iterator[Callable[[str, bool], LiveScene]]:
+    """A function that gives a scene after its first barrier, with writers until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str, by_hand: bool) -> LiveScene:
+            scene = LiveScene(project, database, orders(1500, name), rows=ROWS, by_hand=by_hand)
+            stack.callback(scene.end)
+            scene.write(backfill_rate_limit=RANGE)
+            stack.enter_context(scene.writers(WRITERS, PER_SECOND))
+            scene.land()
+            scene.barrier()
+            return scene
+
+        yield make
+
+
+MakeScene = Callable[[str, bool], LiveScene]
+
+
+def barrier_of(scene: LiveScene) -> Runner:
+    return Runner(scene.project, scene.mv.name, scene.name)
+
+
+def landing_of(scene: LiveScene) -> Runner:
+    return Runner(scene.project, "dbt_backfill", scene.name, *scene.landing)
+
+
+def chosen(cells: list[Cell], seed: str) -> list[Cell]:
+    if FAULTS == "all":
+        return cells
+    writing = [cell for cell in cells if cell.writes]
+    if FAULTS == "boundaries":
+        return [cell for cell in writing if cell.moment == "after"]
+    return random.Random(seed).sample(writing, min(int(FAULTS), len(writing)))
+
+
+def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
+    """The faults that can befall what a run without one sends."""
+    with stepping():
+        runner = begin(scene)
+        while not runner.ended:
+            if runner.next == Statement(WAIT):
+                scene.land()
+            runner.advance()
+        result = runner.finish()
+    assert result.success, result.error or result.output
+    stalls = "stalled"
+    of_it = cells_of("barrier" if begin is barrier_of else "landing", runner.sent)
+    return [cell for cell in of_it if stalls not in cell.moment]
+
+
+def strike(scene: LiveScene, begin: Callable[[LiveScene], Runner], cell: Cell) -> None:
+    """The run that the fault befalls, to its end; then what would come next anyway."""
+    with stepping():
+        runner = begin(scene)
+        action = action_of(cell.moment)
+        while not runner.ended:
+            struck = cell.statement is None or runner.next == cell.statement
+            if runner.next == Statement(WAIT):
+                scene.land()
+            runner.advance(action if struck else once)
+    scene.land()
+    scene.barrier()
+
+
+def play(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> None:
+    struck = []
+    for cell in chosen(cells(scene, begin), scene.name):
+        faults.cells += 1
+        struck.append(str(cell))
+        strike(scene, begin, cell)
+        if scene.mv.progress().finished:
+            scene.project.dbt("run", "--select", scene.mv.name, "--full-refresh")
+    checked = scene.check()
+    faults.mv_versions += checked.mv_versions
+    faults.barriers += checked.barriers
+    assert struck
+
+
+def test_every_version_is_exact_after_a_fault_of_a_barrier(make_scene: MakeScene) -> None:
+    play(make_scene("struck", True), barrier_of)
+
+
+def test_a_landing_that_a_fault_befalls_loses_and_doubles_nothing(make_scene: MakeScene) -> None:
+    scene = make_scene("struck_landing", False)
+    play(scene, landing_of)
+    assert scene.wrong_events() == []
+
+
+def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
+    """One is stopped before any of its statements while another one is made from its first to its
+    last."""
+    scene = make_scene("twice_landing", False)
+    with stepping():
+        recorded = landing_of(scene)
+        recorded.finish()
+    for number in range(1, len(recorded.sent) + 1):
+        with stepping():
+            stopped = landing_of(scene)
+            for _ in range(number):
+                if not stopped.ended:
+                    stopped.advance()
+            scene.land()
+            while not stopped.ended:
+                stopped.advance()
+        scene.barrier()
+    scene.check()
+    assert scene.wrong_events() == []
+
+
+@pytest.mark.every_profile
+def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene) -> None:
+    """A lock holds the reader up until the server goes down."""
+    scene = make_scene("restarted", False)
+    for fast in (True, False):
+        with stepping():
+            runner = barrier_of(scene)
+            while not runner.ended and not runner.next_step.startswith("stage the rows"):
+                runner.advance()
+            runner.advance(restarting(scene, fast))
+            result = runner.finish()
+        assert not result.success
+        scene.land()
+        scene.barrier()
+    scene.check()
+    assert scene.wrong_events() == []
+
+
+def restarting(scene: LiveScene, fast: bool) -> Callable[[Project, str, Proceed], None]:
+    def act(project: Project, sql: str, proceed: Proceed) -> None:
+        with contextlib.ExitStack() as stack:
+            blocking = stack.enter_context(scene.database.connect())
+            stack.callback(blocking.close)
+            blocking.autocommit = False
+            blocking.execute(f"lock table {scene.name} in access exclusive mode")
+            restarted = threading.Thread(target=restart_once_it_waits, args=(scene, fast))
+            restarted.start()
+            try:
+                proceed()
+            finally:
+                restarted.join()
+
+    return act
+
+
+def restart_once_it_waits(scene: LiveScene, fast: bool) -> None:
+    reads = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+        " and application_name like 'PostgreSQL JDBC%'"
+    )
+    with scene.database.connect() as connection:
+        for _ in range(200):
+            if (found := connection.execute(reads).fetchone()) and found[0]:
+                break
+            time.sleep(0.1)
+    scene.database.stop("fast" if fast else "immediate")
+    scene.database.start()
