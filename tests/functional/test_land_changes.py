@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.postgres import Database, binaries, has_wal2json, logical_postgresql
-from support.profiles import any_connection
+from support.profiles import any_connection, at_home_on_iceberg
 from support.project import MakeProject, Project
 
 PROGRAMS = binaries()
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(
         PROGRAMS is None or not has_wal2json(PROGRAMS), reason="needs PostgreSQL with wal2json"
     ),
-    pytest.mark.every_profile,
+    at_home_on_iceberg,
     any_connection,
 ]
 
