@@ -49,7 +49,7 @@
         'version': place.landed | string if news.any else from,
         'landed': place.landed,
         'committed_at': none,
-        'id': facts.system_identifier ~ '/' ~ facts.get('oid'),
+        'id': [facts.system_identifier, facts.database, facts.get('oid')] | join('/'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
