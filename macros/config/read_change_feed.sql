@@ -13,7 +13,8 @@
     and of PostgreSQL
       'table': the table's name there, with its schema; none if it is that of the upstream,
       'slot': the replication slot that the changes are landed from; none if something else lands them,
-      'wait_seconds': how long a barrier waits for it
+      'wait_seconds': how long a barrier waits for it,
+      'finite': whether the user says that the table has neither NaN nor infinity
     }
 
     `relation` is text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as dbt's own snapshots have it: a
@@ -42,6 +43,7 @@
         'table': feed.get('table'),
         'slot': feed.get('slot'),
         'wait_seconds': feed.get('wait_seconds', 60),
+        'finite': feed.get('finite', false),
     }) }}
 {% endmacro %}
 
@@ -59,7 +61,7 @@
 
 {% macro _check_feed_keys(feed, format) %}
     {%- set own = ['operation', 'sequence', 'deletes', 'position', 'xid'] -%}
-    {%- set known = ['relation', 'format', 'table', 'slot', 'wait_seconds'] + own -%}
+    {%- set known = ['relation', 'format', 'table', 'slot', 'wait_seconds', 'finite'] + own -%}
     {%- set strange = feed.keys() | reject('in', known) | list -%}
     {%- set missing = format == 'declared' and (feed.operation is not string or not feed.sequence) -%}
     {%- if not feed.relation or strange or missing -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
@@ -69,7 +71,7 @@
             'Leave ' ~ key ~ " out, or set 'format': 'declared' for a change table with columns of your own"
         ) -%}
     {%- endfor -%}
-    {%- for key in ['xid', 'table', 'slot', 'wait_seconds'] if key in feed and format == 'declared' and not feed.get('position') -%}
+    {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
         {%- do dbt_backfill.refuse(
             'its change_feed has ' ~ key ~ ' but no position, and only changes of PostgreSQL have the one, which need the other',
             'Leave ' ~ key ~ " out, or set 'position' to the column that has the position of the commit, as a number"
@@ -78,6 +80,7 @@
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill._refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
     {%- endfor -%}
+    {%- if feed.get('finite', false) is not boolean -%} {%- do dbt_backfill._refuse_option('finite of change_feed', feed.finite, 'true or false') -%} {%- endif -%}
     {%- set seconds = feed.get('wait_seconds', 60) -%}
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
         {%- do dbt_backfill._refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}

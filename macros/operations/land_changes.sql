@@ -56,11 +56,7 @@
     All change tables of a slot belong to it: it is only moved on once each of them has its events.
 -#}
 {% macro find_landings(given) %}
-    {%- set wanted, all = [given.slot] if given.slot else [], [] -%}
-    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
-        {%- set landed = dbt_backfill.get_landed_table(node) -%}
-        {%- if landed -%} {%- do all.append(landed) -%} {%- endif -%}
-    {%- endfor -%}
+    {%- set wanted, all = [given.slot] if given.slot else [], dbt_backfill.get_landed_tables() -%}
     {%- for name in dbt_backfill._as_list(given.model or given.models or []) -%}
         {%- set landed = dbt_backfill.get_landed_table(dbt_backfill.find_backfilled_mv(name)) -%}
         {%- if not landed -%}
@@ -80,53 +76,4 @@
     {%- set landings = [] -%}
     {%- for slot in slots -%} {%- do landings.append(dbt_backfill.new_landing(slot, all | selectattr('slot', 'equalto', slot) | list)) -%} {%- endfor -%}
     {{ return(landings) }}
-{% endmacro %}
-
-
-{#- Models may share a change table. -#}
-{% macro new_landing(slot, landed) %}
-    {%- set tables, catalog = [], dbt_backfill.get_catalog(landed[0].upstream) -%}
-    {%- for rendered, same in landed | groupby('rendered') -%}
-        {%- set other = (same | rejectattr('table', 'equalto', same[0].table) | list + landed | rejectattr('catalog', 'equalto', catalog) | list) -%}
-        {%- if other -%}
-            {%- do dbt_backfill.refuse(
-                'its change_feed shares the ' ~ ('change table ' ~ rendered if other[0].catalog == catalog else 'slot ' ~ slot) ~ ' with that of '
-                    ~ (same[0].name if other[0].catalog == catalog else landed[0].name) ~ ', whose upstream is another ' ~ ('table' if other[0].catalog == catalog else 'database'),
-                'Give each its own', mv=other[0].name
-            ) -%}
-        {%- endif -%}
-        {%- set keys = [] -%}
-        {%- for one in same -%} {%- do keys.extend(one['keys']) -%} {%- endfor -%}
-        {%- do tables.append(dict(same[0], keys=keys | unique | list)) -%}
-    {%- endfor -%}
-    {{ return({'slot': slot, 'catalog': catalog, 'tables': tables}) }}
-{% endmacro %}
-
-
-{#- Of a model, with its 'slot' and 'catalog' and 'rendered', the change table; none if its change_feed names no slot. -#}
-{% macro get_landed_table(node) %}
-    {%- set meta = node.config.get('meta') or {} -%}
-    {%- set feed = node.config.get('change_feed') or meta.get('change_feed') -%}
-    {%- if feed is not mapping or not feed.get('slot') or feed.get('format', 'landed') != 'landed' -%} {{ return(none) }} {%- endif -%}
-    {%- set told = {'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': node.config.get('file_format') or meta.get('file_format') or 'delta'} -%}
-    {%- set nodes = {} -%}
-    {%- set names = modules.re.findall("'([^']*)'", feed.relation | string | replace('"', "'")) -%}
-    {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
-        {%- set read = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- set is_source = (feed.relation | string).strip().startswith('source') and read.resource_type == 'source' -%}
-        {%- set is_feed = names and read.name == names[-1] and is_source == (read.resource_type == 'source') and (not is_source or read.source_name == names[0]) -%}
-        {%- do nodes.update({'feed' if is_feed else 'upstream': dbt_backfill.get_node_relation(read)}) -%}
-    {%- endfor -%}
-    {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed names a slot, and its query reads no table of PostgreSQL beside ' ~ (feed.relation or 'a relation of change_feed'),
-            'See docs/postgres.md for how to write both', mv=told.name
-        ) -%}
-    {%- endif -%}
-    {%- set table = feed.get('table') or nodes.upstream.schema.split('.')[1:] | join('.') ~ '.' ~ nodes.upstream.identifier -%}
-    {{ return(dict(
-        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream, table=table,
-        catalog=dbt_backfill.get_catalog(nodes.upstream),
-        keys=dbt_backfill._as_list(node.config.get('unique_key') or meta.get('unique_key') or []),
-    )) }}
 {% endmacro %}

@@ -11,12 +11,6 @@
 {% endmacro %}
 
 
-{#- `1 row`, `12,345 rows`. -#}
-{% macro get_count_text(count, noun) %}
-    {{ return('{:,} {}{}'.format(count, noun, '' if count == 1 else 's')) }}
-{% endmacro %}
-
-
 {#- `2 changed, 1 missing`. -#}
 {% macro get_kinds_text(kinds) %}
     {%- set texts = [] -%}

@@ -43,6 +43,7 @@
       stage_script(upstream, scan, staged)                     reads it
       wait_script(upstream, observed, noted, stage, seconds)          waits until the feed tells what it may show
       staged_read(upstream, version, stage, keys)              what was read, at a version
+      land_feed(upstream)                                      land what changed, where nothing else has to
       check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
 -#}
 {% macro upstream_kinds() %}
@@ -260,6 +261,12 @@
 {#- See postgres_wait_script. -#}
 {% macro get_wait_script(upstream, observed, noted, stage, seconds) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'wait_script')(upstream, observed, noted, stage, seconds)) }}
+{% endmacro %}
+
+
+{#- Whether the feed was brought up to date by it; a feed that something else lands is waited for. -#}
+{% macro land_feed(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'land_feed')(upstream)) }}
 {% endmacro %}
 
 

@@ -15,6 +15,7 @@ from dbt_common.exceptions import CompilationError
 from support.lake import Lake
 from support.macros import Macros
 from support.postgres import Database
+from support.project import Project
 
 pytestmark = pytest.mark.profiles(
     "session-delta", "session-iceberg", reason="reads no table of the lake"
@@ -486,3 +487,37 @@ def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partition
         connection.execute("select pg_drop_replication_slot('parts')")
     assert told == [("part",)]
     tables.check(tables.facts("t.part"), "id")
+
+
+def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
+    tables: Tables, project: Project
+) -> None:
+    tables.database.tell(
+        'create table t.modelled (id text collate "en-US-x-icu" primary key, n interval)',
+        "insert into t.modelled values ('a', '1 day')",
+    )
+    project.create_table("changes", "id string, op string, seq bigint, pos bigint")
+    project.sql("insert into {schema}.changes values (null, 'w', 0, 9000000000000000000)")
+    source = {"name": "pg", "schema": f"{CATALOG}.t", "tables": [{"name": "modelled"}]}
+    feed = {
+        "relation": "source('lake', 'changes')",
+        "operation": "op",
+        "sequence": "seq",
+        "position": "pos",
+    }
+    config = f"materialized='backfilled_mv', unique_key='id', change_feed={feed}"
+    project.write(
+        {
+            "mv": f"{{{{ config({config}) }}}}\n"
+            "-- depends_on: {{ source('lake', 'changes') }}\n"
+            "select id from {{ source('pg', 'modelled') }}"
+        },
+        sources=["changes"],
+        properties={"sources": [source]},
+    )
+    assert "with the collation en-US-x-icu" in project.fail().error
+    assert project.sql("show tables in {schema} like 'mv'") == []
+
+    tables.database.tell('alter table t.modelled alter id type text collate "C"')
+    project.run()
+    assert [tuple(row) for row in project.sql("select id from {schema}.mv")] == [("a",)]

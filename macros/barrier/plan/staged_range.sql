@@ -69,11 +69,12 @@
 -#}
 {% macro run_stage(backfill, state, plan, columns) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
+    {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
     {%- set staged = {
         'relation': backfill.staged,
-        'columns': columns,
+        'columns': kept,
         'clauses': dbt_backfill._get_clauses_of_stage(backfill),
-        'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != columns,
+        'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != kept,
     } -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set read = dbt_backfill.run_json(
@@ -86,6 +87,15 @@
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
+{% endmacro %}
+
+
+{#- Iceberg has no smaller integers than int. -#}
+{% macro _get_kept_columns(backfill, columns) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
+    {%- set kept = [] -%}
+    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
+    {{ return(kept) }}
 {% endmacro %}
 
 
@@ -151,14 +161,15 @@
     that a run that is stopped while it waits has not read them in vain.
 -#}
 {% macro _run_wait(backfill, plan, noted, observed) %}
-    {%- set seconds = 0 -%}
+    {%- set seconds = backfill.upstream.feed.wait_seconds -%}
     {%- if noted.landed < noted.reached -%}
-        {%- set seconds = backfill.upstream.feed.wait_seconds -%}
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
-        {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
-            ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+        {%- if not dbt_backfill.land_feed(backfill.upstream) -%}
+            {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+                ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(

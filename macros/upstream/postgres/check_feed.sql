@@ -85,7 +85,8 @@
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
-    {%- if type == wanted -%} {{ return(none) }} {%- endif -%}
+    {#- Iceberg has no smaller integers than int. -#}
+    {%- if type == wanted or type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
     {%- if converts and type in integers -%}
         {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
     {%- elif converts and type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}

@@ -159,7 +159,7 @@
         {%- do dbt_backfill.refuse(
             described ~ ', of which wal2json tells a NaN or an infinity as null',
             'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-                ~ " < 'Infinity') to the table, or leave it out of the query", mv=mv
+                ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed", mv=mv
         ) -%}
     {%- elif column.generated == 'v' or column.generated and (facts.slot or {'plugin': none}).plugin not in ['wal2json', 'test_decoding'] -%}
         {%- do dbt_backfill.refuse(

@@ -5,6 +5,7 @@
       'table': the name of the table in PostgreSQL, with its schema,
       'slot': the replication slot that it is landed from; none if something else lands it,
       'wait_seconds': how long a barrier waits for it,
+      'finite': whether the user says that there is neither NaN nor infinity in the table,
       'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
@@ -30,7 +31,7 @@
         'relation': relation, 'kind': kind, 'format': options.format,
         'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
     } -%}
-    {%- for name in ['slot', 'wait_seconds', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
+    {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
     {%- endfor -%}
     {%- if feed.format == 'debezium' and kind -%}
@@ -43,7 +44,7 @@
 {#- What a plan notes of it, so that a change of it shows, and what reads its version later knows it. -#}
 {% macro describe_postgres_feed(feed) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
-    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions'] if feed.get(name) is not none -%}
+    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite'] if feed.get(name) not in [none, false] -%}
         {%- do noted.update({name: feed[name]}) -%}
     {%- endfor -%}
     {{ return(tojson(noted, sort_keys=true)) }}

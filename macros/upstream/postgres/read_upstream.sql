@@ -40,7 +40,8 @@
         )
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
-    {%- set facts, place, news = read.facts, read.place, read.get('news') or {'any': true, 'untold': false} -%}
+    {%- set facts = dbt_backfill._get_declared_facts(feed, read.facts) -%}
+    {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': false} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
         'relation': upstream.relation,
@@ -56,6 +57,15 @@
         'facts': facts,
         'columns': dbt_backfill._get_followed_columns(feed, facts),
     }) }}
+{% endmacro %}
+
+
+{#- The facts, with what the user says of all columns and PostgreSQL does not know. -#}
+{% macro _get_declared_facts(feed, facts) %}
+    {%- if not feed.get('finite') -%} {{ return(facts) }} {%- endif -%}
+    {%- set columns = [] -%}
+    {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true)) -%} {%- endfor -%}
+    {{ return(dict(facts, columns=columns)) }}
 {% endmacro %}
 
 

@@ -53,6 +53,7 @@ def test_a_change_table_is_a_node_with_its_operations_and_order(read: Any) -> No
         "table": None,
         "slot": None,
         "wait_seconds": 60,
+        "finite": False,
     }
 
 
@@ -166,7 +167,7 @@ def test_a_format_with_columns_of_its_own_takes_no_others(
         read({**LANDED, "format": format, key: "op"})
 
 
-@pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds"])
+@pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds", "finite"])
 def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key: str) -> None:
     with refused(f"its change_feed has {key} but no position, and only changes of PostgreSQL"):
         read({**FEED, key: "x"})
@@ -179,6 +180,7 @@ def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key:
         ({"slot": ["a"]}, 'the slot of change_feed is ["a"]. Set it to a name.'),
         ({"table": 1}, "the table of change_feed is 1. Set it to a name."),
         ({"wait_seconds": -1}, "the wait_seconds of change_feed is -1. Set it to a whole number"),
+        ({"finite": "yes"}, 'finite of change_feed is "yes". Set it to true or fal'),
         ({"wait_seconds": True}, "the wait_seconds of change_feed is true. Set it to a whole num"),
     ],
 )

@@ -12,13 +12,13 @@ from support.macros import MACROS, Macros
 CONTRACT = MACROS / "upstream" / "upstream.sql"
 QUESTIONS = dict(re.findall(r"^      (\w+)\(([\w, ]*)\) ", CONTRACT.read_text(), re.MULTILINE))
 # Asked of a kind that stages ranges only, which the contract has after the others.
-STAGING = ["stage_script", "wait_script", "staged_read", "check_staged"]
+STAGING = ["stage_script", "wait_script", "staged_read", "check_staged", "land_feed"]
 KINDS = ["delta", "iceberg", "postgres"]
 
 
 def _defined(kind: str) -> dict[str, str]:
     """Its macros that others may call, each with its arguments."""
-    text = "".join(path.read_text() for path in (CONTRACT.parent / kind).glob("*.sql"))
+    text = "".join(path.read_text() for path in (CONTRACT.parent / kind).rglob("*.sql"))
     return dict(re.findall(rf"\{{% macro {kind}_(\w+)\(([\w, ]*)\) -?%\}}", text))
 
 

@@ -104,7 +104,7 @@
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
-                select from_json(value_1, {{ dbt_backfill.string_literal(dbt_backfill._wal2json_schema()) }},
+                select from_json({{ dbt_backfill._get_quoted_numbers_sql('value_1') }}, {{ dbt_backfill.string_literal(dbt_backfill._wal2json_schema()) }},
                         map('mode', 'FAILFAST', 'maxStringLen', '2000000000')) as told,
                     cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place
                 from (
@@ -113,6 +113,12 @@
             )
         )
     )
+{%- endmacro %}
+
+
+{#- Spark would take a number for a double before it makes a text of it. Within a text the quotes around `value` are escaped. -#}
+{% macro _get_quoted_numbers_sql(text) -%}
+    regexp_replace({{ text }}, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }})
 {%- endmacro %}
 
 

@@ -1,0 +1,73 @@
+{#-
+    In the middle of a barrier: the slot of its feed is landed, with all tables that share it, so that a run needs nobody else for it.
+    Whether there was a slot.
+-#}
+{% macro postgres_land_feed(upstream) %}
+    {%- set slot = upstream.feed.get('slot') -%}
+    {%- if not slot or upstream.feed.format != 'landed' -%} {{ return(false) }} {%- endif -%}
+    {%- do dbt_backfill.run_landing(
+        dbt_backfill.new_landing(slot, dbt_backfill.get_landed_tables() | selectattr('slot', 'equalto', slot) | list),
+        {'batch_rows': 100000, 'wal_warning_mb': 1024}
+    ) -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- Models may share a change table. -#}
+{% macro new_landing(slot, landed) %}
+    {%- set tables, catalog = [], dbt_backfill.get_catalog(landed[0].upstream) -%}
+    {%- for rendered, same in landed | groupby('rendered') -%}
+        {%- set other = (same | rejectattr('table', 'equalto', same[0].table) | list + landed | rejectattr('catalog', 'equalto', catalog) | list) -%}
+        {%- if other -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed shares the ' ~ ('change table ' ~ rendered if other[0].catalog == catalog else 'slot ' ~ slot) ~ ' with that of '
+                    ~ (same[0].name if other[0].catalog == catalog else landed[0].name) ~ ', whose upstream is another ' ~ ('table' if other[0].catalog == catalog else 'database'),
+                'Give each its own', mv=other[0].name
+            ) -%}
+        {%- endif -%}
+        {%- set keys = [] -%}
+        {%- for one in same -%} {%- do keys.extend(one['keys']) -%} {%- endfor -%}
+        {%- do tables.append(dict(same[0], keys=keys | unique | list)) -%}
+    {%- endfor -%}
+    {{ return({'slot': slot, 'catalog': catalog, 'tables': tables}) }}
+{% endmacro %}
+
+
+{#- Of all models of the project. -#}
+{% macro get_landed_tables() %}
+    {%- set all = [] -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
+        {%- set landed = dbt_backfill.get_landed_table(node) -%}
+        {%- if landed -%} {%- do all.append(landed) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(all) }}
+{% endmacro %}
+
+
+{#- Of a model, with its 'slot' and 'catalog' and 'rendered', the change table; none if its change_feed names no slot. -#}
+{% macro get_landed_table(node) %}
+    {%- set meta = node.config.get('meta') or {} -%}
+    {%- set feed = node.config.get('change_feed') or meta.get('change_feed') -%}
+    {%- if feed is not mapping or not feed.get('slot') or feed.get('format', 'landed') != 'landed' -%} {{ return(none) }} {%- endif -%}
+    {%- set told = {'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': node.config.get('file_format') or meta.get('file_format') or 'delta'} -%}
+    {%- set nodes = {} -%}
+    {%- set names = modules.re.findall("'([^']*)'", feed.relation | string | replace('"', "'")) -%}
+    {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+        {%- set read = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- set is_source = (feed.relation | string).strip().startswith('source') and read.resource_type == 'source' -%}
+        {%- set is_feed = names and read.name == names[-1] and is_source == (read.resource_type == 'source') and (not is_source or read.source_name == names[0]) -%}
+        {%- do nodes.update({'feed' if is_feed else 'upstream': dbt_backfill.get_node_relation(read)}) -%}
+    {%- endfor -%}
+    {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed names a slot, and its query reads no table of PostgreSQL beside ' ~ (feed.relation or 'a relation of change_feed'),
+            'See docs/postgres.md for how to write both', mv=told.name
+        ) -%}
+    {%- endif -%}
+    {%- set table = feed.get('table') or nodes.upstream.schema.split('.')[1:] | join('.') ~ '.' ~ nodes.upstream.identifier -%}
+    {{ return(dict(
+        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream, table=table,
+        catalog=dbt_backfill.get_catalog(nodes.upstream),
+        keys=dbt_backfill._as_list(node.config.get('unique_key') or meta.get('unique_key') or []),
+    )) }}
+{% endmacro %}
