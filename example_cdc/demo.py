@@ -97,8 +97,10 @@ class Demo:
         self.begun = time.monotonic()
         self.dbt = Dbt()
         self.table = orders(KEYS)
-        self.comparisons: list[Comparison] = []
-        self.barrier_seconds: list[float] = []
+        self.comparisons: dict[int, Comparison] = {}
+        """By barrier."""
+        self.seconds: Counter[int] = Counter()
+        """By barrier; of a run whose barrier is still to come, too."""
 
     def run(self) -> bool:
         """Tell it; True if no check found a difference."""
@@ -170,29 +172,36 @@ class Demo:
             step.append(f"the slot {SLOT} lands in shop.orders_changes")
 
     def lands(self) -> bool:
-        tables = self.sql("show tables in shop")
-        return any(name == "orders_changes" for _, name, *_ in tables) and bool(
+        return self.has("orders_changes") and bool(
             self.sql("select 1 from shop.orders_changes limit 1")
         )
+
+    def has(self, table: str) -> bool:
+        return any(name == table for _, name, *_ in self.sql("show tables in shop"))
 
     def run_barrier(self) -> None:
         begun = time.monotonic()
         with self.step("running the barrier") as step:
             self.dbt.invoke("run", "--select", "paid_orders")
             step.extend(self.dbt.lines)
-        self.barrier_seconds.append(time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        if not self.has("paid_orders__progress"):  # what it has read has not landed yet
+            return
         with self.step("comparing with the truth") as step:
-            self.comparisons.append(self.compare())
-            step.append(f"compared with the truth: {self.comparisons[-1]}")
+            [(epoch, *position)] = self.sql(f"select * from {POSITION}")
+            if position[0] is None:
+                return
+            self.seconds[epoch] += round(seconds)
+            self.comparisons[epoch] = self.compare(*position)
+            step.append(f"compared with the truth: {self.comparisons[epoch]}")
 
     def finished(self) -> bool:
         if not self.comparisons:
             return False
         return all(finished for (finished,) in self.sql(f"select finished from {POSITION}"))
 
-    def compare(self) -> Comparison:
+    def compare(self, version: str, finished: bool, last: int | None) -> Comparison:
         """The MV with the query of what the truth says of its position."""
-        [(version, finished, last)] = self.sql(f"select * from {POSITION}")
         truth = self.truth.at("orders", int(version))
         wanted = Counter(
             (row["id"], row["amount"] * 100, row["label"])
@@ -214,19 +223,19 @@ class Demo:
             "select epoch, upstream_version, range_row_count, changed_row_count, "
             f"deleted_row_count from {MV}__barriers where epoch > 0 order by epoch"
         )
-        for (epoch, version, *counts), comparison, seconds in zip(
-            barriers, self.comparisons, self.barrier_seconds, strict=True
-        ):
+        for epoch, version, *counts in barriers:
+            comparison = self.comparisons[epoch]
             counts += [comparison.rows, comparison.differences]
             position = f"{int(version) >> 32:X}/{int(version) & 0xFFFFFFFF:X}"
             table.add_row(
-                str(epoch), position, *(f"{n or 0:,}" for n in counts), f"{seconds:.1f} s"
+                str(epoch), position, *(f"{n or 0:,}" for n in counts), f"{self.seconds[epoch]} s"
             )
         self.screen.console.print(table)
         self.screen.console.print()
-        differences = sum(comparison.differences for comparison in self.comparisons)
+        differences = sum(each.differences for each in self.comparisons.values())
+        last = self.comparisons[max(self.comparisons)]
         self.screen.line(
-            f"{len(self.barrier_seconds)} barriers, {self.comparisons[-1].rows:,} rows, "
+            f"{len(self.comparisons)} barriers, {last.rows:,} rows, "
             f"{differences:,} rows wrong, {time.monotonic() - self.begun:.0f} s in all",
             style="bold red" if differences else "bold green",
         )
@@ -254,7 +263,7 @@ class Demo:
 
 
 POSITION = (
-    "(select distinct upstream_version, backfill_finished as finished, id from "
+    "(select distinct epoch, upstream_version, backfill_finished as finished, id from "
     f"{MV}__progress) as position"
 )
 
