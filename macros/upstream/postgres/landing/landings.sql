@@ -1,12 +1,13 @@
 {#-
     In the middle of a barrier: the slot of its feed is landed, with all tables that share it, so that a run needs nobody else for it.
-    Whether there was a slot.
+    Whether a model names a slot for it.
 -#}
 {% macro postgres_land_feed(upstream) %}
-    {%- set slot = upstream.feed.get('slot') -%}
-    {%- if not slot or upstream.feed.format != 'landed' -%} {{ return(false) }} {%- endif -%}
+    {%- set landed = dbt_backfill.get_landed_tables() -%}
+    {%- set own = landed | selectattr('rendered', 'equalto', upstream.feed.relation.render()) | list -%}
+    {%- if not own -%} {{ return(false) }} {%- endif -%}
     {%- do dbt_backfill.run_landing(
-        dbt_backfill.new_landing(slot, dbt_backfill.get_landed_tables() | selectattr('slot', 'equalto', slot) | list),
+        dbt_backfill.new_landing(own[0].slot, landed | selectattr('slot', 'equalto', own[0].slot) | list),
         {'batch_rows': 100000, 'wal_warning_mb': 1024}
     ) -%}
     {{ return(true) }}
