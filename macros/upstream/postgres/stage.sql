@@ -110,7 +110,7 @@
                 {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
             )
             where __bf_position <= landed
-                and (__bf_position > {{ observed.version }} or {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
+                and (__bf_position > {{ observed.version }} or __bf_xid is not null and {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
                 and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
         )))
         from (
