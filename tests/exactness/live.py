@@ -154,7 +154,7 @@ class LiveScene:
     def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
         return {
             "relation": f"source('lake', '{self.changes}')",
-            "slot": self.changes,
+            **({} if self.by_hand else {"slot": self.changes}),
             "wait_seconds": wait_seconds,
         }
 

@@ -100,15 +100,16 @@
     may show. Where it told something that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
 -#}
 {% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none) %}
-    {%- set begun = namespace(plan=plan, taken=none) -%}
+    {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
         {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
             {%- set begun.plan = dbt_backfill.choose_reanchor(
-                backfill, state, observed, learned, begun.taken.unclear, started=true, whole=true,
+                backfill, state, begun.observed, learned, begun.taken.unclear, started=true, whole=true,
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
         {%- endif -%}
-        {%- set begun.taken = dbt_backfill.take_staged_range(backfill, state, observed, begun.plan) -%}
+        {%- set begun.taken = dbt_backfill.take_staged_range(backfill, state, begun.observed, begun.plan) -%}
+        {%- set begun.observed = begun.taken.seen -%}
     {%- endfor -%}
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
     {%- if begun.taken.unclear -%}

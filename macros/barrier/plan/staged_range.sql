@@ -8,12 +8,13 @@
     Returns {
       'plan': for that version, with what was staged as a source of the role `stage`; as it was if nothing has to be staged,
       'unclear': why it cannot be told what the rows are, as the end of a sentence; none as a rule,
-      'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged
+      'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged,
+      'seen': what is observed of the upstream by then: a range that is read again is read after all that the feed has told
     }
 -#}
 {% macro take_staged_range(backfill, state, observed, plan) %}
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
-        {{ return({'plan': plan, 'unclear': none, 'waits': none}) }}
+        {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
     {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
@@ -34,13 +35,14 @@
         ) -%}
     {%- elif behind > 0 -%}
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
-        {{ return({'plan': plan, 'unclear': none, 'waits': waits}) }}
+        {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
     {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
     {{ return({
         'plan': dict(plan, sources=sources),
         'unclear': 'the feed told something that is no event of a row while its range was read' if waited.broken else none,
         'waits': none,
+        'seen': dict(observed, version=waited.landed | string),
     }) }}
 {% endmacro %}
 
