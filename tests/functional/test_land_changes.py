@@ -91,6 +91,7 @@ class Landed:
         return int(self.database.value("select (pg_current_wal_insert_lsn() - '0/0')::bigint"))
 
 
+@pytest.mark.every_profile
 def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
     landed.table(
         "kinds",

@@ -86,7 +86,7 @@
     {%- set wanted = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
     {#- Iceberg has no smaller integers than int. -#}
-    {%- if type == wanted or type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
+    {%- if type == wanted or not converts and type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
     {%- if converts and type in integers -%}
         {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
     {%- elif converts and type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}
