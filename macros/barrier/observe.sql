@@ -149,6 +149,8 @@
 {#- The name of the MV that a table with these properties is a copy of; none if it is none, as far as they tell. -#}
 {% macro find_original(mv, properties) %}
     {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
+    {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
+    {%- if original.endswith('(redacted)') -%} {{ return(none) }} {%- endif -%}
     {%- set names, parts = [original, mv.render()], [] -%}
     {%- for name in names -%} {%- do parts.append((name | lower | replace('`', '')).split('.')) -%} {%- endfor -%}
     {#- The session's own catalog may be named, or not. -#}

@@ -54,7 +54,7 @@ WRONG_ORDERS: dict[str, tuple[Replacement, ...]] = {
         NO_OVERLAY,
         (STAGE, POSITION, ""),
         (STAGE, SNAPSHOT, POSITION + SNAPSHOT),
-        (PLAN, "version=waited.landed | string", "version=noted.reached | string"),
+        (PLAN, "version=waited.landed | string), dbt", "version=noted.reached | string), dbt"),
     ),
     "the position is fixed after the range was read": (NO_OVERLAY,),
 }

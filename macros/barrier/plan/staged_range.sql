@@ -133,7 +133,8 @@
 {% macro _find_staged(backfill, plan) %}
     {%- if dbt_backfill.load_table(backfill.staged) is none -%} {{ return(none) }} {%- endif -%}
     {%- set noted = dbt_backfill.read_table_properties(backfill.staged).get('dbt_backfill.staged') -%}
-    {%- if not noted -%} {{ return(none) }} {%- endif -%}
+    {#- Spark does not show a property in which it sees a secret, such as by the name of a column. -#}
+    {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
     {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '

@@ -289,6 +289,8 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
         ("spark_catalog.lake.mv", None),
         ("other.mv", "other.mv"),
         ("lake.mv2", "lake.mv2"),
+        # What Spark shows of a name with `secret` in it.
+        ("*********(redacted)", None),
     ],
 )
 def test_a_copy_is_known_by_the_name_of_the_original(
