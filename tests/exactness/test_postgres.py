@@ -2,7 +2,7 @@
 
 The same is played with two wrong orders, which one would think of first, and must be found wrong.
 
-DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (4)
+DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (3)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session"),
 ]
 
-BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "4"))
+BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "3"))
 RANGE = 240
 ROWS = 2000
 
