@@ -492,7 +492,7 @@ def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partition
 def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     tables: Tables, project: Project
 ) -> None:
-    tables.database.tell(
+    tables.database.transaction(
         'create table t.modelled (id text collate "en-US-x-icu" primary key, n interval)',
         "insert into t.modelled values ('a', '1 day')",
     )
@@ -518,6 +518,6 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     assert "with the collation en-US-x-icu" in project.fail().error
     assert project.sql("show tables in {schema} like 'mv'") == []
 
-    tables.database.tell('alter table t.modelled alter id type text collate "C"')
+    tables.database.transaction('alter table t.modelled alter id type text collate "C"')
     project.run()
     assert [tuple(row) for row in project.sql("select id from {schema}.mv")] == [("a",)]
