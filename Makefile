@@ -134,7 +134,7 @@ test-debezium: $(VENV)/.installed-debezium java
 # Too long for CI.
 .PHONY: test-faults
 KILL_SUITES := $(addprefix tests/exactness/test_,real_kills.py lost_connections.py)
-FAULT_SUITES := $(addprefix tests/exactness/test_,fault_matrix.py protections.py interleavings.py twin_histories.py)
+FAULT_SUITES := $(addprefix tests/exactness/test_,fault_matrix.py protections.py interleavings.py twin_histories.py postgres_kills.py)
 test-faults: export DBT_BACKFILL_FAULTS = all
 test-faults: export DBT_BACKFILL_INTERLEAVINGS = 20
 test-faults: export DBT_BACKFILL_KILLS = 20
