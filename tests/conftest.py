@@ -89,7 +89,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def database():  # type: ignore[no-untyped-def]
-    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it."""
+    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it.
+
+    One for all, as Spark keeps the catalog of a name, with its URL, for as long as a session lives.
+    """
     from support.postgres import binaries, logical_postgresql
 
     programs = binaries()

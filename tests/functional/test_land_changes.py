@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
-from support.postgres import Database, binaries, has_wal2json, logical_postgresql
+from support.postgres import Database, binaries, has_wal2json
 from support.profiles import any_connection, at_home_on_iceberg
 from support.project import MakeProject, Project
 
@@ -31,13 +30,6 @@ MODEL = """
 -- depends_on: {{{{ source('lake', '{table}_changes') }}}}
 select * from {{{{ source('pg', '{table}') }}}}
 """
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    assert PROGRAMS is not None
-    with logical_postgresql(PROGRAMS) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

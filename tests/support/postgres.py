@@ -124,7 +124,7 @@ def logical_postgresql(
     """A cluster from which changes can be landed, with wal2json if it has it."""
     logical = {
         "wal_level": "logical",
-        "max_replication_slots": "20",
+        "max_replication_slots": "50",
         "max_wal_senders": "20",
         "max_prepared_transactions": "20",
         "max_connections": "100",
