@@ -9,7 +9,7 @@
 {% macro check_option_names() %}
     {%- set own = [
         'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
-        'backfill_vnodes', 'backfill_order', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
+        'backfill_vnodes', 'backfill_order', 'backfill_partitions', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
         'full_refresh_mode', 'live_view', 'file_format', 'change_feed', 'run_minutes', 'run_rows', 'barrier_seconds',
         'take_turns',
     ] -%}

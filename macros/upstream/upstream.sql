@@ -35,7 +35,7 @@
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
       noted_feed(source)                                       the same, of what a plan notes
       may_have_null_keys()                                     whether a row may have a null in its key
-      bound_sql(upstream, keys, window, rows)                  the key that is so many rows further in a window
+      bounds_sql(upstream, keys, window, counts)               the keys that are so many rows further in a window
       stages_ranges()                                          whether no version can be read again
 
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
@@ -236,14 +236,15 @@
 
 
 {#-
-    A select of JSON, {'bound': the key as literals' texts, null where there are fewer rows}, of a kind that finds it faster than by a
-    pass over the keys; none of others.
+    A select of JSON, {'bounds': of each count the key as literals' texts, null where there are fewer rows}, of a kind that finds
+    them faster than by a pass over the keys; none of others.
 
     Arguments:
       window (string): a predicate over the key.
+      counts (list of integer): that of the n-th row in the order of the backfill, of each n.
 -#}
-{% macro get_bound_sql(upstream, keys, window, rows) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'bound_sql')(upstream, keys, window, rows)) }}
+{% macro get_key_bounds_sql(upstream, keys, window, counts) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'bounds_sql')(upstream, keys, window, counts)) }}
 {% endmacro %}
 
 

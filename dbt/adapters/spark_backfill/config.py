@@ -19,6 +19,7 @@ class SparkBackfillConfig(SparkConfig):
     upstream_key: list[str] | None = None
     backfill_mode: str = "arrangement"
     backfill_order: str = "ascending"
+    backfill_partitions: int = 1
     backfill_rate_limit: int | None = None
     barriers_per_run: int | str = 1
     vnode_count: int = 256

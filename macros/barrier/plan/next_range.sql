@@ -65,9 +65,9 @@
         {%- set window = dbt_backfill.window_predicate(
             plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
         ) -%}
-        {%- set sql = dbt_backfill.get_bound_sql(backfill.upstream, plan.key, window, backfill.options.backfill_rate_limit) -%}
+        {%- set sql = dbt_backfill.get_key_bounds_sql(backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]) -%}
         {%- if sql is not none -%}
-            {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].get('bound') -%}
+            {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds[0] -%}
             {{ return(dbt_backfill._bounds_of_plan(plan, [bound] if bound else [], false)) }}
         {%- endif -%}
     {%- endif -%}

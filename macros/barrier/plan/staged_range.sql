@@ -78,7 +78,7 @@
         'clauses': dbt_backfill._get_clauses_of_stage(backfill),
         'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != kept,
     } -%}
-    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set scan = dbt_backfill._get_partitioned_scan(backfill, state, plan, dbt_backfill.get_checked_scan(backfill, state, plan)) -%}
     {%- set read = dbt_backfill.run_json(
         'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
@@ -89,6 +89,41 @@
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
+{% endmacro %}
+
+
+{#-
+    The rows of a scan by as many selects as there are to be partitions, each of a part of the keys that has about as many rows as
+    the others. Spark executes them side by side, each with a connection of its own. Rows that come or go meanwhile make parts
+    larger or smaller, nothing else.
+-#}
+{% macro _get_partitioned_scan(backfill, state, plan, scan) %}
+    {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
+    {%- if count == 1 -%} {{ return(scan) }} {%- endif -%}
+    {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.get_traits(plan).reads_range and not plan.get('fills'), [], [] -%}
+    {%- set window = dbt_backfill.window_predicate(keys, dbt_backfill.upstream_columns(keys), plan if ranged else {'last_range': true}) -%}
+    {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
+    {%- set rows = limit or dbt_backfill._estimate_rows(backfill, state, plan) -%}
+    {%- for part in range(1, count) -%} {%- do counts.append((rows * part // count, 1) | max) -%} {%- endfor -%}
+    {%- set sql = dbt_backfill.get_key_bounds_sql(backfill.upstream, keys, window, counts) -%}
+    {%- for bound in dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds if bound and bound not in bounds -%}
+        {%- do bounds.append(bound) -%}
+    {%- endfor -%}
+    {%- set columns, parts = dbt_backfill.upstream_columns(keys, 'part.'), [] -%}
+    {%- for high in bounds + [none] -%}
+        {%- set part = {'range_low': bounds[loop.index0 - 1] if loop.index0 else none, 'range_high': high, 'last_range': high is none} -%}
+        {%- do parts.append('select * from (' ~ scan ~ ') as part where ' ~ dbt_backfill.window_predicate(keys, columns, part)) -%}
+    {%- endfor -%}
+    {{ return(parts | join('\nunion all\n')) }}
+{% endmacro %}
+
+
+{#- How many rows a scan without a limit may have. -#}
+{% macro _estimate_rows(backfill, state, plan) %}
+    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.get_row_count_sql(
+        backfill.upstream, dbt_backfill.get_source(plan).version) ~ '))' -%}
+    {%- set rows = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
+    {{ return(rows - (state.row_count if plan.get('range_low') else 0)) }}
 {% endmacro %}
 
 

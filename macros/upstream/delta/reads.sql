@@ -89,7 +89,7 @@
 {% endmacro %}
 
 
-{% macro delta_bound_sql(upstream, keys, window, rows) %}
+{% macro delta_bounds_sql(upstream, keys, window, counts) %}
     {{ return(none) }}
 {% endmacro %}
 

@@ -286,7 +286,7 @@
 {% endmacro %}
 
 
-{% macro iceberg_bound_sql(upstream, keys, window, rows) %}
+{% macro iceberg_bounds_sql(upstream, keys, window, counts) %}
     {{ return(none) }}
 {% endmacro %}
 

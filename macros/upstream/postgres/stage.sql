@@ -9,26 +9,26 @@
 {% endmacro %}
 
 
-{#-
-    The key of the row that is `rows` rows further in the order of the backfill, as literals' texts; null where there are no so many.
-    Sort, offset and limit go to the database, which walks its index.
--#}
-{% macro postgres_bound_sql(upstream, keys, window, rows) -%}
+{#- Sort, offset and limit go to the database, which walks its index. -#}
+{% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys) -%}
         {%- do order.append(column ~ (' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last')) -%}
     {%- endfor -%}
-    select to_json(named_struct('bound', max(bound)))
-    from (
-        select {{ dbt_backfill.literals_expression(keys) }} as bound
-        from (
-            select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
-            from {{ upstream.relation.render() }}
-            where {{ window }}
-            order by {{ order | join(', ') }}
-            limit 1 offset {{ rows - 1 }}
-        )
-    )
+    select to_json(named_struct('bounds', array(
+        {%- for rows in counts %}
+        (
+            select max({{ dbt_backfill.literals_expression(keys) }})
+            from (
+                select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+                from {{ upstream.relation.render() }}
+                where {{ window }}
+                order by {{ order | join(', ') }}
+                limit 1 offset {{ rows - 1 }}
+            )
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+    )))
 {%- endmacro %}
 
 

@@ -194,6 +194,7 @@ def options() -> dict[str, Any]:
         "vnode_count": 4,
         "backfill_vnodes": None,
         "backfill_order": "ascending",
+        "backfill_partitions": 1,
         "check_key": True,
         "on_query_change": "fail",
         "on_schema_change": "ignore",

@@ -100,3 +100,15 @@ def test_other_names_are_let_pass(
 ) -> None:
     nodes["model.p.other"] = {**OTHER, **node}
     macros.call("check_state_names", relations, BESIDE)
+
+
+def test_partitions_are_for_a_live_database_only(
+    macros: Macros, up: Any, options: Any, refused: Any
+) -> None:
+    options["backfill_partitions"] = 4
+    with refused(
+        "backfill_partitions is 4, and lake.up is a table that Spark itself divides among its "
+        "tasks. Remove it; it says how many connections read a range of a live database"
+    ):
+        macros.call("check_versions_needed", {"relation": up, "kind": "delta"}, options)
+    macros.call("check_versions_needed", {"relation": up, "kind": "postgres"}, options)

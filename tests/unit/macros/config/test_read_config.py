@@ -31,6 +31,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "vnode_count": 256,
         "backfill_vnodes": None,
         "backfill_order": "ascending",
+        "backfill_partitions": 1,
         "check_key": True,
         "on_query_change": "fail",
         "on_schema_change": "ignore",
@@ -79,6 +80,7 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("backfill_mode", "no_shuffle", "no_shuffle"),
         ("backfill_mode", "snapshot", "snapshot"),
         ("backfill_order", "ascending", "ascending"),
+        ("backfill_partitions", 4, 4),
         ("backfill_order", "descending", "descending"),
         ("vnode_count", 1, 1),
         ("vnode_count", 32768, 32768),
@@ -229,9 +231,9 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
     text = (
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
-        "backfill_vnodes, backfill_order, check_key, on_query_change, on_schema_change, on_gap, "
-        "replace_existing, full_refresh_mode, live_view, file_format, change_feed, run_minutes, "
-        "run_rows, barrier_seconds, take_turns, and dbt's own. "
+        "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
+        "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
+        "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):
