@@ -36,12 +36,12 @@ sources:
     tables: [{name: measured}]
 """
 
-console = Console()
+console = Console(highlight=False)
 
 
 def fill(server: Database, rows: int) -> None:
     for statement in (
-        f"create table {TABLE} (id bigint primary key, customer bigint, amount numeric(12, 2),"
+        f"create table {TABLE} (id bigint primary key, customer bigint, amount numeric(12, 2) not null,"
         " status text, note text, placed_at timestamp)",
         f"insert into {TABLE} select n, n % 9973, (n % 100000) / 7.0,"
         " (array['new', 'paid', 'sent', 'back'])[n % 4 + 1], 'note ' || md5(n::text),"
@@ -52,20 +52,21 @@ def fill(server: Database, rows: int) -> None:
         server.sql(statement)
 
 
-def model(rows: int) -> str:
+def model(rows: int, partitions: int) -> str:
     feed = {"relation": f"source('lake', '{CHANGES}')", "slot": CHANGES}
     return (
         f"-- depends_on: {{{{ source('lake', '{CHANGES}') }}}}\n"
         "{{ config(materialized='backfilled_mv', unique_key='id', "
         f"backfill_rate_limit={-(-rows // RANGES)}, barriers_per_run={RANGES}, "
+        f"backfill_partitions={partitions}, "
         f"change_feed={feed}) }}}}\n"
         f"select {COLUMNS} from {{{{ source('pg', '{TABLE}') }}}}"
     )
 
 
 class Case:
-    def __init__(self, project: Project, rows: int) -> None:
-        self.project, self.rows = project, rows
+    def __init__(self, project: Project, rows: int, partitions: int) -> None:
+        self.project, self.rows, self.partitions = project, rows, partitions
 
     def land(self) -> None:
         self.project.operation("land_changes", model=MV)
@@ -82,10 +83,19 @@ class Case:
             timed(
                 lambda low=low, high=high: self.project.sql(  # type: ignore[misc]
                     f"insert into {{schema}}.plain select {COLUMNS} from pg.public.{TABLE}"
-                    f" where id > {low} and id <= {high}"
+                    f" {self.options(low, high)} where id > {low} and id <= {high}"
                 )
             )
             for low, high in pairwise(bounds)
+        )
+
+    def options(self, low: int, high: int) -> str:
+        """By which Spark itself reads by several connections."""
+        if self.partitions == 1:
+            return ""
+        return (
+            f"with ('partitionColumn' = 'id', 'lowerBound' = '{low}', 'upperBound' = '{high}',"
+            f" 'numPartitions' = '{self.partitions}')"
         )
 
     def barriers(self) -> dict[str, float]:
@@ -137,6 +147,7 @@ def report(case: Case, rounds: int) -> float:
 def main() -> int:
     arguments = make_parser(__doc__)
     arguments.add_argument("--rows", type=int, default=2_000_000)
+    arguments.add_argument("--partitions", type=int, default=1, help="connections of both")
     arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     options = arguments.parse_args()
     programs = binaries()
@@ -146,9 +157,11 @@ def main() -> int:
         project = make_project(options.format)
         project.configure(server.catalog_settings("pg"))
         project.write(
-            {MV: model(options.rows)}, sources=(CHANGES,), files={"models/_pg.yml": SOURCES}
+            {MV: model(options.rows, options.partitions)},
+            sources=(CHANGES,),
+            files={"models/_pg.yml": SOURCES},
         )
-        case = Case(project, options.rows)
+        case = Case(project, options.rows, options.partitions)
         case.land()
         report(case, options.rounds)
     return 0
