@@ -27,7 +27,7 @@ MV = "measured_mv"
 CHANGES = "measured_changes"
 WAIT = "wait for the feed"
 COLUMNS = "id, customer, amount, status, note, placed_at"
-RANGES = 4
+RANGES = 2
 SOURCES = """
 version: 2
 sources:
@@ -41,8 +41,8 @@ console = Console(highlight=False)
 
 def fill(server: Database, rows: int) -> None:
     for statement in (
-        f"create table {TABLE} (id bigint primary key, customer bigint, amount numeric(12, 2) not null,"
-        " status text, note text, placed_at timestamp)",
+        f"create table {TABLE} (id bigint primary key, customer bigint,"
+        " amount numeric(12, 2) not null, status text, note text, placed_at timestamp)",
         f"insert into {TABLE} select n, n % 9973, (n % 100000) / 7.0,"
         " (array['new', 'paid', 'sent', 'back'])[n % 4 + 1], 'note ' || md5(n::text),"
         f" timestamp '2026-01-01' + n * interval '1 second' from generate_series(1, {rows}) as n",
@@ -64,6 +64,16 @@ def model(rows: int, partitions: int) -> str:
     )
 
 
+def options(low: int, high: int, partitions: int) -> str:
+    """By which Spark itself reads by several connections."""
+    if partitions == 1:
+        return ""
+    return (
+        f"with ('partitionColumn' = 'id', 'lowerBound' = '{low}', 'upperBound' = '{high}',"
+        f" 'numPartitions' = '{partitions}')"
+    )
+
+
 class Case:
     def __init__(self, project: Project, rows: int, partitions: int) -> None:
         self.project, self.rows, self.partitions = project, rows, partitions
@@ -71,7 +81,7 @@ class Case:
     def land(self) -> None:
         self.project.operation("land_changes", model=MV)
 
-    def plain(self) -> float:
+    def plain(self, partitions: int) -> float:
         """Seconds of the INSERTs."""
         self.project.sql("drop table if exists {schema}.plain")
         self.project.sql(
@@ -83,19 +93,10 @@ class Case:
             timed(
                 lambda low=low, high=high: self.project.sql(  # type: ignore[misc]
                     f"insert into {{schema}}.plain select {COLUMNS} from pg.public.{TABLE}"
-                    f" {self.options(low, high)} where id > {low} and id <= {high}"
+                    f" {options(low, high, partitions)} where id > {low} and id <= {high}"
                 )
             )
             for low, high in pairwise(bounds)
-        )
-
-    def options(self, low: int, high: int) -> str:
-        """By which Spark itself reads by several connections."""
-        if self.partitions == 1:
-            return ""
-        return (
-            f"with ('partitionColumn' = 'id', 'lowerBound' = '{low}', 'upperBound' = '{high}',"
-            f" 'numPartitions' = '{self.partitions}')"
         )
 
     def barriers(self) -> dict[str, float]:
@@ -119,35 +120,42 @@ class Case:
         return seconds
 
 
-def report(case: Case, rounds: int) -> float:
-    plain, barriers = [], []
+def report(case: Case, rounds: int) -> None:
+    peers = {1: "plain, 1 connection"}
+    if case.partitions > 1:
+        peers[case.partitions] = f"plain, {case.partitions} connections"
+    plain: dict[int, list[float]] = {partitions: [] for partitions in peers}
+    barriers = []
     for number in range(rounds + 1):
-        plain.append(case.plain())
+        for partitions, measured in plain.items():
+            measured.append(case.plain(partitions))
         barriers.append(case.barriers())
-        took = sum(barriers[-1].values())
+        took = ", ".join(f"{peers[n]} {measured[-1]:.1f} s" for n, measured in plain.items())
         console.print(
-            f"round {number or 'warm-up'}: plain {plain[-1]:.1f} s, a dbt run of {RANGES} ranges"
-            f" {took:.1f} s"
+            f"round {number or 'warm-up'}: {took}, a dbt run of {RANGES} ranges by"
+            f" {case.partitions} {sum(barriers[-1].values()):.1f} s"
         )
-    plain, barriers = plain[1:], barriers[1:]
+    unit = statistics.median(plain[1][1:])
     table = Table("statement of the run", "seconds", "of the plain read")
-    unit = statistics.median(plain)
-    for step in sorted(barriers[0], key=lambda step: -barriers[0][step]):
-        seconds = statistics.median(each.get(step, 0.0) for each in barriers)
+    for step in sorted(barriers[-1], key=lambda step: -barriers[-1][step]):
+        seconds = statistics.median(each.get(step, 0.0) for each in barriers[1:])
         table.add_row(step, f"{seconds:.2f}", f"{seconds / unit:.2f}")
     console.print(table)
-    total = statistics.median(sum(each.values()) for each in barriers)
-    console.print(
-        f"plain {case.rows / unit:,.0f} rows/s, backfilled_mv {case.rows / total:,.0f} rows/s:"
-        f" {unit / total:.2f}"
-    )
-    return unit / total
+    total = statistics.median(sum(each.values()) for each in barriers[1:])
+    for partitions, name in peers.items():
+        seconds = statistics.median(plain[partitions][1:])
+        console.print(
+            f"{name} {case.rows / seconds:,.0f} rows/s, backfilled_mv {case.rows / total:,.0f}"
+            f" rows/s: {seconds / total:.2f}"
+        )
 
 
 def main() -> int:
     arguments = make_parser(__doc__)
-    arguments.add_argument("--rows", type=int, default=2_000_000)
-    arguments.add_argument("--partitions", type=int, default=1, help="connections of both")
+    arguments.add_argument("--rows", type=int, default=6_000_000)
+    arguments.add_argument(
+        "--partitions", type=int, default=1, help="connections that read a range"
+    )
     arguments.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     options = arguments.parse_args()
     programs = binaries()

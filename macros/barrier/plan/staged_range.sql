@@ -139,8 +139,10 @@
 {#- Outside of a run of the model it is made at the catalog's own place. -#}
 {% macro _get_clauses_of_stage(backfill) -%}
     {%- set format = backfill.options.file_format -%}
+    {#- Read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
+    {%- set statistics = {'write.metadata.metrics.default': 'none'} if format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'} -%}
     {%- set properties = dict(
-        dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+        dbt_backfill.exact_table_properties(format), **dict(statistics, **{'dbt_backfill.format': dbt_backfill.state_format()})
     ) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(backfill.staged, properties)) }} {%- endif -%}
     using {{ format }} tblproperties {{ dbt_backfill._property_list(properties) }}
