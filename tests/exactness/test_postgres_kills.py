@@ -164,32 +164,33 @@ def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
     assert scene.wrong_events() == []
 
 
-@pytest.mark.every_profile
-def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene) -> None:
+@pytest.mark.parametrize(
+    "mode", ["fast", pytest.param("immediate", marks=pytest.mark.every_profile)]
+)
+def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene, mode: str) -> None:
     """A lock holds the reader up until the server goes down."""
-    scene = make_scene("restarted", False)
-    for fast in (True, False):
-        with stepping():
-            runner = barrier_of(scene)
-            while not runner.ended and not runner.next_step.startswith("stage the rows"):
-                runner.advance()
-            runner.advance(restarting(scene, fast))
-            result = runner.finish()
-        assert not result.success
-        scene.land()
-        scene.barrier()
+    scene = make_scene(f"restarted_{mode}", False)
+    with stepping():
+        runner = barrier_of(scene)
+        while not runner.ended and not runner.next_step.startswith("stage the rows"):
+            runner.advance()
+        runner.advance(restarting(scene, mode))
+        result = runner.finish()
+    assert not result.success
+    scene.land()
+    scene.barrier()
     scene.check()
     assert scene.wrong_events() == []
 
 
-def restarting(scene: LiveScene, fast: bool) -> Callable[[Project, str, Proceed], None]:
+def restarting(scene: LiveScene, mode: str) -> Callable[[Project, str, Proceed], None]:
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         with contextlib.ExitStack() as stack:
             blocking = stack.enter_context(scene.database.connect())
             stack.callback(blocking.close)
             blocking.autocommit = False
             blocking.execute(f"lock table {scene.name} in access exclusive mode")
-            restarted = threading.Thread(target=restart_once_it_waits, args=(scene, fast))
+            restarted = threading.Thread(target=restart_once_it_waits, args=(scene, mode))
             restarted.start()
             try:
                 proceed()
@@ -199,7 +200,7 @@ def restarting(scene: LiveScene, fast: bool) -> Callable[[Project, str, Proceed]
     return act
 
 
-def restart_once_it_waits(scene: LiveScene, fast: bool) -> None:
+def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
     reads = (
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
         " and application_name like 'PostgreSQL JDBC%'"
@@ -209,5 +210,5 @@ def restart_once_it_waits(scene: LiveScene, fast: bool) -> None:
             if (found := connection.execute(reads).fetchone()) and found[0]:
                 break
             time.sleep(0.1)
-    scene.database.stop("fast" if fast else "immediate")
+    scene.database.stop(mode)
     scene.database.start()

@@ -54,7 +54,7 @@ def test_the_password_stands_nowhere(logged: Project, database: Database) -> Non
     scene.write(backfill_rate_limit=50)
     said = []
     with scene.writers(2, 10):
-        for _ in range(3):
+        for _ in range(2):
             scene.land()
             scene.barrier()
             said.append(logged.last)
