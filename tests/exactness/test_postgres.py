@@ -82,12 +82,13 @@ MakeScene = Callable[..., LiveScene]
 
 
 def play(scene: LiveScene, barriers: int, **config: object) -> None:
-    """Barriers under writers."""
+    """Barriers under writers; an MV that is complete is backfilled anew."""
     scene.write(backfill_rate_limit=RANGE, **config)
     with scene.writers() as writers:
         scene.land()
-        for _ in range(barriers):
-            scene.barrier()
+        for number in range(barriers):
+            anew = number and scene.mv.progress().finished
+            scene.barrier(*(["--full-refresh"] if anew else []))
     lived.committed += writers.committed
 
 
