@@ -34,7 +34,7 @@
       takes_added_columns()                                    whether the table may get another column without a gap
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
       noted_feed(source)                                       the same, of what a plan notes
-      may_have_null_keys()                                     whether a row may have a null in its key
+      enforces_keys()                                          whether the system keeps keys unique and free of nulls
       bounds_sql(upstream, keys, window, counts)               the keys that are so many rows further in a window
       stages_ranges()                                          whether no version can be read again
 
@@ -230,8 +230,9 @@
 {% endmacro %}
 
 
-{% macro may_have_null_keys(upstream) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'may_have_null_keys')()) }}
+{#- Then neither is looked for: the condition for nulls would keep a database from its index. -#}
+{% macro enforces_keys(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'enforces_keys')()) }}
 {% endmacro %}
 
 

@@ -184,7 +184,7 @@
     {%- set plan = attempt.plan -%}
     {%- set total = 'coalesce(' ~ dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
         ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
-    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique -%}
+    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not dbt_backfill.enforces_keys(backfill.upstream) -%}
     {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
 {%- endmacro %}
 

@@ -84,8 +84,8 @@
 {% endmacro %}
 
 
-{% macro delta_may_have_null_keys() %}
-    {{ return(true) }}
+{% macro delta_enforces_keys() %}
+    {{ return(false) }}
 {% endmacro %}
 
 

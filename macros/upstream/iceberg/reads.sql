@@ -281,8 +281,8 @@
 {% endmacro %}
 
 
-{% macro iceberg_may_have_null_keys() %}
-    {{ return(true) }}
+{% macro iceberg_enforces_keys() %}
+    {{ return(false) }}
 {% endmacro %}
 
 

@@ -3,9 +3,9 @@
 {% endmacro %}
 
 
-{#- A primary key has none, and a condition for them would keep the database from its index. -#}
-{% macro postgres_may_have_null_keys() %}
-    {{ return(false) }}
+{#- A table without a primary key, or what is as good, is refused. -#}
+{% macro postgres_enforces_keys() %}
+    {{ return(true) }}
 {% endmacro %}
 
 
