@@ -33,13 +33,13 @@
       may_be_cached()                                          whether a catalog may show a version that is not the current one
       takes_added_columns()                                    whether the table may get another column without a gap
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
-      noted_feed(source)                                       the same, of what a plan notes
-      enforces_keys()                                          whether the system keeps keys unique and free of nulls
-      bounds_sql(upstream, keys, window, counts)               the keys that are so many rows further in a window
       stages_ranges()                                          whether no version can be read again
 
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
     run_stage. That is asked, and of no other kind:
+      noted_feed(source)                                       the change table, of what a plan notes
+      enforces_keys()                                          whether the system keeps keys unique and free of nulls
+      bounds_sql(upstream, keys, window, counts)               the keys that are so many rows further in a window
       stage_script(upstream, scan, staged)                     reads it
       wait_script(upstream, observed, noted, stage, seconds)          waits until the feed tells what it may show
       staged_read(upstream, version, stage, keys)              what was read, at a version
@@ -226,13 +226,13 @@
 
 
 {% macro get_noted_feed(upstream, source) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'noted_feed')(source)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'noted_feed')(source) if dbt_backfill.stages_ranges(upstream) else none) }}
 {% endmacro %}
 
 
 {#- Then neither is looked for: the condition for nulls would keep a database from its index. -#}
 {% macro enforces_keys(upstream) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'enforces_keys')()) }}
+    {{ return(dbt_backfill.stages_ranges(upstream) and dbt_backfill._of_upstream(upstream, 'enforces_keys')()) }}
 {% endmacro %}
 
 
@@ -245,7 +245,7 @@
       counts (list of integer): that of the n-th row in the order of the backfill, of each n.
 -#}
 {% macro get_key_bounds_sql(upstream, keys, window, counts) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'bounds_sql')(upstream, keys, window, counts)) }}
+    {{ return(dbt_backfill._of_upstream(upstream, 'bounds_sql')(upstream, keys, window, counts) if dbt_backfill.stages_ranges(upstream) else none) }}
 {% endmacro %}
 
 

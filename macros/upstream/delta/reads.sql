@@ -84,23 +84,8 @@
 {% endmacro %}
 
 
-{% macro delta_enforces_keys() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro delta_bounds_sql(upstream, keys, window, counts) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#- It tells its changes itself. -#}
 {% macro delta_needed_feed(upstream, options, sql) %}
     {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro delta_noted_feed(source) %}
     {{ return(none) }}
 {% endmacro %}

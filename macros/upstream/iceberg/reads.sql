@@ -281,23 +281,8 @@
 {% endmacro %}
 
 
-{% macro iceberg_enforces_keys() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro iceberg_bounds_sql(upstream, keys, window, counts) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#- It tells its changes itself. -#}
 {% macro iceberg_needed_feed(upstream, options, sql) %}
     {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro iceberg_noted_feed(source) %}
     {{ return(none) }}
 {% endmacro %}

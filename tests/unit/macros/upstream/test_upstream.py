@@ -12,7 +12,10 @@ from support.macros import MACROS, Macros
 CONTRACT = MACROS / "upstream" / "upstream.sql"
 QUESTIONS = dict(re.findall(r"^      (\w+)\(([\w, ]*)\) ", CONTRACT.read_text(), re.MULTILINE))
 # Asked of a kind that stages ranges only, which the contract has after the others.
-STAGING = ["stage_script", "wait_script", "staged_read", "check_staged", "land_feed"]
+STAGING = [
+    *("noted_feed", "enforces_keys", "bounds_sql"),
+    *("stage_script", "wait_script", "staged_read", "check_staged", "land_feed"),
+]
 KINDS = ["delta", "iceberg", "postgres"]
 
 
