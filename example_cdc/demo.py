@@ -19,18 +19,15 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nyc.runner import Dbt, StepError
-from nyc.screen import Screen
+from nyc.screen import Screen, take_over_output
 from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer, ThriftServerError
 from pyhive import hive
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from exactness.oracle import describe_difference
@@ -55,7 +52,6 @@ SMALL = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
 }
-COLUMNS = 80
 SUMMARY_COLUMNS = (
     "barrier",
     "position",
@@ -122,7 +118,7 @@ class Demo:
 
     def start_database(self) -> None:
         self.screen.heading("A PostgreSQL of its own, with a table of orders")
-        with self.step("starting PostgreSQL") as step:
+        with self.screen.step("starting PostgreSQL") as step:
             self.database: Database = self.resources.enter_context(
                 logical_postgresql(self.programs)
             )
@@ -135,7 +131,7 @@ class Demo:
             step.append(f"PostgreSQL {version.split()[0]} started; orders has {rows:,} rows")
 
     def start_spark(self) -> None:
-        with self.step("starting Spark's Thrift server; fetches jars first") as step:
+        with self.screen.step("starting Spark's Thrift server; fetches jars first") as step:
             port = free_port()
             self.resources.enter_context(
                 ThriftServer(
@@ -150,12 +146,12 @@ class Demo:
             self.cursor = self.resources.enter_context(contextlib.closing(lake.cursor()))
             self.sql("create schema if not exists shop")
             step.append("Spark's Thrift server started; pg.public.orders is its table too")
-        with self.step("parsing the project"):
+        with self.screen.step("parsing the project"):
             self.dbt.invoke("deps")
             self.dbt.reuse_manifest()
 
     def start_landing(self) -> None:
-        with self.step("starting dbt-backfill land --every 1s") as step:
+        with self.screen.step("starting dbt-backfill land --every 1s") as step:
             command = [
                 str(Path(sys.executable).with_name("dbt-backfill")),
                 *("land", "--every", "1s"),
@@ -181,13 +177,13 @@ class Demo:
 
     def run_barrier(self) -> None:
         begun = time.monotonic()
-        with self.step("running the barrier") as step:
+        with self.screen.step("running the barrier") as step:
             self.dbt.invoke("run", "--select", "paid_orders")
             step.extend(self.dbt.lines)
         seconds = time.monotonic() - begun
         if not self.has("paid_orders__progress"):  # what it has read has not landed yet
             return
-        with self.step("comparing with the truth") as step:
+        with self.screen.step("comparing with the truth") as step:
             [(epoch, *position)] = self.sql(f"select * from {POSITION}")
             if position[0] is None:
                 return
@@ -249,18 +245,6 @@ class Demo:
     def dsn(self) -> str:
         return self.database.url.removeprefix("jdbc:")
 
-    @contextmanager
-    def step(self, doing: str) -> Iterator[list[str]]:
-        """Show that ``doing`` is under way, then the lines that the caller has appended."""
-        begun = time.monotonic()
-        lines: list[str] = []
-        with self.screen.working(doing):
-            yield lines
-        seconds: float | None = time.monotonic() - begun
-        for line in lines:
-            self.screen.line(line, seconds=seconds)
-            seconds = None
-
 
 POSITION = (
     "(select distinct epoch, upstream_version, backfill_finished as finished, id from "
@@ -275,18 +259,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def take_over_output() -> Console:
-    """A console on the real output; what Spark and Ivy print goes to ``LOG`` instead."""
-    LOG.parent.mkdir(exist_ok=True)
-    sys.stdout.flush()
-    terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    with LOG.open("w") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    width = min(COLUMNS, Console(file=terminal).width)
-    return Console(file=terminal, width=width, highlight=False)
 
 
 def find_programs() -> Path | None:
@@ -308,7 +280,7 @@ def main() -> int:
     if programs is None:
         return 1
     shutil.rmtree(LAKE, ignore_errors=True)
-    console = take_over_output()
+    console = take_over_output(LOG)
     with contextlib.ExitStack() as resources:
         demo = Demo(programs, Screen(console), resources)
         try:

@@ -12,23 +12,19 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nyc.flights_2013 import KEY, write_flights
 from nyc.lake import UPSTREAM, Comparison, Lake
 from nyc.runner import Dbt, StepError
-from nyc.screen import Screen
+from nyc.screen import Screen, take_over_output
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 LAKE = Path(".lake")
 LOG = Path("logs/spark.log")
-COLUMNS = 80
 SUMMARY_COLUMNS = (
     "barrier",
     "version",
@@ -101,17 +97,17 @@ class Demo:
 
     def prepare(self) -> None:
         self.screen.heading("A lake with the published schedule of 2013")
-        with self.step("reading the flights") as step:
+        with self.screen.step("reading the flights") as step:
             rows = write_flights(LAKE / "flights_2013.parquet")
             step.append(f"{rows:,} flights read; {', '.join(KEY)} is a key")
-        with self.step("starting Spark; the first start downloads 130 MB of jars") as step:
+        with self.screen.step("starting Spark; the first start downloads 130 MB of jars") as step:
             self.dbt.invoke("deps")
             self.dbt.reuse_manifest()
             self.dbt.invoke("debug", "--connection")
             self.dbt.watch_interrupts()
             self.lake = Lake()
             step.append(f"Spark {self.lake.spark.version} started")
-        with self.step("writing the schedule") as step:
+        with self.screen.step("writing the schedule") as step:
             step.append(self.dbt.operation("load_schedule"))
 
     def change_upstream(self, commits: list[Commit]) -> None:
@@ -120,34 +116,34 @@ class Demo:
         position = self.lake.position()
         self.screen.heading(f"{UPSTREAM} changes; {position}")
         for commit in commits:
-            with self.step(f"{commit.operation} {commit.day}") as step:
+            with self.screen.step(f"{commit.operation} {commit.day}") as step:
                 done = self.dbt.operation(commit.operation, f"{{day: {commit.day}}}")
                 step.append(" · ".join(filter(None, [done, position.side_of(commit.day)])))
 
     def run_barrier(self) -> None:
         self.screen.heading("dbt run --select flights_departed")
         begun = time.monotonic()
-        with self.step("running the barrier") as step:
+        with self.screen.step("running the barrier") as step:
             result = self.dbt.invoke("run", "--select", "flights_departed").results[0]
             step.append(" ".join(self.dbt.lines))
         self.barrier_seconds.append(time.monotonic() - begun)
-        with self.step("comparing with a fresh select") as step:
+        with self.screen.step("comparing with a fresh select") as step:
             query = result.node.compiled_code
             self.comparisons.append(self.lake.compare_at(self.lake.position(), query))
             step.append(f"compared with a fresh select: {self.comparisons[-1]}")
 
     def run_without_changes(self) -> None:
         self.screen.heading("dbt run, with nothing to do; then dbt test")
-        with self.step("running without changes") as step:
+        with self.screen.step("running without changes") as step:
             results = self.dbt.invoke("run").results
             step.extend(f"{result.node.name}: {result.message}" for result in results)
         query = next(r.node.compiled_code for r in results if r.node.name == "flights_departed")
-        with self.step(f"comparing with {UPSTREAM} as it is now") as step:
+        with self.screen.step(f"comparing with {UPSTREAM} as it is now") as step:
             self.comparisons.append(self.lake.compare(query))
             step.append(f"compared with {UPSTREAM} now: {self.comparisons[-1]}")
 
     def test(self) -> None:
-        with self.step("running dbt test") as step:
+        with self.screen.step("running dbt test") as step:
             results = self.dbt.invoke("test", "--select", "flights_departed+").results
             step.append(f"dbt test: {len(results)} of {len(results)} pass")
 
@@ -170,30 +166,6 @@ class Demo:
         )
         return differences == 0
 
-    @contextmanager
-    def step(self, doing: str) -> Iterator[list[str]]:
-        """Show that ``doing`` is under way, then the lines that the caller has appended."""
-        begun = time.monotonic()
-        lines: list[str] = []
-        with self.screen.working(doing):
-            yield lines
-        seconds: float | None = time.monotonic() - begun
-        for line in lines:
-            self.screen.line(line, seconds=seconds)
-            seconds = None
-
-
-def take_over_output() -> Console:
-    """A console on the real output; what Spark and Ivy print goes to ``LOG`` instead."""
-    LOG.parent.mkdir(exist_ok=True)
-    sys.stdout.flush()
-    terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    with LOG.open("w") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    width = min(COLUMNS, Console(file=terminal).width)
-    return Console(file=terminal, width=width, highlight=False)
-
 
 def main() -> int:
     os.chdir(HERE)
@@ -202,7 +174,7 @@ def main() -> int:
         print("No Java found. Install Java 17, or set JAVA_HOME.", file=sys.stderr)
         return 1
     shutil.rmtree(LAKE, ignore_errors=True)
-    console = take_over_output()
+    console = take_over_output(LOG)
     demo = Demo(Screen(console))
     try:
         return 0 if demo.run() else 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -13,6 +16,19 @@ from rich.table import Table
 from rich.text import Text
 
 HEARTBEAT_SECONDS = 5.0
+COLUMNS = 80
+
+
+def take_over_output(log: Path) -> Console:
+    """A console on the real output; what Spark and Ivy print goes to this file instead."""
+    log.parent.mkdir(exist_ok=True)
+    sys.stdout.flush()
+    terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    width = min(COLUMNS, Console(file=terminal).width)
+    return Console(file=terminal, width=width, highlight=False)
 
 
 class Screen:
@@ -34,6 +50,18 @@ class Screen:
         duration = "" if seconds is None else f"{seconds:.1f} s"
         grid.add_row("", Text(text, style=style), Text(duration, style="dim"))
         self.console.print(grid)
+
+    @contextmanager
+    def step(self, doing: str) -> Iterator[list[str]]:
+        """Show that ``doing`` is under way, then the lines that the caller has appended."""
+        begun = time.monotonic()
+        lines: list[str] = []
+        with self.working(doing):
+            yield lines
+        seconds: float | None = time.monotonic() - begun
+        for line in lines:
+            self.line(line, seconds=seconds)
+            seconds = None
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
