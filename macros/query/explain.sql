@@ -84,6 +84,28 @@
 {% endmacro %}
 
 
+{#-
+    The columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
+    cannot be told: its optimized plan is more than projections and filters over one relation.
+-#}
+{% macro find_read_columns(explained) %}
+    {%- set ids, read = [], [] -%}
+    {%- for line in explained.optimized -%}
+        {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
+        {%- if operator in ['Project', 'Filter'] -%}
+            {%- for match in modules.re.finditer('#(\\d+)', line) -%} {%- do ids.append(match.group(1)) -%} {%- endfor -%}
+        {%- elif operator not in dbt_backfill._reading_operators() -%}
+            {{ return(none) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for column in explained.upstream_columns -%}
+        {%- if column.id == '' or column.type == 'unknown' -%} {{ return(none) }} {%- endif -%}
+        {%- if column.id in ids -%} {%- do read.append({'name': column.name, 'type': column.type}) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(read if read | length < explained.upstream_columns | length else none) }}
+{% endmacro %}
+
+
 {#- The columns of unique_key as the query spells them; Spark finds them in any case, unless it is told to be strict. -#}
 {% macro _spell_key(unique_key, projection) %}
     {%- set rest = namespace(columns=projection | replace('Project [', '', 1)) -%}

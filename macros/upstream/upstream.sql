@@ -103,6 +103,7 @@
       'literals': variables of the script in `events` that stand for their text, absent if there are none,
       'views': temporary views that the setup makes, absent if there are none,
       'one_commit': whether each key has only what one commit did to it, or the difference of two versions; absent if not,
+      'tells_before': whether a row that goes, or is updated, is told as it was, with all of its columns; absent if not,
       'alters_values': whether it may have other values than the table, see altered_predicate; absent if not,
       'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
     }

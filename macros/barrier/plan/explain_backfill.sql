@@ -5,6 +5,7 @@
       'columns': the columns of the query, as text,
       'used_settings': the settings that it depends on, see find_used_settings,
       'drops_rows': whether it may return none for a row, as far as the run knows,
+      'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
       'key_order_checked': see check_key_order
     }
@@ -13,8 +14,8 @@
 -#}
 {% macro new_learned() %}
     {{ return({
-        'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'feed_columns': none,
-        'key_order_checked': false,
+        'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
+        'feed_columns': none, 'key_order_checked': false,
     }) }}
 {% endmacro %}
 
@@ -34,6 +35,7 @@
         columns=explained.columns ~ (' of ' ~ star if star else ''),
         used_settings=dbt_backfill.find_used_settings(explained, backfill.sql),
         drops_rows=dbt_backfill.drops_rows(explained),
+        read_columns=dbt_backfill.find_read_columns(explained),
     )) -%}
     {#- Of today's query, and not of one of before. -#}
     {%- if config.get('contract').enforced and backfill.generation != 'former' -%}

@@ -81,8 +81,12 @@
 
 
 {#-
-    The changes of a plan that has some, see has_changes: as get_upstream_changes describes them, and 'drops_rows', of the
-    query as far as the run has learned.
+    The changes of a plan that has some, see has_changes: as get_upstream_changes describes them, and of the query, as far as the
+    run has learned, {
+      'drops_rows',
+      'read_columns': those by which it is told whether a change leaves the MV's row as it was; none where that is not asked: the
+        feed does not tell what a row was, or the MV's row may not be what the query made of that
+    }
 -#}
 {% macro get_changes(backfill, state, observed, learned, plan) %}
     {%- if backfill.feed -%}
@@ -95,5 +99,8 @@
             backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key
         ) -%}
     {%- endif -%}
-    {{ return(dict(changes, drops_rows=learned.drops_rows)) }}
+    {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
+    {{ return(dict(
+        changes, drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none
+    )) }}
 {% endmacro %}

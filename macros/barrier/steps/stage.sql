@@ -125,7 +125,7 @@
         {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
     ) as query
     on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
-    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }} and not stage.__bf_same
 {%- endmacro %}
 
 
@@ -133,13 +133,13 @@
 {% macro get_last_rows_sql(backfill, plan, keys, reread) -%}
     {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
     {%- set rows -%}
-        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
+        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear, __bf_same)
         from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
         {%- if reread %}
         left anti join {{ doubtful }} as doubtful
         on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
         {%- endif %}
-        where not __bf_deleted
+        where not __bf_deleted and not __bf_same
     {%- endset -%}
     {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
     {%- if reread %}
@@ -156,7 +156,8 @@
       '__bf_deleted': whether the last one takes the row away,
       '__bf_inserted': whether the first one brings a row: there was none before,
       '__bf_gone': whether a row was taken away, and nothing else happened,
-      '__bf_unclear': whether they do not tell the last state
+      '__bf_unclear': whether they do not tell the last state,
+      '__bf_same': whether the first one takes away what the last one brings, in all columns that the query reads
     }
 
     The latest version wins; within one version an insert or after-image beats a delete or before-image of the
@@ -174,27 +175,29 @@
 -#}
 {% macro get_last_states_sql(events, keys, changes) -%}
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
+    {%- set read, before = changes.read_columns, ['__bf_is_upsert', '__bf_image'] -%}
+    {%- for column in read or [] -%} {%- do before.append(dbt_backfill.identifier(column.name)) -%} {%- endfor -%}
+    {%- set unclear = dbt_backfill._unclear_expression(changes) -%}
+    {%- set same = '(' ~ unclear ~ ') is not true and not earliest.__bf_is_upsert and latest.__bf_is_upsert and not '
+        ~ dbt_backfill.rows_differ(read, 'earliest', 'latest') if read else 'false' -%}
     select
         latest.* except (__bf_version, __bf_is_upsert, __bf_image),
         not latest.__bf_is_upsert as __bf_deleted,
         {%- if changes.may_repeat %}
         false as __bf_inserted,
         false as __bf_gone,
-        false as __bf_unclear
+        false as __bf_unclear,
+        false as __bf_same
         {%- else %}
         earliest.__bf_is_upsert as __bf_inserted,
         events = 1 and not latest.__bf_is_upsert as __bf_gone,
-        balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
-            {%- if changes.alters_values %}
-            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
-            {%- endif %}
-            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
-            as __bf_unclear
+        {{ unclear }} as __bf_unclear,
+        {{ same }} as __bf_same
         {%- endif %}
     from (
         select
             max_by(struct(*), {{ order }}) as latest,
-            min_by(struct(__bf_is_upsert, __bf_image), {{ order }}) as earliest,
+            min_by(struct({{ before | join(', ') }}), {{ order }}) as earliest,
             sum(if(__bf_is_upsert, 1, -1)) as balance,
             bit_xor(__bf_image) as images,
             count(*) as events
@@ -204,6 +207,16 @@
         )
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
     )
+{%- endmacro %}
+
+
+{#- Over what the events of a key come to, see get_last_states_sql. -#}
+{% macro _unclear_expression(changes) -%}
+    balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
+            {%- if changes.alters_values %}
+            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
+            {%- endif %}
+            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
 {%- endmacro %}
 
 

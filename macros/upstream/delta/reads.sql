@@ -18,7 +18,9 @@
             _change_type in ('insert', 'update_postimage') as __bf_is_upsert
         from table_changes({{ dbt_backfill.string_literal(observed.relation.render()) }}, {{ from_version | int + 1 }}, {{ to_version }})
     {%- endset -%}
-    {{ return({'events': events, 'alters_values': true, 'one_commit': to_version | int == from_version | int + 1}) }}
+    {{ return({
+        'events': events, 'tells_before': true, 'alters_values': true, 'one_commit': to_version | int == from_version | int + 1,
+    }) }}
 {% endmacro %}
 
 

@@ -40,6 +40,7 @@
     {{ return({
         'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, name)],
         'views': [name],
+        'tells_before': true,
         'alters_values': true,
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
             ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ name,

@@ -92,6 +92,42 @@ def test_a_whole_plan_is_asked_for_once(macros: Macros, explain: Any, explained_
     assert len(macros.statements) == 1
 
 
+UPSTREAM = [
+    {"name": "id", "type": "bigint", "id": "1"},
+    {"name": "a", "type": "int", "id": "2"},
+    {"name": "b", "type": "string", "id": "12"},
+]
+RELATION = "Relation spark_catalog.lake.up[id#1L,a#2,b#12] parquet"
+
+
+@pytest.mark.parametrize(
+    ("plan", "read"),
+    [
+        (["Project [id#1L AS k#3L, id#1L AS k#3L, null AS __bf_upstream#9]"], ["id"]),
+        (["Project [id#1L, (b#12 = x) AS c#4]"], ["id", "b"]),
+        (["Project [id#1L]", "+- Filter (isnotnull(a#2) AND (a#2 > 5))"], ["id", "a"]),
+        (["Project [id#1L, a#2, b#12]"], None),
+        (["Project [id#1L]", "+- Generate explode(a#2)"], None),
+        (["Project [id#1L]", "+- Union false, false"], None),
+    ],
+)
+def test_the_columns_that_are_read_are_those_that_the_plan_names(
+    macros: Macros, plan: list[str], read: list[str] | None
+) -> None:
+    explained = {"optimized": [*plan, f"   +- {RELATION}"], "upstream_columns": UPSTREAM}
+    found = macros.call("find_read_columns", explained)
+
+    assert (None if found is None else [column["name"] for column in found]) == read
+
+
+def test_columns_of_which_the_plan_tells_too_little_may_all_be_read(macros: Macros) -> None:
+    plan = ["Project [id#1L]", f"+- {RELATION}"]
+    for unknown in ({"id": ""}, {"type": "unknown"}):
+        columns = [*UPSTREAM[:2], {**UPSTREAM[2], **unknown}]
+        explained = {"optimized": plan, "upstream_columns": columns}
+        assert macros.call("find_read_columns", explained) is None
+
+
 UNRESOLVED = (
     "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name "
     "`{name}` cannot be resolved. Did you mean one of the following? [{suggestions}]."

@@ -51,6 +51,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "columns": "k: bigint",
         "used_settings": [TIME_ZONE],
         "drops_rows": False,
+        "read_columns": None,
         "feed_columns": None,
         "key_order_checked": False,
     }

@@ -202,3 +202,32 @@ def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrie
     committed = make_plan(kind="abandon", sources=followed("7"), given_up=given_up)
 
     assert changes(feed, dirty=True, committed=committed)[2:4] == ("5", "9")
+
+
+@pytest.mark.parametrize(
+    ("asked", "plan", "state"),
+    [
+        (True, {}, {}),
+        (False, {"sweeps": True}, {}),
+        (False, {"kind": "fill"}, {}),
+        (False, {}, {"dirty": True}),
+    ],
+)
+def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
+    macros: Macros,
+    backfill: Any,
+    learned: Any,
+    make_state: Callable[..., Any],
+    make_plan: Callable[..., Any],
+    asked: bool,
+    plan: dict[str, Any],
+    state: dict[str, Any],
+) -> None:
+    read = [{"name": "id", "type": "int"}]
+    known = {**learned, "read_columns": read}
+    for tells in (True, False):
+        macros.stub("get_upstream_changes", lambda *_, tells=tells: {"tells_before": tells})
+        changes = macros.call(
+            "get_changes", backfill, make_state(**state), OBSERVED, known, make_plan(**plan)
+        )
+        assert changes["read_columns"] == (read if asked and tells else None)

@@ -16,7 +16,7 @@ def events(macros: Macros, up: Any, keys: Any) -> Callable[..., str]:
         changes = macros.call(
             "delta_upstream_changes", {"relation": up}, from_version, to_version, keys
         )
-        assert list(changes) == ["events", "alters_values", "one_commit"]
+        assert list(changes) == ["events", "tells_before", "alters_values", "one_commit"]
         assert changes["one_commit"] is (int(to_version) - int(from_version) == 1)
         return " ".join(changes["events"].split())
 
