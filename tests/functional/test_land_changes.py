@@ -10,7 +10,7 @@ import yaml
 
 from support.postgres import Database, binaries, has_wal2json
 from support.profiles import any_connection, at_home_on_iceberg
-from support.project import MakeProject, Project
+from support.project import MakeProject, Project, RunFailed
 
 PROGRAMS = binaries()
 
@@ -40,10 +40,13 @@ def landed(shared_project: MakeProject, database: Database) -> Landed:
 
 
 class Landed:
-    """A project whose tables each have a slot of their own."""
+    """A project whose tables each have a slot of their own.
 
-    def __init__(self, project: Project, database: Database) -> None:
-        self.project, self.database = project, database
+    :param catalog: of Spark, of the database; each user has one of their own
+    """
+
+    def __init__(self, project: Project, database: Database, catalog: str = "pg") -> None:
+        self.project, self.database, self.catalog = project, database, catalog
         self.tables: list[str] = []
         project.sql("select 1")
 
@@ -51,9 +54,8 @@ class Landed:
         """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
         self.database.sql(f"create table {name} ({columns})")
         self.tables.append(name)
-        sources = [
-            {"name": "pg", "schema": "pg.public", "tables": [{"name": t} for t in self.tables]}
-        ]
+        tables = [{"name": table} for table in self.tables]
+        sources = [{"name": "pg", "schema": f"{self.catalog}.public", "tables": tables}]
         self.project.write(
             {f"{name}_mv": MODEL.format(table=name, slot=slot or f"slot_{name}", key=key)},
             sources=[f"{name}_changes"],
@@ -259,6 +261,36 @@ def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
 
     assert landed.events("gap") == [("i", 1), ("g", None), ("i", 3)]
     assert any("were lost with the slot slot_gap" in line for line in lines)
+
+
+@pytest.mark.every_profile
+def test_a_server_without_wal2json_is_refused_before_anything_is_written(
+    shared_project: MakeProject, database: Database
+) -> None:
+    """Nothing of what the user may ask lists output plugins, or the files of the server."""
+    project = shared_project("without_wal2json")
+    project.configure(database.catalog_settings("pg_without", user="without"))
+    landed = Landed(project, database, "pg_without")
+    database.sql("create role without login replication")
+    database.sql("grant pg_read_all_data to without")
+    database.sql("alter role without set dynamic_library_path = '/nowhere'")
+
+    with pytest.raises(RunFailed) as refused:
+        landed.table("unplugged", "id int primary key")
+    told = str(refused.value)
+    assert "unplugged_mv: PostgreSQL makes no slot with the output plugin wal2json: could" in told
+    assert "If it is missing, install it on the server" in told
+    assert "org.postgresql" not in told
+    assert project.sql("show tables in {schema}") == []
+    slots = "select count(*) from pg_replication_slots where slot_name = 'slot_unplugged'"
+    assert database.value(slots) == 0
+
+    database.sql("alter role without reset dynamic_library_path")
+    database.sql("insert into unplugged values (1)")
+    landed.land("unplugged")
+    database.sql("insert into unplugged values (2)")
+    landed.land("unplugged")
+    assert landed.events("unplugged") == [("i", 2)]
 
 
 def test_tables_that_share_a_slot_are_landed_together(landed: Landed) -> None:
