@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from exactness.conftest import lived
+from exactness.landing import DeclaredLanding
 from exactness.live import LiveScene
 from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
@@ -128,6 +129,18 @@ def test_each_barrier_is_exact_while_others_write_and_land(
         scene.run()
         scene.run()
     lived.committed += writers.committed
+    complete(scene)
+
+
+def test_each_barrier_is_exact_by_a_change_table_of_the_users_own(
+    project: Project, make_scene: MakeScene
+) -> None:
+    scene = make_scene(
+        project, TABLES["two columns"]("live_declared"), landing_by_hand=DeclaredLanding
+    )
+    play(scene, BARRIERS)
+    scene.database.sql(f"truncate {scene.name}")
+    play(scene, 1)
     complete(scene)
 
 
