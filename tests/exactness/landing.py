@@ -145,6 +145,6 @@ class DeclaredLanding(Landing):
     def written(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE", "t": "TRUNCATE", "w": "WATERMARK"}
         own = {"verb": verbs[event[OP]], "ended": event[LSN]}
-        # With its epoch, which a tool may tell or leave out.
-        xid = event[XID] + (5 << 32) if XID in event else None
+        # With its epoch, which a tool may tell or leave out; the whole of it may be missing, too.
+        xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None
         return {**event, **own, "step": event.get(SEQ), "transaction": xid}
