@@ -279,7 +279,7 @@ def no_connections(database: Database, role: str) -> Iterator[None]:
 
 
 def test_what_got_no_connection_is_gone_on_with(project: Project, database: Database) -> None:
-    """Also where the catalog has no fetchsize, and so takes all rows of a range at once."""
+    """By the next landing, or the next run."""
     database.sql("create role limited login replication")
     database.sql("alter default privileges grant select on tables to limited")
     table = orders(1500, "limited")
