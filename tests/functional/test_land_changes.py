@@ -392,6 +392,8 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
     landed.follow("shifting", "id, a, late")
 
     database.sql("alter table shifting drop column late")
+    database.sql("update shifting set a = 'e' where id = 8")
+    landed.land("shifting")
     before = landed.project.rows("select * from {schema}.shifting_mv")
     assert "late" in landed.project.fail("--select", "shifting_mv").error
     assert landed.project.rows("select * from {schema}.shifting_mv") == before
