@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from exactness.keys import literal
 from exactness.postgres_truth import Transaction, Truth
@@ -46,6 +46,11 @@ class Landing:
     schema: Schema
     landed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    own_columns: ClassVar[Mapping[str, str]] = COLUMNS
+    """Of the change table, beside those of the upstream, with their types."""
+    options: ClassVar[Mapping[str, Any]] = {}
+    """What `change_feed` says of it."""
 
     def land(self) -> None:
         """In one commit, with a watermark."""
@@ -88,7 +93,7 @@ class Landing:
 
     @property
     def _columns(self) -> dict[str, str]:
-        return {**self.schema.columns, **COLUMNS}
+        return {**self.schema.columns, **self.own_columns}
 
     def _create(self) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in self._columns.items())
@@ -109,8 +114,37 @@ class Landing:
                 op = "u" if event.old == key else "i"
                 yield {**event.new, **place, OP: op, SEQ: 2 * number + 1}
 
+    def written(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An event as a row of the change table."""
+        return event
+
     def _select(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """As one literal: Spark takes a minute for a `values` clause of some thousand rows."""
         columns = ", ".join(f"{name}: {kind}" for name, kind in self._columns.items())
-        told = literal(json.dumps(rows), "string")
+        told = literal(json.dumps([self.written(row) for row in rows]), "string")
         return f"select inline(from_json({told}, 'array<struct<{columns}>>'))"
+
+
+class DeclaredLanding(Landing):
+    """The same events in a table with columns of the user's own."""
+
+    own_columns: ClassVar[Mapping[str, str]] = {
+        "verb": "string",
+        "ended": "bigint",
+        "step": "int",
+        "transaction": "bigint",
+    }
+    options: ClassVar[Mapping[str, Any]] = {
+        "operation": "verb",
+        "sequence": "step",
+        "position": "ended",
+        "xid": "transaction",
+        "deletes": ["gone"],
+    }
+
+    def written(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE", "t": "TRUNCATE", "w": "WATERMARK"}
+        own = {"verb": verbs[event[OP]], "ended": event[LSN]}
+        # With its epoch, which a tool may tell or leave out; the whole of it may be missing, too.
+        xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None
+        return {**event, **own, "step": event.get(SEQ), "transaction": xid}

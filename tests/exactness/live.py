@@ -10,7 +10,7 @@ scene.check()                # every version of the MV is what the truth says of
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -26,7 +26,7 @@ from exactness.queries import QUERIES
 from exactness.runners import Runner, Statement, stepping
 from exactness.upstream import Schema
 from exactness.versions import VersionedTable
-from support.postgres import Database
+from support.postgres import USER, Database
 from support.project import Project, RunResult
 from support.writers import Table, Writers
 
@@ -41,10 +41,11 @@ class LiveTable(Upstream):
     """A table of PostgreSQL; its versions are positions of the WAL, and it has any of them."""
 
     truth: Truth = field(kw_only=True)
+    catalog: str = field(kw_only=True)
 
     @property
     def table(self) -> str:
-        return f"{CATALOG}.public.{self.name}"
+        return f"{self.catalog}.public.{self.name}"
 
     @cached_property
     def stored(self) -> VersionedTable:
@@ -99,6 +100,10 @@ class LiveScene:
     seed: str = "live"
     by_hand: bool = True
     """Whether the tests land the changes, not `land_changes`; see `landing.py`."""
+    landing_by_hand: Callable[..., Landing] = Landing
+    catalog: str = CATALOG
+    """Of Spark: one for each database, and for each of its users."""
+    user: str = USER
     password: str = ""
     """What Spark logs in with; the server takes any."""
     vnode_count: int = 4
@@ -107,7 +112,9 @@ class LiveScene:
     def __post_init__(self) -> None:
         self.name = self.table.name
         self.rng = random.Random(f"{self.seed} {self.name}")
-        self.project.configure(self.database.catalog_settings(CATALOG, password=self.password))
+        self.project.configure(
+            self.database.catalog_settings(self.catalog, self.user, self.password)
+        )
         truth = Truth.begin(self.dsn, f"truth_{self.name}")
         with self.database.connect() as connection:
             connection.execute(self.table.create)
@@ -118,9 +125,14 @@ class LiveScene:
             key=tuple(self.table.key),
         )
         self.upstream = LiveTable(
-            self.project, self.name, schema, self.project.file_format, truth=truth
+            self.project,
+            self.name,
+            schema,
+            self.project.file_format,
+            truth=truth,
+            catalog=self.catalog,
         )
-        self.hand = Landing(
+        self.hand = self.landing_by_hand(
             self.project.sql,
             self.project.file_format,
             truth,
@@ -134,13 +146,14 @@ class LiveScene:
             f"{self.name}_mv",
             QUERIES[self.query](schema),
             vnode_count=self.vnode_count,
-            relation=f"{{{{ source('{CATALOG}', '{self.name}') }}}}",
+            relation=f"{{{{ source('{self.catalog}', '{self.name}') }}}}",
             feed=f"{{{{ source('lake', '{self.changes}') }}}}",
             order="ascending",
         )
-        live = {"name": CATALOG, "schema": f"{CATALOG}.public", "tables": [{"name": self.name}]}
+        tables = [{"name": self.name}]
+        live = {"name": self.catalog, "schema": f"{self.catalog}.public", "tables": tables}
         sources = yaml.safe_dump({"version": 2, "sources": [live]})
-        self.project.write({}, sources=(self.changes,), files={f"models/_{CATALOG}.yml": sources})
+        self.project.write({}, sources=(self.changes,), files={"models/_live.yml": sources})
 
     @property
     def changes(self) -> str:
@@ -154,7 +167,7 @@ class LiveScene:
     def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
         return {
             "relation": f"source('lake', '{self.changes}')",
-            **({} if self.by_hand else {"slot": self.changes}),
+            **(self.hand.options if self.by_hand else {"slot": self.changes}),
             "wait_seconds": wait_seconds,
         }
 

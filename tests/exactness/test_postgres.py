@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from exactness.conftest import lived
+from exactness.landing import DeclaredLanding
 from exactness.live import LiveScene
 from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
@@ -132,6 +133,29 @@ def test_each_barrier_is_exact_while_others_write_and_land(
         scene.run()
     lived.committed += writers.committed
     complete(scene)
+
+
+def test_each_barrier_is_exact_by_a_change_table_of_the_users_own(
+    project: Project, make_scene: MakeScene
+) -> None:
+    scene = make_scene(
+        project, TABLES["two columns"]("live_declared"), landing_by_hand=DeclaredLanding
+    )
+    play(scene, BARRIERS)
+    check(scene)
+    scene.write(backfill_rate_limit=RANGE)
+    empty_while_it_waits(scene)
+    complete(scene)
+
+
+def empty_while_it_waits(scene: LiveScene) -> None:
+    """Twice, and each time after a range was read: the rows that were kept are of no use."""
+    for _ in range(2):
+        scene.database.sql(f"insert into {scene.name} values (0, 'a', 1, 'gone')")
+        assert "WAITS" in scene.run().message(scene.mv.name)
+        scene.database.sql(f"truncate {scene.name}")
+        scene.land()
+    scene.barrier()
 
 
 def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(

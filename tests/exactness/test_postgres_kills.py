@@ -5,6 +5,9 @@ merges its events and only then advances it. Each dies before, after or inside a
 sends it twice, one after the other or at once, while applications write. Then the next landing and
 the next run follow as they would anyway, and every version of the MV must be exact.
 
+A server that is restarted, that lets go of WAL before it has landed, or has no connection left is
+met the same way.
+
 DBT_BACKFILL_FAULTS=all         all of them
 DBT_BACKFILL_FAULTS=boundaries  each dies after any statement that writes
 DBT_BACKFILL_FAULTS=3           so many of the barrier, and of the landing; without it, none
@@ -25,7 +28,7 @@ from exactness.conftest import faults
 from exactness.faults import Cell, action_of, cells_of
 from exactness.live import WAIT, LiveScene
 from exactness.runners import Runner, Statement, once, stepping
-from support.postgres import Database
+from support.postgres import Database, binaries, logical_postgresql
 from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project
 from support.writers import orders
@@ -33,6 +36,7 @@ from support.writers import orders
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS", "1")
 RANGE = 40
 ROWS = 1200
+FEW = 600
 WRITERS = 3
 PER_SECOND = 15
 
@@ -212,3 +216,97 @@ def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
             time.sleep(0.1)
     scene.database.stop(mode)
     scene.database.start()
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[Database]:
+    """A server that soon removes the WAL that a slot keeps: a slot of any other test, too."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL found (Debian: postgresql)")
+    with logical_postgresql(programs, {"max_slot_wal_keep_size": "64MB"}) as started:
+        yield started
+
+
+def status_of(scene: LiveScene) -> str:
+    status: str = scene.database.value(
+        "select wal_status from pg_replication_slots where slot_name = %s", [scene.changes]
+    )
+    return status
+
+
+def lose_slot(scene: LiveScene) -> None:
+    """The scene's slot alone: that of the truth is read on."""
+    for _ in range(40):
+        scene.database.sql("select pg_switch_wal()")
+        scene.database.sql("checkpoint")
+        scene.upstream.truth.read()
+        if status_of(scene) == "lost":
+            return
+    raise AssertionError(f"the slot is {status_of(scene)}")
+
+
+def test_after_a_slot_was_lost_the_whole_table_is_compared(
+    project: Project, forgetful: Database
+) -> None:
+    scene = LiveScene(
+        project, forgetful, orders(1500, "lost"), rows=FEW, by_hand=False, catalog="pg_forgetful"
+    )
+    scene.write(backfill_rate_limit=FEW // 4)
+    with scene.writers(3, 15):
+        scene.land()
+        scene.barrier()
+        lose_slot(scene)
+        landed = project.dbt(*scene.landing)
+        said = scene.barrier().output
+
+    assert "slot lost_changes: PostgreSQL has removed WAL that it had not told yet" in landed.output
+    assert "were lost with the slot lost_changes: what reads" in landed.output
+    gaps = f"select count(*) from {project.table(scene.changes)} where _op = 'g'"
+    assert (project.value(gaps), status_of(scene)) == (1, "reserved")
+    assert "re-anchored: the upstream was emptied, or events of it may be missing" in said
+    scene.check()
+    scene.end()
+
+
+@contextlib.contextmanager
+def no_connections(database: Database, role: str) -> Iterator[None]:
+    """Not even one for this role, once those that it has are closed."""
+    database.sql(f"alter role {role} connection limit 0")
+    try:
+        yield
+    finally:
+        database.sql(f"alter role {role} connection limit -1")
+
+
+def test_what_got_no_connection_is_gone_on_with(project: Project, database: Database) -> None:
+    """By the next landing, or the next run."""
+    database.sql("create role limited login replication")
+    database.sql("alter default privileges grant select on tables to limited")
+    table = orders(1500, "limited")
+    scene = LiveScene(
+        project, database, table, rows=FEW, by_hand=False, catalog="pg_limited", user="limited"
+    )
+    scene.write(backfill_rate_limit=FEW // 4)
+    with scene.writers(3, 15):
+        scene.land()
+        scene.barrier()
+        for step in ("stage the rows", WAIT):
+            with stepping():
+                runner = Runner(project, scene.mv.name, scene.name)
+                while not runner.ended and not runner.next_step.startswith(step):
+                    runner.advance()
+                with no_connections(database, "limited"):
+                    runner.advance()
+                    failed = runner.finish()
+            assert 'too many connections for role "limited"' in failed.error
+            scene.land()
+            scene.barrier()
+        with no_connections(database, "limited"):
+            landing = project.fail(*scene.landing)
+            assert 'too many connections for role "limited"' in landing.output + landing.error
+        scene.land()
+        scene.barrier()
+    scene.check()
+    assert scene.wrong_events() == []
+    scene.end()

@@ -10,7 +10,7 @@ import yaml
 
 from support.postgres import Database, binaries, has_wal2json
 from support.profiles import any_connection, at_home_on_iceberg
-from support.project import MakeProject, Project
+from support.project import MakeProject, Project, RunFailed
 
 PROGRAMS = binaries()
 
@@ -24,11 +24,12 @@ pytestmark = [
 
 MODEL = """
 {{{{ config(
-    materialized='backfilled_mv', unique_key='{key}',
+    materialized='backfilled_mv', unique_key='{key}', backfill_rate_limit=25,
+    on_schema_change='append_new_columns',
     change_feed={{'relation': "source('lake', '{table}_changes')", 'slot': '{slot}'}}
 ) }}}}
 -- depends_on: {{{{ source('lake', '{table}_changes') }}}}
-select * from {{{{ source('pg', '{table}') }}}}
+select {columns} from {{{{ source('pg', '{table}') }}}}
 """
 
 
@@ -40,10 +41,13 @@ def landed(shared_project: MakeProject, database: Database) -> Landed:
 
 
 class Landed:
-    """A project whose tables each have a slot of their own."""
+    """A project whose tables each have a slot of their own.
 
-    def __init__(self, project: Project, database: Database) -> None:
-        self.project, self.database = project, database
+    :param catalog: of Spark, of the database; each user has one of their own
+    """
+
+    def __init__(self, project: Project, database: Database, catalog: str = "pg") -> None:
+        self.project, self.database, self.catalog = project, database, catalog
         self.tables: list[str] = []
         project.sql("select 1")
 
@@ -51,15 +55,32 @@ class Landed:
         """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
         self.database.sql(f"create table {name} ({columns})")
         self.tables.append(name)
-        sources = [
-            {"name": "pg", "schema": "pg.public", "tables": [{"name": t} for t in self.tables]}
-        ]
+        tables = [{"name": table} for table in self.tables]
+        sources = [{"name": "pg", "schema": f"{self.catalog}.public", "tables": tables}]
         self.project.write(
-            {f"{name}_mv": MODEL.format(table=name, slot=slot or f"slot_{name}", key=key)},
+            {},
             sources=[f"{name}_changes"],
             files={"models/_pg.yml": yaml.safe_dump({"version": 2, "sources": sources})},
         )
+        self.model(name, slot=slot or f"slot_{name}", key=key)
         self.land(name)
+
+    def model(self, name: str, columns: str = "*", slot: str = "", key: str = "id") -> None:
+        """The model, which reads these columns; 25 rows at a time."""
+        model = MODEL.format(table=name, columns=columns, slot=slot or f"slot_{name}", key=key)
+        self.project.write({f"{name}_mv": model})
+
+    def follow(self, name: str, columns: str = "*") -> str:
+        """What a run says, after which the MV is the table as far as it was read."""
+        self.land(name)
+        said = self.project.run("--select", f"{name}_mv").output
+        last = self.project.value(
+            "select max(if(backfill_finished, 1000000, id)) from {schema}." + f"{name}_mv__progress"
+        )
+        told = self.project.rows(f"select {columns} from {{schema}}.{name}_mv")
+        rows = f"select {columns} from {self.catalog}.public.{name} where id <= {last}"
+        assert told == self.project.rows(rows)
+        return said
 
     def land(self, name: str, **arguments: Any) -> list[str]:
         return list(
@@ -261,6 +282,35 @@ def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
     assert any("were lost with the slot slot_gap" in line for line in lines)
 
 
+def test_a_server_without_wal2json_is_refused_before_anything_is_written(
+    shared_project: MakeProject, database: Database
+) -> None:
+    """Nothing of what the user may ask lists output plugins, or the files of the server."""
+    project = shared_project("without_wal2json")
+    project.configure(database.catalog_settings("pg_without", user="without"))
+    landed = Landed(project, database, "pg_without")
+    database.sql("create role without login replication")
+    database.sql("alter default privileges grant select on tables to without")
+    database.sql("alter role without set dynamic_library_path = '/nowhere'")
+
+    with pytest.raises(RunFailed) as refused:
+        landed.table("unplugged", "id int primary key")
+    told = str(refused.value)
+    assert "unplugged_mv: PostgreSQL makes no slot with the output plugin wal2json: could" in told
+    assert "If it is missing, install it on the server" in told
+    assert "org.postgresql" not in told
+    assert project.sql("show tables in {schema}") == []
+    slots = "select count(*) from pg_replication_slots where slot_name = 'slot_unplugged'"
+    assert database.value(slots) == 0
+
+    database.sql("alter role without reset dynamic_library_path")
+    database.sql("insert into unplugged values (1)")
+    landed.land("unplugged")
+    database.sql("insert into unplugged values (2)")
+    landed.land("unplugged")
+    assert landed.events("unplugged") == [("i", 2)]
+
+
 def test_tables_that_share_a_slot_are_landed_together(landed: Landed) -> None:
     landed.table("one", "id int primary key", slot="shared")
     landed.table("two", "id int primary key", slot="shared")
@@ -283,6 +333,74 @@ def test_a_column_that_was_added(landed: Landed) -> None:
         ("i", 1, None, ["note"]),
         ("i", 2, "y", None),
     ]
+
+
+def test_an_mv_of_identity_and_generated_columns(landed: Landed) -> None:
+    landed.table(
+        "made",
+        "id int generated always as identity primary key, n int,"
+        " twice int generated always as (n * 2) stored,"
+        " large text generated always as (repeat(md5(n::text), 200)) stored",
+    )
+    landed.database.sql("insert into made (n) select generate_series(1, 15)")
+    landed.follow("made")
+    landed.database.sql("update made set n = 100 where id in (3, 14)")
+    landed.database.sql("insert into made (n) values (50)")
+    landed.follow("made")
+    landed.database.sql("update made set n = 7 where id = 16")
+    landed.follow("made")
+
+
+def test_a_large_value_that_an_event_does_not_tell_matters_where_the_query_reads_it(
+    landed: Landed,
+) -> None:
+    landed.table("heavy", "id int primary key, a text, large text, unread text")
+    database = landed.database
+    database.sql("alter table heavy alter large set storage external")
+    database.sql("alter table heavy alter unread set storage external")
+    landed.model("heavy", "id, a, large")
+    database.sql(
+        "insert into heavy select i, 'a', 'b', repeat('c', 3000) from generate_series(1, 9) as i"
+    )
+    landed.follow("heavy", "id, a, large")
+    database.sql("update heavy set a = 'd' where id = 2")
+    assert "re-anchored" not in landed.follow("heavy", "id, a, large")
+    assert landed.events("heavy", "id, _unchanged")[-1] == ("u", 2, ["unread"])
+
+    database.sql("update heavy set large = repeat('e', 3000) where id = 3")
+    assert "re-anchored" not in landed.follow("heavy", "id, a, large")
+    database.sql("update heavy set a = 'f' where id = 3")
+    assert "re-anchored" in landed.follow("heavy", "id, a, large")
+
+
+def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
+    landed.table("shifting", "id int primary key, a text, unread int, gone int")
+    landed.model("shifting", "id, a")
+    database = landed.database
+    database.sql("insert into shifting select i, 'a', 1, 1 from generate_series(1, 40) as i")
+    landed.follow("shifting", "id, a")
+    database.sql("alter table shifting drop column gone, add column late text default 'x'")
+    database.sql("update shifting set a = 'b' where id in (4, 35)")
+    database.sql("insert into shifting values (41, 'c', 1, 'y')")
+    landed.follow("shifting", "id, a")
+
+    landed.model("shifting", "id, a, late")
+    database.sql("update shifting set late = 'z' where id in (5, 38)")
+    database.sql("delete from shifting where id = 6")
+    landed.follow("shifting", "id, a")
+    database.sql("update shifting set late = 'w' where id in (7, 39)")
+    landed.follow("shifting", "id, a, late")
+
+    database.sql("alter table shifting drop column late")
+    database.sql("update shifting set a = 'e' where id = 8")
+    landed.land("shifting")
+    before = landed.project.rows("select * from {schema}.shifting_mv")
+    assert "late" in landed.project.fail("--select", "shifting_mv").error
+    assert landed.project.rows("select * from {schema}.shifting_mv") == before
+
+    database.sql("alter table shifting alter unread type text")
+    with pytest.raises(RunFailed, match="has unread as int, and"):
+        landed.land("shifting")
 
 
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:

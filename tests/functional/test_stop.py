@@ -1,15 +1,24 @@
-"""A dbt that is told to stop: each model ends after the statement that runs, and says where."""
+"""What is told to stop: a dbt, of which each model ends after the statement that runs, and says
+where, and a landing that goes on for ever."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
+from exactness.live import LiveScene
 from support.checks import model, source
+from support.postgres import Database
 from support.processes import start
 from support.project import Project
+from support.writers import orders
 
 QUERY = f"select id from {source('numbers')}"
 
@@ -49,3 +58,50 @@ def test_ctrl_c_and_sigterm_end_a_run_of_many_barriers_which_the_next_one_goes_o
     assert project.rows("select id from {schema}.mv") == project.rows(
         "select id from {schema}.numbers"
     )
+
+
+def up_to(text: str, lines: Iterable[str]) -> str:
+    """What was said until a line that has this text in it."""
+    said = []
+    for line in lines:
+        said.append(line)
+        if text in line:
+            return "".join(said)
+    raise AssertionError("".join(said))
+
+
+@pytest.mark.plugin
+@pytest.mark.profiles("thrift-iceberg", reason="dbt in a process of its own needs a server")
+def test_a_landing_that_goes_on_for_ever_ends_at_sigterm(
+    project: Project, database: Database
+) -> None:
+    scene = LiveScene(project, database, orders(50, "for_ever"), rows=20, by_hand=False)
+    scene.write()
+    command = [Path(sys.executable).with_name("dbt-backfill"), "land", scene.mv.name]
+    place = ["--project-dir", project.root, "--profiles-dir", project.root]
+    landing = subprocess.Popen(
+        [*map(str, [*command, "--every", "1s", *place])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert landing.stdout is not None
+        output = up_to("0 events landed in", landing.stdout)
+        for number in (101, 102):
+            database.sql(f"insert into {scene.name} values ({number}, 1, 'late')")
+            output += up_to("1 event landed in", landing.stdout)
+        landing.send_signal(signal.SIGTERM)
+        output += landing.communicate(timeout=60)[0]
+    finally:
+        landing.kill()
+
+    assert landing.returncode == 130, output
+    assert "Stopping after what is being landed" in output
+    assert "java." not in output and "Traceback" not in output
+    landed = f"select _op, id, label from {project.table(scene.changes)} where _op <> 'w'"
+    assert project.rows(landed) == [("i", 101, "late"), ("i", 102, "late")]
+    scene.run()
+    assert project.value(f"select count(*) from {scene.mv.table} where label = 'late'") == 2
+    scene.end()

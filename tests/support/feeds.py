@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +55,18 @@ class Feeds:
         )
         self.project.sql(f"insert into {{schema}}.{table} {rows}")
 
-    def make_events(self, table: str, files: list[Path]) -> None:
+    def make_events(self, table: str, files: list[Path], columns: Mapping[str, str] = TOLD) -> None:
         """A table of Debezium's events, of files with one in a line, a commit for each file."""
-        struct = ", ".join(f"{name}: {type}" for name, type in TOLD.items())
+        struct = ", ".join(f"{name}: {type}" for name, type in columns.items())
         schema = ENVELOPE.format(columns=struct)
         self.project.sql(
             f"create table {{schema}}.{table} ({schema}) using {self.project.file_format}"
         )
         for file in files:
-            self.append_events(table, file)
+            self.append_events(table, file, columns)
 
-    def append_events(self, table: str, file: Path) -> None:
-        struct = ", ".join(f"{name}: {type}" for name, type in TOLD.items())
+    def append_events(self, table: str, file: Path, columns: Mapping[str, str] = TOLD) -> None:
+        struct = ", ".join(f"{name}: {type}" for name, type in columns.items())
         assert isinstance(self.project.lake, SessionLake)
         reader = self.project.lake.spark.read.schema(ENVELOPE.format(columns=struct))
         reader.json(str(file)).createOrReplaceTempView("landing")

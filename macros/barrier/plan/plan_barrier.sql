@@ -108,7 +108,9 @@
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
         {%- endif -%}
-        {%- set begun.taken = dbt_backfill.take_staged_range(backfill, state, begun.observed, begun.plan) -%}
+        {%- set begun.taken = dbt_backfill.take_staged_range(
+            backfill, state, begun.observed, begun.plan, again=begun.taken is not none
+        ) -%}
         {%- set begun.observed = begun.taken.seen -%}
     {%- endfor -%}
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}

@@ -11,16 +11,19 @@
       'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged,
       'seen': what is observed of the upstream by then: a range that is read again is read after all that the feed has told
     }
+
+    Arguments:
+      again (boolean): whether the rows that were kept before, in this run or another, are those of which it could not be told.
 -#}
-{% macro take_staged_range(backfill, state, observed, plan) %}
+{% macro take_staged_range(backfill, state, observed, plan, again=false) %}
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
     {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
-    {%- set left = dbt_backfill._find_staged(backfill, plan) -%}
+    {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
-    {%- set noted = left or dbt_backfill.run_stage(backfill, state, plan, columns) -%}
+    {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set waited = dbt_backfill._run_wait(backfill, plan, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
     {%- if waited.rows != noted.rows -%}
@@ -49,14 +52,10 @@
 
 {#- The columns of the upstream that the query names, as a list of {'name', 'type'}: all of them where it has a star. -#}
 {% macro get_read_columns(backfill, plan) %}
-    {%- set code = dbt_backfill.tokens(plan.query) | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
-    {%- set keys, read = plan.key | map(attribute='upstream') | map('lower') | list, [] -%}
-    {%- for column in dbt_backfill.get_table_columns(backfill.upstream.relation) -%}
-        {%- if '*' in code or column.name | lower in keys
-                or modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(column.name) ~ '(?!\\w)', code) -%}
-            {%- do read.append(column) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set columns, read = dbt_backfill.get_table_columns(backfill.upstream.relation), [] -%}
+    {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
+    {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
+    {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do read.append(column) -%} {%- endfor -%}
     {{ return(read) }}
 {% endmacro %}
 
@@ -65,11 +64,12 @@
     Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
       'columns': those that were read,
+      'since': the version that was observed before,
       'window': what the plan has of its range,
       'plan': what of the plan has to be the same where a later one takes them
     }
 -#}
-{% macro run_stage(backfill, state, plan, columns) %}
+{% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
     {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
     {%- set staged = {
@@ -86,6 +86,7 @@
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
         columns=columns,
+        since=observed.version,
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}

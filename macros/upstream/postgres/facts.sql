@@ -6,6 +6,7 @@
       'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
       'zone': the time zone of the connection, which is that of the JVM that reads,
       'database', 'user': names, 'replication': whether the user may read a slot, 'position': of the WAL,
+      'output_plugins': text, those that may be loaded; null where the version has no such setting, and allows all that are installed,
       'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
       'oid': text, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': whether policies hide rows from the user,
@@ -35,6 +36,7 @@
         'user', current_user,
         'replication', (select rolreplication or rolsuper from pg_roles where rolname = current_user),
         'position', ({{ position }} - '0/0')::bigint,
+        'output_plugins', (select setting from pg_settings where name = 'output_plugin_libraries'),
         'slot', ({{ dbt_backfill._get_postgres_slot_query(slot, position) }}),
         'found', (select count(*) from pg_class where oid in ({{ dbt_backfill.get_postgres_oids_query(table) }})),
         'columns', ({{ dbt_backfill._get_postgres_columns_query(table) }})

@@ -6,6 +6,7 @@
       'slot': the replication slot that it is landed from; none if something else lands it,
       'wait_seconds': how long a barrier waits for it,
       'finite': whether the user says that there is neither NaN nor infinity in the table,
+      'query': of the model; none where a plan noted the feed,
       'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
@@ -28,7 +29,7 @@
         ) -%}
     {%- endif -%}
     {%- set feed = {
-        'relation': relation, 'kind': kind, 'format': options.format,
+        'relation': relation, 'kind': kind, 'format': options.format, 'query': sql,
         'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}

@@ -8,8 +8,9 @@
       catalog (string): the name of the JDBC catalog.
       query (string): names what it returns value_1, value_2 and so on, all of them text.
       columns (integer): how many that are, eight at most.
+      first (string): a statement that the connection executes before, none without one.
 -#}
-{% macro get_postgres_query_sql(catalog, query, columns=1) -%}
+{% macro get_postgres_query_sql(catalog, query, columns=1, first=none) -%}
     {%- set carriers = ['name', 'setting', 'unit', 'category', 'short_desc', 'extra_desc', 'min_val', 'max_val'][:columns] -%}
     {%- set values, carried = [], [] -%}
     {%- for carrier in carriers -%}
@@ -18,5 +19,8 @@
     {%- endfor -%}
     {%- set table = '(select ' ~ carried | join(', ') ~ ' from (' ~ query ~ ') as answer) as answer' -%}
     select {{ values | join(', ') }}
-    from {{ dbt_backfill.identifier(catalog) }}.pg_catalog.pg_settings with ('dbtable' = {{ dbt_backfill.string_literal(table) }}, 'pushDownPredicate' = 'false')
+    from {{ dbt_backfill.identifier(catalog) }}.pg_catalog.pg_settings with (
+        'dbtable' = {{ dbt_backfill.string_literal(table) }}, 'pushDownPredicate' = 'false'
+        {%- if first %}, 'sessionInitStatement' = {{ dbt_backfill.string_literal(first) }}{% endif %}
+    )
 {%- endmacro %}

@@ -10,7 +10,8 @@
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
-      'untold': whether an event since then does not tell a value, because it is large and was not changed,
+      'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
+        not changed,
       'facts': see get_postgres_facts_query,
       'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
     }
@@ -27,9 +28,9 @@
             '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
             {%- if from is not none %}
             ',"news":', (
-                select to_json(named_struct('any', count(*) > 0, 'untold', coalesce(bool_or(size(__bf_unchanged) > 0), false)))
+                select to_json(named_struct('any', count(*) > 0, 'untold', array_distinct(flatten(collect_set(__bf_unchanged)))))
                 from (
-                    {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+                    {{ dbt_backfill.get_feed_rows_sql(feed, dbt_backfill._get_marked_columns(upstream)) }}
                 )
                 where __bf_position > {{ from }} and __bf_op <> 'w'
             ),
@@ -41,7 +42,7 @@
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
     {%- set facts = dbt_backfill._get_declared_facts(feed, read.facts) -%}
-    {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': false} -%}
+    {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
         'relation': upstream.relation,
@@ -53,10 +54,23 @@
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
         'breaks': place.get('breaks') or [],
-        'untold': news.untold,
+        'untold': dbt_backfill._get_read_names(feed, news.untold),
         'facts': facts,
         'columns': dbt_backfill._get_followed_columns(feed, facts),
     }) }}
+{% endmacro %}
+
+
+{#- Those that have to be asked for: Debezium's events tell by a mark in a column that they do not tell its value. -#}
+{% macro _get_marked_columns(upstream) %}
+    {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
+    {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
+{% endmacro %}
+
+
+{#- Of these columns those that the query reads; all of them where it is not known. -#}
+{% macro _get_read_names(feed, names) %}
+    {{ return(dbt_backfill.get_named_columns(feed.query, names) if feed.get('query') else names) }}
 {% endmacro %}
 
 

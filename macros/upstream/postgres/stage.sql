@@ -87,8 +87,7 @@
     }
 
     Arguments:
-      observed (dict): as it was when the barrier was chosen; all such before its version was seen then.
-      noted (dict): {'snapshot', 'reached', 'columns'}.
+      noted (dict): {'snapshot', 'reached', 'columns', 'since'}: all such up to the version `since` were seen before the rows were read.
       stage (dict): as a source of the plan.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
@@ -110,7 +109,7 @@
                 {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
             )
             where __bf_position <= landed
-                and (__bf_position > {{ observed.version }} or __bf_xid is not null and {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
+                and (__bf_position > {{ noted.since }} or __bf_xid is not null and {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
                 and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
         )))
         from (

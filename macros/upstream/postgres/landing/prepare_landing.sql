@@ -17,6 +17,7 @@
         {%- do dbt_backfill.check_landed_facts(landing, table, facts) -%}
         {%- do read.append(dict(table, facts=facts)) -%}
     {%- endfor -%}
+    {%- if not dbt_backfill.goes_on(read[0].facts.slot) -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
     {%- set tables = [] -%}
     {%- for table in read -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
     {{ return(dict(landing, tables=tables, confirmed=dbt_backfill.prepare_slot(landing, read[0].facts))) }}
@@ -35,6 +36,10 @@
         {%- do dbt_backfill.refuse(
             'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot', 'Execute alter role … replication in PostgreSQL', mv=table.name
         ) -%}
+    {%- elif facts.output_plugins is not none and 'wal2json' not in facts.output_plugins -%}
+        {%- do dbt_backfill.refuse(
+            'PostgreSQL does not allow the output plugin wal2json', 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none'), mv=table.name
+        ) -%}
     {%- elif not facts.found -%}
         {%- do dbt_backfill.refuse(
             'PostgreSQL has no table ' ~ table.table, "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=table.name
@@ -52,19 +57,33 @@
 {% endmacro %}
 
 
+{#- Whether a slot is there and has the WAL that it has not told yet. -#}
+{% macro goes_on(slot) %}
+    {{ return(slot is not none and slot.wal_status != 'lost') }}
+{% endmacro %}
+
+
+{#- Refuse a PostgreSQL that cannot load wal2json, by a slot that is gone at once. -#}
+{% macro check_wal2json(landing) %}
+    {%- set attempt = dbt_backfill.get_attempt_block(dbt_backfill.get_temporary_slot_name(landing.slot)) -%}
+    {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json', dbt_backfill.get_attempt_query(), attempt).error -%}
+    {%- if error -%}
+        {%- do dbt_backfill.refuse(
+            'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
+            'If it is missing, install it on the server (Debian: postgresql-15-wal2json), and where PostgreSQL has the setting, add it to output_plugin_libraries',
+            mv=landing.tables[0].name
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- Returns from where on the slot tells. -#}
 {% macro prepare_slot(landing, facts) %}
-    {%- if facts.slot and facts.slot.wal_status != 'lost' -%} {{ return(facts.slot.confirmed) }} {%- endif -%}
+    {%- if dbt_backfill.goes_on(facts.slot) -%} {{ return(facts.slot.confirmed) }} {%- endif -%}
     {%- if facts.slot -%}
         {%- do dbt_backfill.run_table('drop the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
             landing.catalog, dbt_backfill.get_drop_slot_query(landing.slot))) -%}
         {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not told yet; made anew', info=true) -%}
-    {%- endif -%}
-    {%- set allowed = dbt_backfill.read_from_postgres(landing, 'ask which output plugins are allowed', dbt_backfill.get_plugins_query()).allowed -%}
-    {%- if allowed is not none and 'wal2json' not in allowed -%}
-        {%- do dbt_backfill.refuse(
-            'PostgreSQL does not allow the output plugin wal2json', 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ allowed, mv=landing.tables[0].name
-        ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table('make the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
         landing.catalog, dbt_backfill.get_create_slot_query(landing.slot))) -%}

@@ -64,9 +64,9 @@
 {% endmacro %}
 
 
-{#- What PostgreSQL answers as JSON; none if it answers nothing. -#}
-{% macro read_from_postgres(landing, step, query) %}
-    {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query)) -%}
+{#- What PostgreSQL answers as JSON; none if it answers nothing. `first`: see get_postgres_query_sql. -#}
+{% macro read_from_postgres(landing, step, query, first=none) %}
+    {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query, first=first)) -%}
     {{ return(fromjson(rows[0][0] | string) if rows and rows[0][0] is not none and (rows[0][0] | string)[:1] == '{' else none) }}
 {% endmacro %}
 
@@ -104,7 +104,7 @@
     {%- endfor -%}
     {%- if not marks -%} {{ return(places) }} {%- endif -%}
     {%- do dbt_backfill.run_table('wait for the transactions that are open', dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_settle_query('dbt_backfill_' ~ local_md5(invocation_id ~ landing.slot)[:20])
+        landing.catalog, dbt_backfill.get_temporary_slot_query(dbt_backfill.get_temporary_slot_name(landing.slot))
     )) -%}
     {%- for mark in marks -%}
         {%- do dbt_backfill.run_table('mark where ' ~ mark.table.table ~ ' begins', dbt_backfill.get_land_mark_sql(mark.table, mark.op, mark.position)) -%}

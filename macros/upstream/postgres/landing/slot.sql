@@ -25,12 +25,6 @@
 {%- endmacro %}
 
 
-{#- 'allowed' is null where the version of PostgreSQL has no such setting, and allows all that are installed. -#}
-{% macro get_plugins_query() -%}
-    select jsonb_build_object('allowed', current_setting('output_plugin_libraries', true))::text as value_1
-{%- endmacro %}
-
-
 {% macro get_drop_slot_query(slot) -%}
     select pg_drop_replication_slot(slot_name)::text as value_1
     from pg_replication_slots
@@ -39,13 +33,38 @@
 
 
 {#-
-    Waits until every transaction has ended that runs now, as making a slot does: what was committed before is then visible to whoever
-    reads the table, also if its commit waited for a standby. The slot ends with the connection.
+    Makes a slot that ends with the connection, which waits until every transaction has ended that runs now: what was committed before is
+    then visible to whoever reads the table, also if its commit waited for a standby.
 -#}
-{% macro get_settle_query(name) -%}
+{% macro get_temporary_slot_query(name) -%}
     select (lsn - '0/0')::bigint::text as value_1
     from pg_create_logical_replication_slot({{ dbt_backfill.postgres_literal(name) }}, 'wal2json', true)
 {%- endmacro %}
+
+
+{#-
+    The same as a block whose error `get_attempt_query` tells in the same connection. PostgreSQL lists the output plugins that it has to
+    nobody, so only an attempt to load one tells, and Spark's scripts catch no error of a database.
+-#}
+{% macro get_attempt_block(name) -%}
+    do $$ begin
+        perform pg_create_logical_replication_slot({{ dbt_backfill.postgres_literal(name) }}, 'wal2json', true);
+    exception when others then
+        perform set_config('dbt_backfill.error', sqlerrm, false);
+    end $$
+{%- endmacro %}
+
+
+{#- JSON: {'error': null if there was none}. -#}
+{% macro get_attempt_query() -%}
+    select jsonb_build_object('error', nullif(current_setting('dbt_backfill.error', true), ''))::text as value_1
+{%- endmacro %}
+
+
+{#- Of this invocation. -#}
+{% macro get_temporary_slot_name(slot) %}
+    {{ return('dbt_backfill_' ~ local_md5(invocation_id ~ slot)[:20]) }}
+{% endmacro %}
 
 
 {#- Has what was written and not yet flushed flushed, which alone a slot tells; writes nothing if there is none. -#}

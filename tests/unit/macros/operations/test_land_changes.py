@@ -131,6 +131,47 @@ def test_arguments_are_checked(macros: Macros, arguments: Any, says: str) -> Non
     assert says in str(error.value)
 
 
+FACTS = {
+    "in_recovery": False,
+    "wal_level": "logical",
+    "user": "lander",
+    "replication": True,
+    "output_plugins": "pgoutput, wal2json",
+    "found": 1,
+    "database": "shop",
+    "slot": {"database": "shop", "plugin": "wal2json"},
+}
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"in_recovery": True}, "its database is a standby"),
+        ({"wal_level": "replica"}, "the wal_level of its database is replica"),
+        ({"replication": False}, "the user lander of PostgreSQL may not read a replication slot"),
+        (
+            {"output_plugins": "pgoutput, test_decoding"},
+            "PostgreSQL does not allow the output plugin wal2json. Add it to"
+            " output_plugin_libraries in PostgreSQL, which has pgoutput, test_decoding",
+        ),
+        ({"output_plugins": ""}, "in PostgreSQL, which has none"),
+        ({"found": 0}, "PostgreSQL has no table public.orders"),
+        ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s is one of the database"),
+        ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
+    ],
+)
+def test_a_database_of_which_nothing_can_be_landed_is_refused(
+    macros: Macros, facts: dict[str, Any], says: str
+) -> None:
+    landing, table = {"slot": "s", "catalog": "pg"}, {"name": "mv", "table": "public.orders"}
+    for taken in (FACTS, FACTS | {"output_plugins": None}, FACTS | {"slot": None}):
+        macros.call("check_landed_facts", landing, table, taken)
+
+    with pytest.raises(CompilationError) as error:
+        macros.call("check_landed_facts", landing, table, FACTS | facts)
+    assert says in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("place", "mark"),
     [

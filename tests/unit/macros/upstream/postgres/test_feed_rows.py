@@ -82,3 +82,21 @@ def test_a_place_is_told_by_one_pass(render: Callable[..., str], format: str) ->
     assert "__bf_position > 7" in place
     assert "cast(null as array<bigint>)" in render("get_feed_place_sql", feed, None)
     assert render("get_feed_landed_sql", feed).count("lake.changes") == 1
+
+
+@pytest.mark.parametrize(
+    ("format", "query", "asked"),
+    [
+        ("debezium", "select id, note from orders", ["id", "note"]),
+        ("debezium", None, ["id", "note", "body"]),
+        ("landed", "select id, note from orders", []),
+    ],
+)
+def test_columns_that_the_query_reads_are_asked_whether_the_events_tell_them(
+    macros: Macros, format: str, query: str | None, asked: list[str]
+) -> None:
+    """Debezium says so in the column itself, and in no other place."""
+    columns = [{"name": name} for name in ("id", "note", "body")]
+    macros.stub("get_table_columns", lambda relation: columns)
+    upstream = {"relation": FEED["relation"], "feed": {"format": format, "query": query}}
+    assert macros.call("_get_marked_columns", upstream) == asked
