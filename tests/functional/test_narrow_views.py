@@ -60,7 +60,8 @@ def test_only_changes_of_what_is_read_reach_the_mv(project: Project) -> None:
     some = changed(
         project,
         "update wide set b = 'read, and not', a = if(id = 3, 77, a),"
-        " z = if(id = 4, double('0.0'), z), tags = named_struct('k', if(id = 5, null, 't')) where id < 30",
+        " z = if(id = 4, double('0.0'), z), tags = named_struct('k', if(id = 5, null, 't'))"
+        " where id < 30",
         "delete from wide where id = 6",
         "update wide set a = 100 where id = 7",
         "insert into wide values (60, 60, 1.0, null, 'new', 0)",
