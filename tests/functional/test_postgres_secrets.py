@@ -37,7 +37,8 @@ def files_with(text: str, directory: Path) -> Iterator[Path]:
 def told_by_tables(project: Project) -> str:
     """Every value of every table, its properties and its history."""
     told: list[Any] = []
-    for _, name, *_ in project.sql("show tables in {schema}"):
+    names = [name for _, name, temporary in project.sql("show tables in {schema}") if not temporary]
+    for name in names:
         told += project.sql(f"select * from {{schema}}.`{name}`")
         told += project.sql(f"show tblproperties {{schema}}.`{name}`")
         told += project.sql(f"describe extended {{schema}}.`{name}`")
