@@ -27,7 +27,6 @@ MV = "measured_mv"
 CHANGES = "measured_changes"
 WAIT = "wait for the feed"
 COLUMNS = "id, customer, amount, status, note, placed_at"
-RANGES = 2
 SOURCES = """
 version: 2
 sources:
@@ -52,12 +51,12 @@ def fill(server: Database, rows: int) -> None:
         server.sql(statement)
 
 
-def model(rows: int, partitions: int) -> str:
+def model(rows: int, partitions: int, ranges: int) -> str:
     feed = {"relation": f"source('lake', '{CHANGES}')", "slot": CHANGES}
     return (
         f"-- depends_on: {{{{ source('lake', '{CHANGES}') }}}}\n"
         "{{ config(materialized='backfilled_mv', unique_key='id', "
-        f"backfill_rate_limit={-(-rows // RANGES)}, barriers_per_run={RANGES}, "
+        f"backfill_rate_limit={-(-rows // ranges)}, barriers_per_run={ranges}, "
         f"backfill_partitions={partitions}, "
         f"change_feed={feed}) }}}}\n"
         f"select {COLUMNS} from {{{{ source('pg', '{TABLE}') }}}}"
@@ -75,8 +74,9 @@ def options(low: int, high: int, partitions: int) -> str:
 
 
 class Case:
-    def __init__(self, project: Project, rows: int, partitions: int) -> None:
-        self.project, self.rows, self.partitions = project, rows, partitions
+    def __init__(self, project: Project, rows: int, partitions: int, ranges: int) -> None:
+        self.project, self.rows = project, rows
+        self.partitions, self.ranges = partitions, ranges
 
     def land(self) -> None:
         self.project.operation("land_changes", model=MV)
@@ -88,7 +88,7 @@ class Case:
             f"create table {{schema}}.plain using {self.project.file_format} as"
             f" select {COLUMNS} from pg.public.{TABLE} where false"
         )
-        bounds = [self.rows * n // RANGES for n in range(RANGES + 1)]
+        bounds = [self.rows * n // self.ranges for n in range(self.ranges + 1)]
         return sum(
             timed(
                 lambda low=low, high=high: self.project.sql(  # type: ignore[misc]
@@ -132,7 +132,7 @@ def report(case: Case, rounds: int) -> None:
         barriers.append(case.barriers())
         took = ", ".join(f"{peers[n]} {measured[-1]:.1f} s" for n, measured in plain.items())
         console.print(
-            f"round {number or 'warm-up'}: {took}, a dbt run of {RANGES} ranges by"
+            f"round {number or 'warm-up'}: {took}, a dbt run of {case.ranges} ranges by"
             f" {case.partitions} {sum(barriers[-1].values()):.1f} s"
         )
     unit = statistics.median(plain[1][1:])
@@ -153,6 +153,7 @@ def report(case: Case, rounds: int) -> None:
 def main() -> int:
     arguments = make_parser(__doc__)
     arguments.add_argument("--rows", type=int, default=6_000_000)
+    arguments.add_argument("--ranges", type=int, default=2)
     arguments.add_argument(
         "--partitions", type=int, default=1, help="connections that read a range"
     )
@@ -165,11 +166,11 @@ def main() -> int:
         project = make_project(options.format)
         project.configure(server.catalog_settings("pg"))
         project.write(
-            {MV: model(options.rows, options.partitions)},
+            {MV: model(options.rows, options.partitions, options.ranges)},
             sources=(CHANGES,),
             files={"models/_pg.yml": SOURCES},
         )
-        case = Case(project, options.rows, options.partitions)
+        case = Case(project, options.rows, options.partitions, options.ranges)
         case.land()
         report(case, options.rounds)
     return 0
