@@ -23,6 +23,7 @@
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- do dbt_backfill.check_state_names(relations, options) -%}
     {%- do dbt_backfill.check_versions_needed(upstream, options) -%}
+    {%- do dbt_backfill.check_partitions(upstream, options) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -38,18 +39,21 @@
 {% endmacro %}
 
 
-{#- Refuse options that read a version of the upstream again, where none can be; and the one that is for such an upstream only. -#}
-{% macro check_versions_needed(upstream, options) %}
-    {%- if not dbt_backfill.stages_ranges(upstream) -%}
-        {%- if options.backfill_partitions > 1 -%}
-            {%- do dbt_backfill.refuse(
-                'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
-                    ~ ' is a table that Spark itself divides among its tasks',
-                'Remove it; it says how many connections read a range of a live database'
-            ) -%}
-        {%- endif -%}
-        {{ return(none) }}
+{#- Refuse several connections where there is no database to connect to. -#}
+{% macro check_partitions(upstream, options) %}
+    {%- if options.backfill_partitions > 1 and not dbt_backfill.stages_ranges(upstream) -%}
+        {%- do dbt_backfill.refuse(
+            'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
+                ~ ' is a table that Spark itself divides among its tasks',
+            'Remove it; it says how many connections read a range of a live database'
+        ) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse options that read a version of the upstream again, where none can be. -#}
+{% macro check_versions_needed(upstream, options) %}
+    {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
     {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
         {%- do dbt_backfill.refuse(
             option ~ ' reads a version of its upstream again, and ' ~ upstream.relation.render() ~ ' is a live table, which keeps none',

@@ -26,7 +26,7 @@ import pytest
 
 from exactness.conftest import faults
 from exactness.faults import Cell, action_of, cells_of
-from exactness.live import WAIT, LiveScene
+from exactness.live import STAGE, WAIT, LiveScene
 from exactness.runners import Runner, Statement, once, stepping
 from support.postgres import Database, binaries, logical_postgresql
 from support.profiles import at_home_on_iceberg
@@ -176,8 +176,7 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene,
     scene = make_scene(f"restarted_{mode}", False)
     with stepping():
         runner = barrier_of(scene)
-        while not runner.ended and not runner.next_step.startswith("stage the rows"):
-            runner.advance()
+        runner.go_to(Statement(STAGE))
         runner.advance(restarting(scene, mode))
         result = runner.finish()
     assert not result.success
@@ -291,11 +290,10 @@ def test_what_got_no_connection_is_gone_on_with(project: Project, database: Data
     with scene.writers(3, 15):
         scene.land()
         scene.barrier()
-        for step in ("stage the rows", WAIT):
+        for step in (STAGE, WAIT):
             with stepping():
-                runner = Runner(project, scene.mv.name, scene.name)
-                while not runner.ended and not runner.next_step.startswith(step):
-                    runner.advance()
+                runner = barrier_of(scene)
+                runner.go_to(Statement(step))
                 with no_connections(database, "limited"):
                     runner.advance()
                     failed = runner.finish()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.checks import assert_made_nothing, assert_refused, model, source
+from support.formats import Iceberg
 from support.lake import SessionLake
 from support.project import MakeProject, Project, RunResult, crash_before
 
@@ -14,11 +15,6 @@ pytestmark = [
     pytest.mark.every_profile,
     pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="about Iceberg"),
 ]
-
-COPY_ON_WRITE = {
-    "format-version": "2",
-    **{f"write.{statement}.mode": "copy-on-write" for statement in ("delete", "update", "merge")},
-}
 
 
 def make_people(
@@ -75,7 +71,7 @@ def test_snapshots_that_expired_since_one_that_a_tag_holds_are_told(people: Proj
 
 
 def test_format_2_that_copies_on_write_is_followed_and_may_be_upgraded(project: Project) -> None:
-    people = make_people(project, COPY_ON_WRITE)
+    people = make_people(project, Iceberg().with_changelog)
     people.sql("update {schema}.people set name = 'new' where id = 2")
     people.sql("delete from {schema}.people where id = 1")
     people.sql("insert into {schema}.people values (0, 'low'), (99, 'high')")

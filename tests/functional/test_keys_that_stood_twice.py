@@ -14,18 +14,16 @@ from dataclasses import dataclass
 import pytest
 
 from support.checks import assert_refused, model, source, state_versions
+from support.formats import Iceberg
 from support.project import MakeProject, Project, RunResult
 
 pytestmark = pytest.mark.profiles(
     "session-delta", "session-iceberg", reason="a Thrift server's catalogs are the same ones"
 )
 
-COPY_ON_WRITE = {
-    f"write.{statement}.mode": "copy-on-write" for statement in ("delete", "update", "merge")
-}
 UPSTREAMS: dict[str, tuple[str, dict[str, str]]] = {
     "delta": ("delta", {}),
-    "iceberg_2": ("iceberg", {"format-version": "2", **COPY_ON_WRITE}),
+    "iceberg_2": ("iceberg", Iceberg().with_changelog),
     "iceberg_3": ("iceberg", {"format-version": "3"}),
 }
 

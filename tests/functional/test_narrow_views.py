@@ -5,22 +5,19 @@ from __future__ import annotations
 import pytest
 
 from support.checks import model, source
+from support.formats import Iceberg
 from support.profiles import at_home_on_iceberg
 from support.project import Project
 
 pytestmark = [at_home_on_iceberg, pytest.mark.every_profile]
 
 QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
-# By row lineage, which format 3 has, Iceberg does not tell what a row was before.
-COPY_ON_WRITE = {
-    "format-version": "2",
-    **{f"write.{statement}.mode": "copy-on-write" for statement in ("delete", "update", "merge")},
-}
 
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    properties = COPY_ON_WRITE if project.file_format == "iceberg" else {}
+    # By row lineage, which format 3 has, Iceberg does not tell what a row was before.
+    properties = Iceberg().with_changelog if project.file_format == "iceberg" else {}
     columns = "id int, a int, z double, tags struct<k: string>, b string, c double"
     project.create_table("wide", columns, properties)
     project.sql(

@@ -113,6 +113,11 @@ class Iceberg(TableFormat):
         "clustered": "partitioned by (bucket(3, amount))",
     }
 
+    @property
+    def with_changelog(self) -> dict[str, str]:
+        """Properties of a table that is followed by its changelog, not by row lineage."""
+        return {"format-version": "2", **self.merge_on_read(False)}
+
     def current_version(self, table: str) -> str:
         return f"select snapshot_id from {table}.refs where name = 'main'"
 

@@ -19,7 +19,7 @@
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
-    {%- set columns = dbt_backfill.get_read_columns(backfill, plan) -%}
+    {%- set columns = dbt_backfill._get_staged_columns(backfill, plan) -%}
     {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
@@ -51,7 +51,7 @@
 
 
 {#- The columns of the upstream that the query names, as a list of {'name', 'type'}: all of them where it has a star. -#}
-{% macro get_read_columns(backfill, plan) %}
+{% macro _get_staged_columns(backfill, plan) %}
     {%- set columns, read = dbt_backfill.get_table_columns(backfill.upstream.relation), [] -%}
     {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
     {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}

@@ -125,7 +125,7 @@
         {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
     ) as query
     on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
-    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }} and not stage.__bf_same
+    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
 {%- endmacro %}
 
 
@@ -133,13 +133,13 @@
 {% macro get_last_rows_sql(backfill, plan, keys, reread) -%}
     {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
     {%- set rows -%}
-        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear, __bf_same)
+        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
         from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
         {%- if reread %}
         left anti join {{ doubtful }} as doubtful
         on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
         {%- endif %}
-        where not __bf_deleted and not __bf_same
+        where not __bf_deleted
     {%- endset -%}
     {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
     {%- if reread %}
@@ -156,9 +156,9 @@
       '__bf_deleted': whether the last one takes the row away,
       '__bf_inserted': whether the first one brings a row: there was none before,
       '__bf_gone': whether a row was taken away, and nothing else happened,
-      '__bf_unclear': whether they do not tell the last state,
-      '__bf_same': whether the first one takes away what the last one brings, in all columns that the query reads
+      '__bf_unclear': whether they do not tell the last state
     }
+    Without the keys of which the first event takes away what the last one brings, in all columns that the query reads.
 
     The latest version wins; within one version an insert or after-image beats a delete or before-image of the
     same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
@@ -177,22 +177,17 @@
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
     {%- set read, before = changes.read_columns, ['__bf_is_upsert', '__bf_image'] -%}
     {%- for column in read or [] -%} {%- do before.append(dbt_backfill.identifier(column.name)) -%} {%- endfor -%}
-    {%- set unclear = dbt_backfill._unclear_expression(changes) -%}
-    {%- set same = '(' ~ unclear ~ ') is not true and not earliest.__bf_is_upsert and latest.__bf_is_upsert and not '
-        ~ dbt_backfill.rows_differ(read, 'earliest', 'latest') if read else 'false' -%}
     select
         latest.* except (__bf_version, __bf_is_upsert, __bf_image),
         not latest.__bf_is_upsert as __bf_deleted,
         {%- if changes.may_repeat %}
         false as __bf_inserted,
         false as __bf_gone,
-        false as __bf_unclear,
-        false as __bf_same
+        false as __bf_unclear
         {%- else %}
         earliest.__bf_is_upsert as __bf_inserted,
         events = 1 and not latest.__bf_is_upsert as __bf_gone,
-        {{ unclear }} as __bf_unclear,
-        {{ same }} as __bf_same
+        {{ dbt_backfill._unclear_expression(changes) }} as __bf_unclear
         {%- endif %}
     from (
         select
@@ -207,6 +202,11 @@
         )
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
     )
+    {%- if read %}
+    where earliest.__bf_is_upsert or not latest.__bf_is_upsert or {{ dbt_backfill.rows_differ(read, 'earliest', 'latest') }}
+        or {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'latest.')) }}
+        or {{ dbt_backfill._unclear_expression(changes) }}
+    {%- endif %}
 {%- endmacro %}
 
 
