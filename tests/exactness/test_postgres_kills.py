@@ -21,6 +21,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -227,22 +228,24 @@ def forgetful() -> Iterator[Database]:
         yield started
 
 
-def status_of(scene: LiveScene) -> str:
-    status: str = scene.database.value(
-        "select wal_status from pg_replication_slots where slot_name = %s", [scene.changes]
-    )
-    return status
+def of_slot(scene: LiveScene, slot: str, column: str) -> Any:
+    query = f"select {column} from pg_replication_slots where slot_name = %s"
+    return scene.database.value(query, [slot])
 
 
 def lose_slot(scene: LiveScene) -> None:
-    """The scene's slot alone: that of the truth is read on."""
+    """The scene's slot alone: no WAL is added before that of the truth has left what there was."""
+    truth = scene.upstream.truth
     for _ in range(40):
-        scene.database.sql("select pg_switch_wal()")
-        scene.database.sql("checkpoint")
-        scene.upstream.truth.read()
-        if status_of(scene) == "lost":
-            return
-    raise AssertionError(f"the slot is {status_of(scene)}")
+        position = scene.database.value("select pg_switch_wal()::text")
+        while True:
+            scene.database.sql("checkpoint")  # it notes which transactions are open, for slots
+            if of_slot(scene, scene.changes, "wal_status") == "lost":
+                return
+            truth.read()
+            if of_slot(scene, truth.slot, f"restart_lsn >= '{position}'"):
+                break
+    raise AssertionError(f"the slot is {of_slot(scene, scene.changes, 'wal_status')}")
 
 
 def test_after_a_slot_was_lost_the_whole_table_is_compared(
@@ -262,7 +265,8 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
     assert "slot lost_changes: PostgreSQL has removed WAL that it had not told yet" in landed.output
     assert "were lost with the slot lost_changes: what reads" in landed.output
     gaps = f"select count(*) from {project.table(scene.changes)} where _op = 'g'"
-    assert (project.value(gaps), status_of(scene)) == (1, "reserved")
+    assert project.value(gaps) == 1
+    assert of_slot(scene, scene.changes, "wal_status") == "reserved"
     assert "re-anchored: the upstream was emptied, or events of it may be missing" in said
     scene.check()
     scene.end()

@@ -1,6 +1,6 @@
 {#-
     The statement that lands the events of one table up to a position, with the watermark of it, in one commit. Sent twice it adds
-    nothing. On Iceberg two of them at once may add a row twice, which is harmless: readers take the last event of a key.
+    nothing, and of two at once the second conflicts.
 
     Arguments:
       table (dict): see find_landings, and what read_landed_table returned.
@@ -32,7 +32,10 @@
 {%- endmacro %}
 
 
-{#- On Delta one of two at once gives way: it lands nothing, and what the other one has landed is read before the slot moves on. -#}
+{#-
+    On Delta one of two at once gives way: it lands nothing, and what the other one has landed is read before the slot moves on.
+    On Iceberg it ends with an error.
+-#}
 {% macro get_land_script(sql, kind) -%}
     {%- if kind != 'delta' -%} {{ return(sql) }} {%- endif -%}
     begin
@@ -49,6 +52,7 @@
 {% macro _get_land_condition(table, from) -%}
     {%- set names = table.columns | map(attribute='name') | list + dbt_backfill.landed_columns() | map(attribute='name') | list -%}
     on {% if from is not none %}landed._lsn > {{ from }} and {% endif %}landed._lsn = event._lsn and landed._seq = event._seq
+    {{ dbt_backfill.get_matched_clause('update set _seq = landed._seq', table.kind) }}
     when not matched then insert ({{ dbt_backfill.identifiers(names) }}) values ({{ dbt_backfill.identifiers(names, 'event.') }})
 {%- endmacro %}
 
