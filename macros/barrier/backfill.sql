@@ -1,12 +1,13 @@
 {#-
     What a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
-      'mv', 'progress', 'barriers', 'controls', 'staged', 'live': relations,
+      'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the change table of the user's own, see get_change_table; none where the upstream's own feed is followed,
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'started_at': when the run of the model began, for its budget of time,
       'controls_of': the id of the MV whose controls rule, where that is not its own: of a next generation; else none,
+      'read_from': what the range of a barrier is read from, see get_range_read; none in a run that has planned none yet,
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
@@ -24,6 +25,7 @@
     {%- do dbt_backfill.check_state_names(relations, options) -%}
     {%- do dbt_backfill.check_versions_needed(upstream, options) -%}
     {%- do dbt_backfill.check_partitions(upstream, options) -%}
+    {%- do dbt_backfill.check_replicate(upstream, feed, options) -%}
     {{ return(dict(
         relations,
         options=options,
@@ -34,6 +36,7 @@
         query_hash=dbt_backfill.query_hash(query),
         started_at=modules.datetime.datetime.now(),
         controls_of=none,
+        read_from=none,
         generation=none,
     )) }}
 {% endmacro %}
@@ -46,6 +49,19 @@
             'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
                 ~ ' is a table that Spark itself divides among its tasks',
             'Remove it; it says how many connections read a range of a live database'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Refuse a replica of what has no versions, or whose changes are told by a table that its owner may shorten. -#}
+{% macro check_replicate(upstream, feed, options) %}
+    {%- set stages = dbt_backfill.stages_ranges(upstream) -%}
+    {%- if options.replicate == 'always' and (stages or feed) -%}
+        {%- do dbt_backfill.refuse(
+            "replicate is 'always', and " ~ (upstream.relation.render() ~ ' is a live table' if stages
+                else 'the changes of ' ~ upstream.relation.render() ~ ' are told by ' ~ feed.relation.render()),
+            'Remove it: only a table that tells its own changes can be replicated'
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -68,7 +84,7 @@
     or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, options) %}
-    {%- set taken = [relations.progress, relations.barriers, relations.controls, relations.staged] + ([relations.live] if options.get('live_view') else []) -%}
+    {%- set taken = [relations.progress, relations.barriers, relations.controls, relations.staged, relations.replica] + ([relations.live] if options.get('live_view') else []) -%}
     {%- set own = taken | length -%}
     {%- if options.full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
@@ -88,7 +104,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|controls|staged|live|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(progress|barriers|controls|staged|replica|live|next)$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

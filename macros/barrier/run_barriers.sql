@@ -32,6 +32,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state, run.plan) -%} {%- endif -%}
+    {%- if not run.state.get('missing') -%} {%- do dbt_backfill.release_replica(backfill, run.state) -%} {%- endif -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
@@ -126,12 +127,16 @@
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
-        {%- set choice = dbt_backfill.choose_plan(backfill, state, observed, learned, rebuild, next) -%}
+        {%- set replica = dbt_backfill.find_replica(backfill, state, observed) -%}
+        {%- set choice = dbt_backfill.choose_plan(
+            dict(backfill, read_from=replica if replica and dbt_backfill.is_whole(replica) else none), state, observed, learned, rebuild, next
+        ) -%}
         {%- if choice is none -%}
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- set learned = choice.learned -%}
+        {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}
@@ -143,6 +148,7 @@
         {%- endif -%}
     {%- endif -%}
     {%- set plan = planned.plan -%}
+    {%- set backfill = dict(backfill, read_from=planned.get('read_from')) -%}
     {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
     {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
     {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
@@ -150,6 +156,7 @@
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
+    {%- if planned.get('outgrown') -%} {%- do dbt_backfill.drop_replica(backfill) -%} {%- endif -%}
     {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}

@@ -11,10 +11,10 @@
         'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
         'backfill_vnodes', 'backfill_order', 'backfill_partitions', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
         'full_refresh_mode', 'live_view', 'file_format', 'change_feed', 'run_minutes', 'run_rows', 'barrier_seconds',
-        'take_turns',
+        'take_turns', 'replicate', 'replica_rows',
     ] -%}
     {%- for name in model.config.keys() | list + (config.get('meta') or {}).keys() | list -%}
-        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t)', name) and name not in own -%}
+        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica)', name) and name not in own -%}
             {%- do dbt_backfill._refuse_option_name(name, own) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -14,6 +14,8 @@
         ),
         'backfill_order': dbt_backfill._read_choice('backfill_order', ['ascending', 'descending']),
         'backfill_partitions': dbt_backfill._read_integer('backfill_partitions', 1, 1024, default=1),
+        'replicate': dbt_backfill._read_choice('replicate', ['auto', 'always', 'never']),
+        'replica_rows': dbt_backfill._read_integer('replica_rows', 1),
         'vnode_count': dbt_backfill._read_integer('vnode_count', 1, 32768, default=256),
         'backfill_vnodes': dbt_backfill._read_vnodes(),
         'check_key': dbt_backfill._read_boolean('check_key', true),

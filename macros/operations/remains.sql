@@ -59,7 +59,7 @@
 
 {#- What the tables are called: the keys are those of get_relations. -#}
 {% macro table_words() %}
-    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls', 'staged': 'staged rows', 'live': 'live view'}) }}
+    {{ return({'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls', 'staged': 'staged rows', 'replica': 'replica', 'live': 'live view'}) }}
 {% endmacro %}
 
 

@@ -1,6 +1,12 @@
 {#-
     The upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the keys that remain:
-    {'bounds': a list of keys as literals' texts, in the order of the backfill, 'complete': whether they reach the end}.
+    {
+      'bounds': a list of keys as literals' texts, in the order of the backfill,
+      'complete': whether they reach the end,
+      'rows': how many rows remain,
+      'scans': how many times all ranges that remain read one of them, for they read all of a file, or of a split of one, that may
+        have a row of theirs; absent if Spark does not tell the files
+    }.
 
     The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound:
     any orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very
@@ -10,35 +16,51 @@
       scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
       done (int): snapshot rows read so far.
+      by_file (boolean): whether the scan reads files of one table, so that Spark tells which.
 -#}
-{% macro get_bounds_sql(scan, total, done, keys, rate_limit) -%}
+{% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
     {%- set most = 256 -%}
     {%- set names = dbt_backfill.upstream_columns(keys) -%}
     {%- set columns, turn = names | join(', '), ' desc' if dbt_backfill.is_descending(keys) else '' -%}
     with share as (
-        select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled
+        select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled, remaining
         from (select greatest(1, {{ total }} - {{ done }}) as remaining)
     ),
     sample as (
-        select *
+        select
+            *,
+            {%- if by_file %}
+            input_file_name() as __bf_file, input_file_block_start() as __bf_split, monotonically_increasing_id() as __bf_place
+            {%- else %}
+            '' as __bf_file, 0 as __bf_split, 0 as __bf_place
+            {%- endif %}
         from ({{ scan }})
         where rand() < (select sampled from share)
     ),
     ranked as (
         select
-            {{ columns }},
+            {{ columns }}, __bf_file, __bf_split, __bf_place,
             row_number() over (order by {{ names | join(turn ~ ', ') ~ turn }}) as __bf_rank,
             count(*) over () as __bf_size,
             (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as __bf_step
         from sample
     )
     select to_json(named_struct(
-        'bounds', coalesce(transform(array_sort(collect_list(struct(rank, bound))), bound -> bound.bound), array()),
-        'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true)
+        'bounds', coalesce(transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound), array()),
+        'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true),
+        'rows', (select max(remaining) from share),
+        'scans', if(bool_or(__bf_file = ''), null, round(sum(row_count * if(in_order, 1, last_rank div step - first_rank div step + 1)) / sum(row_count), 2))
     ))
     from (
-        select __bf_rank as rank, __bf_size as size, __bf_step as step, {{ dbt_backfill.literals_expression(keys) }} as bound
+        select
+            __bf_file, max(__bf_size) as size, max(__bf_step) as step,
+            count(*) as row_count, min(__bf_rank) - 1 as first_rank, max(__bf_rank) - 1 as last_rank,
+            abs(corr(__bf_rank, __bf_place)) > 0.99 as in_order,
+            collect_list(if(
+                __bf_rank % __bf_step = 0 and __bf_rank < __bf_size and __bf_rank <= __bf_step * {{ most }},
+                struct(__bf_rank as rank, {{ dbt_backfill.literals_expression(keys) }} as bound), null
+            )) as bounds
         from ranked
-        where __bf_rank % __bf_step = 0 and __bf_rank < __bf_size and __bf_rank <= __bf_step * {{ most }}
+        group by __bf_file, __bf_split
     )
 {%- endmacro %}

@@ -7,7 +7,7 @@
     that was committed what get_outcome_sql adds.
 
     Arguments:
-      plan (dict): epoch, plan_id, backfill_id, kind, reason, sources (what it reads: a list of {role: `upstream` or `feed`,
+      plan (dict): epoch, plan_id, backfill_id, kind, reason, sources (what it reads: a list of {role: `upstream`, `feed`, `stage` or `replica`,
         relation, kind, id, version, committed_at, definition: what else says which changes a change table tells}),
         upstream_row_count, range_low, range_high (lists of literals' texts, in the order of the backfill; none as low: from the
         start; none as high with last_range: to the end), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot

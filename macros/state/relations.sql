@@ -1,10 +1,11 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'live'}, as relations.
+    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
     `<mv>__controls` has what people have set for its backfill, if they have, see controls_columns.
     `<mv>__staged` has the rows that were read for the next barrier, of an upstream whose versions cannot be read again, see run_stage.
+    `<mv>__replica` has a copy of what the query reads of the upstream, ordered by its key, see make_replica.
     `<mv>__live` is a view, if the model asks for it, see run_live_view.
     `state/` is the only place that knows their columns.
 -#}
@@ -15,6 +16,7 @@
         'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
         'controls': mv.incorporate(path={'identifier': mv.identifier ~ '__controls'}),
         'staged': mv.incorporate(path={'identifier': mv.identifier ~ '__staged'}),
+        'replica': mv.incorporate(path={'identifier': mv.identifier ~ '__replica'}),
         'live': mv.incorporate(path={'identifier': mv.identifier ~ '__live'}),
     }) }}
 {% endmacro %}
@@ -28,7 +30,7 @@
 
 {#- What get_relations has, in the order in which they are dropped: the state last. -#}
 {% macro table_names() %}
-    {{ return(['mv', 'barriers', 'controls', 'staged', 'progress']) }}
+    {{ return(['mv', 'barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 

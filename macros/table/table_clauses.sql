@@ -64,10 +64,7 @@
         {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
-        {%- if dbt_backfill._needs_column_mapping(column_names) -%}
-            {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
-        {%- endif -%}
-        {%- do properties.update(dbt_backfill._delta_features(types)) -%}
+        {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
         {%- set needed = dbt_backfill.exact_table_properties() -%}
         {%- do needed.update(dbt_backfill.constraint_properties()) -%}
     {%- endif -%}
@@ -101,9 +98,11 @@
 {% endmacro %}
 
 
-{#- A Delta table that is replaced by one with such a column refuses it unless the feature is named. -#}
-{% macro _delta_features(types) %}
-    {{ return({'delta.feature.timestampNtz': 'supported'} if 'timestamp_ntz' in types | join else {}) }}
+{#- Properties without which Delta keeps no such columns: where a table is replaced, a feature has to be named. -#}
+{% macro get_needed_features(column_names, types) %}
+    {%- set properties = {'delta.columnMapping.mode': 'name'} if dbt_backfill._needs_column_mapping(column_names) else {} -%}
+    {%- if 'timestamp_ntz' in types | join -%} {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%} {%- endif -%}
+    {{ return(properties) }}
 {% endmacro %}
 
 

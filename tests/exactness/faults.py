@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from exactness.follow import ORDER, Follower, Upstream
+from exactness.follow import ORDER, REPLICA, Follower, Upstream
 from exactness.oracle import Row, rows_by_key
 from exactness.queries import QUERIES, UPSTREAM
 from exactness.runners import (
@@ -194,6 +194,8 @@ class Scenario:
     full_refresh_mode: str = "in_place"
     vnode_count: int = VNODES
     order: str = ORDER
+    replica: str = REPLICA
+    """See REPLICAS."""
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -323,6 +325,15 @@ SCENARIOS = {
             Scene.commit,
             cells_per_mv=3,
             order="descending",
+        ),
+        Scenario("first run over a replica", 4, _nothing, None, replica="always"),
+        Scenario(
+            "both over a replica",
+            4,
+            _begun_and_changed,
+            Scene.commit,
+            cells_per_mv=3,
+            replica="always",
         ),
         Scenario("last range", 60, _begun_and_changed, None),
         Scenario(
@@ -461,6 +472,7 @@ class Theatre:
         )
         scene.mv.loses = self.scenario.loses
         scene.mv.order = self.scenario.order
+        scene.mv.replica = self.scenario.replica
         scene.mv.write(
             backfill_rate_limit=self.scenario.limit,
             on_gap=self.scenario.on_gap,

@@ -56,6 +56,14 @@ READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 ORDER = os.environ.get("DBT_BACKFILL_ORDER", "ascending")
 """In which order all are backfilled whose test says nothing of it."""
 
+REPLICAS: dict[str, dict[str, Any]] = {
+    "never": {},
+    "always": {"replicate": "always"},
+    "in parts": {"replicate": "always", "replica_rows": 7},
+}
+REPLICA = os.environ.get("DBT_BACKFILL_REPLICA", "never")
+"""Which copy of the upstream the ranges are read from whose test says nothing of it."""
+
 LOSING: dict[str, Any] = {
     "on_schema_change": "sync_all_columns",
     # What a Delta table has to have for it.
@@ -220,6 +228,8 @@ class Follower:
     """The change table that the upstream is followed by, as Jinja, if it is not its own."""
     order: str = ORDER
     """What its config says of it from the next `write` on; its state says which one it has."""
+    replica: str = REPLICA
+    """One of REPLICAS, from the next `write` on."""
     adopted: bool = False
     """Whether the table was there before its state; nothing is promised of that time."""
     wide: Query | None = None
@@ -244,6 +254,7 @@ class Follower:
             **({"on_schema_change": "append_new_columns"} if self.wide else {}),
             **(LOSING if self.loses else {}),
             **({} if self.order == "ascending" else {"backfill_order": self.order}),
+            **REPLICAS[self.replica],
             **config,
         }
         arguments = ",\n    ".join(f"{name}={value!r}" for name, value in settings.items())

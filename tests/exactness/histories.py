@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from exactness.follow import REPLICAS
 from exactness.keys import KEY_TYPES
 from exactness.queries import QUERIES
 from exactness.upstream import COMMIT_KINDS
@@ -35,6 +36,7 @@ class Model:
     vnode_count: int
     upstream_key_declared: bool
     order: str
+    replica: str
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
             vnode_count=draw(st.sampled_from((4, 8, 1))),
             upstream_key_declared=draw(st.booleans()),
             order=draw(st.sampled_from(ORDERS)),
+            replica=draw(st.sampled_from(list(REPLICAS))),
         )
         for mode in modes
     )

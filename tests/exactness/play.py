@@ -181,7 +181,7 @@ class Player:
         for number, (follower, model) in enumerate(
             zip(self.followers, self.history.models, strict=True)
         ):
-            follower.order = model.order
+            follower.order, follower.replica = model.order, model.replica
             if step.turns_order:
                 follower.order = ORDERS[1 - ORDERS.index(model.order)]
             follower.write(**self._config(step, number, model))

@@ -35,3 +35,5 @@ class SparkBackfillConfig(SparkConfig):
     run_rows: int | None = None
     barrier_seconds: float | None = None
     take_turns: bool = False
+    replicate: str = "auto"
+    replica_rows: int | None = None

@@ -13,7 +13,7 @@
 {% macro advance_scan(backfill, state, plan) %}
     {%- if not dbt_backfill.has_range(plan) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), plan, state, backfill, plan.key,
+        dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key,
         with_null_keys=not dbt_backfill.enforces_keys(backfill.upstream)
     )) }}
 {% endmacro %}

@@ -74,23 +74,27 @@
     {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
     {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
-    {{ return(dbt_backfill._bounds_of_plan(plan, found.bounds, found.complete)) }}
+    {{ return(dbt_backfill._bounds_of_plan(
+        plan, found.bounds, found.complete, none if backfill.get('read_from') else {'scans': found.get('scans'), 'rows': found.rows}
+    )) }}
 {% endmacro %}
 
 
 {#- That pass, over the keys of a window; `total` and `done` as get_bounds_sql has them, of the rows in it. -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
     {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
+        dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
     ) -%}
     {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, total, done, plan.key, backfill.options.backfill_rate_limit
+        scan, total, done, plan.key, backfill.options.backfill_rate_limit, state.uniform and not backfill.get('read_from')
     ))[0]) }}
 {% endmacro %}
 
 
-{% macro _bounds_of_plan(plan, bounds, complete) %}
+{#- `evidence`: see choose_replica; nothing of it is stored. -#}
+{% macro _bounds_of_plan(plan, bounds, complete, evidence=none) %}
     {{ return({
+        'evidence': evidence,
         'range_high': bounds[0] if bounds else plan.range_low,
         'last_range': not bounds,
         'next_bounds': bounds[1:],

@@ -2,7 +2,9 @@
     Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}, see take_staged_range, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
-      'views': the temporary views that were made on the way
+      'views': the temporary views that were made on the way,
+      'read_from': what its range is read from, see get_range_read; none where the upstream itself is, or the plan is another run's,
+      'outgrown': see is_outgrown
     }
 
     One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
@@ -17,12 +19,15 @@
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
     {%- set planning = namespace(
-        attempt=dbt_backfill.begin_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows),
-        stands=none, staged=none, views=[],
+        attempt=dbt_backfill.begin_attempt(
+            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('replica')
+        ),
+        stands=none, staged=none, views=[], read_from=none, outgrown=false,
     ) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
     {%- for _ in range(4) if planning.stands is none and not planning.attempt.get('waits') -%}
         {%- set attempt = planning.attempt -%}
+        {%- set backfill = dict(backfill, read_from=attempt.read_from) -%}
         {%- set result = dbt_backfill.run_json(
             'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
         )[0] -%}
@@ -33,7 +38,10 @@
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- if result.get('plan') -%}
             {%- set planning.stands = result.plan -%}
-            {%- if result.plan.plan_id != attempt.plan.plan_id and not dbt_backfill.get_traits(result.plan).gives_up -%}
+            {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
+            {%- set planning.read_from = attempt.read_from if is_own else none -%}
+            {%- set planning.outgrown = dbt_backfill.is_outgrown(result) -%}
+            {%- if not is_own and not dbt_backfill.get_traits(result.plan).gives_up -%}
                 {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
             {%- endif -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
@@ -47,6 +55,14 @@
                 filling=dbt_backfill.get_filling_of_plan(attempt.plan)
             ) -%}
             {%- set planning.attempt = dbt_backfill.begin_attempt(backfill, state, observed, learned, reanchor) -%}
+        {%- elif attempt.overlay and (result.get('overlaid') or {'doubtful': 1}).doubtful -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': the feed does not tell all that has changed since its rows were copied, so that '
+                    ~ 'its upstream itself is read', info=true
+            ) -%}
+            {%- set planning.attempt = dict(
+                attempt, plan=dbt_backfill.without_replica(attempt.plan), read_from=none, overlay=none
+            ) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -54,7 +70,8 @@
             {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
         {%- else -%}
             {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
-            {%- set bounds = find(backfill, state, attempt.plan) -%}
+            {%- set attempt = dbt_backfill.without_part(attempt) -%}
+            {%- set bounds = find(dict(backfill, read_from=attempt.read_from), state, attempt.plan) -%}
             {%- set planning.attempt = dict(attempt, plan=dict(attempt.plan, **bounds), most_rows=none) -%}
         {%- endif -%}
         {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
@@ -69,7 +86,10 @@
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
-    {{ return({'plan': planning.stands, 'staged': planning.staged, 'views': planning.views}) }}
+    {{ return({
+        'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'read_from': planning.read_from,
+        'outgrown': planning.outgrown,
+    }) }}
 {% endmacro %}
 
 
@@ -79,17 +99,25 @@
       'changes': how they are read, see get_changes; none if it has none,
       'views': the temporary views that they are staged in,
       'most_rows': with how many rows its range holds; none for any number,
+      'read_from': what its range is read from, see get_range_read; none where the upstream itself is,
+      'overlay': how what changed since the version of the replica is read, see get_overlay; none where nothing can have,
       'keys_are_unique': whether equal hashes were found to be no equal keys
     }
+
+    Arguments:
+      replica (dict or none): as a source of the plan.
 -#}
-{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none) %}
+{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
     {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
         if dbt_backfill.has_changes(state, plan) else none -%}
+    {%- set overlay = dbt_backfill.get_overlay(backfill, state, observed, plan, replica) if replica else none -%}
     {{ return({
         'plan': plan,
         'changes': changes,
-        'views': dbt_backfill.get_stage_views(backfill, plan, changes) if changes else [],
+        'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (overlay.views if overlay else []),
         'most_rows': most_rows,
+        'read_from': dict(replica, overlay=overlay.name if overlay else none) if replica else none,
+        'overlay': overlay,
         'keys_are_unique': false,
     }) }}
 {% endmacro %}
@@ -99,7 +127,7 @@
     The same after the rows that the plan reads were staged, where they have to be. {'waits'} if the feed has not landed what they
     may show. Where it told something that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
 -#}
-{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none) %}
+{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
         {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
@@ -120,7 +148,14 @@
             'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
         ) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows)) }}
+    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows, replica)) }}
+{% endmacro %}
+
+
+{#- The attempt before its bounds are found anew: a replica that ends with the bounds of before is not read for it. -#}
+{% macro without_part(attempt) %}
+    {%- if not attempt.read_from or dbt_backfill.is_whole(attempt.read_from) -%} {{ return(attempt) }} {%- endif -%}
+    {{ return(dict(attempt, plan=dbt_backfill.without_replica(attempt.plan), read_from=none, overlay=none)) }}
 {% endmacro %}
 
 
@@ -139,6 +174,7 @@
       'settings': the session's, of a first run, which has not read a state; see session_settings,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
+      'overlaid': see get_overlay, absent if there is none, or the changes are gone,
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
 -#}
@@ -146,18 +182,17 @@
     {%- set plan, changes = attempt.plan, attempt.changes -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set overlay = attempt.overlay -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=stage is not none) -%}
-    {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['checked'] if scan else []) -%}
+    {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
     begin
         {%- if handler %}
         declare lost boolean default false;
         {%- endif %}
-        {%- if stage %}
-        {%- for declaration in stage.declarations %}
+        {%- for declaration in (((stage or {}).declarations or []) + ((overlay or {}).declarations or [])) | unique %}
         {{ declaration }};
         {%- endfor %}
-        {%- endif %}
         {%- if scan %}
         declare checked {{ dbt_backfill.key_check_type() }};
         {%- endif %}
@@ -169,8 +204,15 @@
         {%- if stage %}
         {{ dbt_backfill.get_staging_statements(stage, handler) }}
         {%- endif %}
+        {%- if overlay %}
+        {{ dbt_backfill.get_overlay_statements(overlay, dbt_backfill.get_lost_conditions(backfill.upstream)) }}
+        if overlaid.doubtful = 0 then
+        {%- endif %}
         {%- if scan %}
         set checked = ({{ dbt_backfill._get_attempt_check_sql(backfill, attempt, scan) }});
+        {%- endif %}
+        {%- if overlay %}
+        end if;
         {%- endif %}
         if {{ dbt_backfill._get_attempt_condition(attempt, known) }} then
             {{ dbt_backfill._get_storing_statements(backfill, state, counted, known, columns) }}
@@ -197,6 +239,7 @@
     {%- if 'staged' in known -%}
         {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
+    {%- if 'overlaid' in known -%} {%- do conditions.append('overlaid.doubtful = 0') -%} {%- endif -%}
     {%- if 'checked' in known -%}
         {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
         {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}

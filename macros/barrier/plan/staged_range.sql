@@ -19,7 +19,7 @@
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
-    {%- set columns = dbt_backfill._get_staged_columns(backfill, plan) -%}
+    {%- set columns = dbt_backfill.get_needed_columns(backfill, plan) -%}
     {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
@@ -50,16 +50,6 @@
 {% endmacro %}
 
 
-{#- The columns of the upstream that the query names, as a list of {'name', 'type'}: all of them where it has a star. -#}
-{% macro _get_staged_columns(backfill, plan) %}
-    {%- set columns, read = dbt_backfill.get_table_columns(backfill.upstream.relation), [] -%}
-    {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
-    {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
-    {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do read.append(column) -%} {%- endfor -%}
-    {{ return(read) }}
-{% endmacro %}
-
-
 {#-
     Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
@@ -71,7 +61,7 @@
 -#}
 {% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
-    {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
+    {%- set kept = dbt_backfill.get_stored_columns(backfill, columns) -%}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
@@ -128,25 +118,12 @@
 {% endmacro %}
 
 
-{#- Iceberg has no smaller integers than int. -#}
-{% macro _get_kept_columns(backfill, columns) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
-    {%- set kept = [] -%}
-    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
-    {{ return(kept) }}
-{% endmacro %}
-
-
-{#- Outside of a run of the model it is made at the catalog's own place. -#}
+{#- It is read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
 {% macro _get_clauses_of_stage(backfill) -%}
-    {%- set format = backfill.options.file_format -%}
-    {#- Read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
-    {%- set statistics = {'write.metadata.metrics.default': 'none'} if format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'} -%}
-    {%- set properties = dict(
-        dbt_backfill.exact_table_properties(format), **dict(statistics, **{'dbt_backfill.format': dbt_backfill.state_format()})
-    ) -%}
-    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(backfill.staged, properties)) }} {%- endif -%}
-    using {{ format }} tblproperties {{ dbt_backfill._property_list(properties) }}
+    {{ return(dbt_backfill.get_clauses_of_copy(
+        backfill, backfill.staged,
+        {'write.metadata.metrics.default': 'none'} if backfill.options.file_format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'}
+    )) }}
 {%- endmacro %}
 
 

@@ -38,7 +38,7 @@
 
 {#- `columns`: that the MV has not. -#}
 {% macro _get_additions(mv, columns) %}
-    {%- set features, definitions = dbt_backfill._delta_features(columns | map(attribute='type') | list)
+    {%- set features, definitions = dbt_backfill.get_needed_features([], columns | map(attribute='type') | list)
         if dbt_backfill.get_file_format() == 'delta' else {}, [] -%}
     {%- for column in columns -%} {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
     {%- set add = 'alter table ' ~ mv.render() ~ ' add columns (' ~ definitions | join(', ') ~ ')' -%}

@@ -22,7 +22,7 @@
 {#- The query's rows of the plan's range, or of another one. -#}
 {% macro get_range_rows_sql(backfill, state, plan, window=none) -%}
     {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), window or plan, state, backfill, plan.key
+        dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key
     ) -%}
     {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
 {%- endmacro %}

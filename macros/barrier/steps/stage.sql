@@ -64,13 +64,7 @@
 {% macro get_stage(backfill, state, plan, changes, check_key=true) %}
     {%- set name, keys = dbt_backfill.get_stage_name(backfill, plan), plan.key -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
-    {%- set view = 'create or replace temporary view ' ~ name ~ ' as\n'
-        ~ dbt_backfill.get_last_states_sql(events, keys, changes) -%}
-    {%- if changes.literals -%}
-        {%- set literals = {} -%}
-        {%- for literal in changes.literals -%} {%- do literals.update({literal: literal}) -%} {%- endfor -%}
-        {%- set view = dbt_backfill.get_execute_with_literals_sql(view, literals) -%}
-    {%- endif -%}
+    {%- set view = dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals) -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
     {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
@@ -88,6 +82,14 @@
         ],
     }) }}
 {% endmacro %}
+
+
+{#- A statement of a script that makes a temporary view; `literals`: variables in its text that stand for their values. -#}
+{% macro get_view_statement(name, sql, literals=none) -%}
+    {%- set view, values = 'create or replace temporary view ' ~ name ~ ' as\n' ~ sql, {} -%}
+    {%- for literal in literals or [] -%} {%- do values.update({literal: literal}) -%} {%- endfor -%}
+    {{ return(dbt_backfill.get_execute_with_literals_sql(view, values) if values else view) }}
+{%- endmacro %}
 
 
 {#- The temporary views of the stage, each before those that it reads. -#}

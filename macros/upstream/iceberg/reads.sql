@@ -83,37 +83,39 @@
       deletes (boolean): whether rows may have gone.
 -#}
 {% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes) %}
+    {#- One script may read the changes since two versions. -#}
+    {%- set name = '__bf_lineage_' ~ from_version -%}
     {{ return({
-        'declarations': ['declare __bf_lineage struct<committed: string, bounds: string, files: string>'],
-        'setup': ['set __bf_lineage = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
-        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes),
-        'literals': ['__bf_lineage.committed', '__bf_lineage.bounds', '__bf_lineage.files'],
+        'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
+        'setup': ['set ' ~ name ~ ' = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
+        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes, name),
+        'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.files'],
         'one_commit': true,
     }) }}
 {% endmacro %}
 
 
-{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes) -%}
+{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes, lineage) -%}
     {%- set same_key = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys or []) -%}
         {%- do same_key.append('kept.' ~ column ~ ' = before.' ~ column) -%}
     {%- endfor -%}
-    {%- set is_written = 'coalesce(source._last_updated_sequence_number > __bf_lineage.committed, true)' -%}
+    {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
     from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
-    where {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
+    where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     {%- if deletes and keys is not none %}
     union all
     select before.*, 0 as __bf_version, false as __bf_is_upsert
     from (
         select source.*
         from {{ dbt_backfill._iceberg_table_at(relation, from_version) }} as source
-        where __bf_lineage.bounds and __bf_lineage.files
+        where {{ lineage }}.bounds and {{ lineage }}.files
     ) as before
     left anti join (
         select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}
         from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
-        where not {{ is_written }} and __bf_lineage.bounds and __bf_lineage.files
+        where not {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     ) as kept
     on {{ same_key | join(' and ') }}
     {%- endif %}

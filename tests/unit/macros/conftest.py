@@ -207,6 +207,8 @@ def options() -> dict[str, Any]:
         "run_rows": None,
         "barrier_seconds": None,
         "take_turns": False,
+        "replicate": "auto",
+        "replica_rows": None,
     }
 
 
@@ -252,6 +254,7 @@ def backfill(
         "started_at": datetime.now(),
         "controls_of": None,
         "generation": None,
+        "read_from": None,
     }
 
 
@@ -300,7 +303,8 @@ class _CollectList:
         self.values: list[Any] = []
 
     def step(self, value: Any) -> None:
-        self.values.append(_value(value))
+        if value is not None:
+            self.values.append(_value(value))
 
     def finalize(self) -> str:
         return _NESTED + json.dumps(self.values)

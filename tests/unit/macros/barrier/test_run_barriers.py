@@ -29,6 +29,7 @@ def run(
         ),
     )
     macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
+    macros.stub("release_replica", lambda backfill, state: None)
     macros.context["lasts"] = []
     macros.context["limits"] = []
     macros.context["settings"] = {}

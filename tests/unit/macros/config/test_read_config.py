@@ -45,6 +45,8 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "run_rows": None,
         "barrier_seconds": None,
         "take_turns": False,
+        "replicate": "auto",
+        "replica_rows": None,
     }
 
 
@@ -64,6 +66,9 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("run_rows", 1, 1),
         ("barrier_seconds", 20, 20),
         ("take_turns", True, True),
+        ("replicate", "always", "always"),
+        ("replicate", "never", "never"),
+        ("replica_rows", 1, 1),
         ("unique_key", "id", ["id"]),
         ("unique_key", ["id"], ["id"]),
         ("unique_key", ["b", "a"], ["b", "a"]),
@@ -233,7 +238,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
         "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
-        "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, and dbt's own. "
+        "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
+        "replicate, replica_rows, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,28 @@ KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
 
 @pytest.fixture
 def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dict[str, Any]]:
-    """The bounds among the keys 1 to `rows`; a bound is a number instead of a literal's text."""
+    """The bounds among the keys 1 to `rows`; a bound is a number instead of a literal's text.
+
+    `files`: SQL over `id`, the file that has it; the rows of each stand from the greatest to the least,
+    or in another order that `place` gives.
+    """
     macros.stub("literals_expression", lambda keys, prefix="": f"{prefix}`id`")
 
-    def find(rows: int, rate_limit: int, done: int = 0, total: int | None = None) -> Any:
+    def pairs(found: str | None) -> str:
+        lists = json.loads((found or "json:[]").removeprefix("json:"))
+        return "json:" + json.dumps([bound for _, bound in sorted(sum(lists, []))])
+
+    sqlite.create_function("bounds_of", 1, pairs)
+    sqlite.create_aggregate("corr", 2, Correlation)  # type: ignore[arg-type]
+
+    def find(
+        rows: int,
+        rate_limit: int,
+        done: int = 0,
+        total: int | None = None,
+        files: str = "''",
+        place: str = "-id",
+    ) -> Any:
         sqlite.execute("drop table if exists lake.up")
         sqlite.execute("create table lake.up (id)")
         # Not in the order of the key: the bounds must not depend on it.
@@ -32,15 +51,63 @@ def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dic
             KEYS,
             rate_limit,
         )
-        # SQLite has no lambdas; the rest of the statement is as it is.
-        in_order = "transform(array_sort(collect_list(struct(rank, bound))), bound -> bound.bound)"
-        assert in_order in sql
-        sql = sql.replace(in_order, "collect_list(bound)")
+        # SQLite has neither lambdas nor files; the rest of the statement is as it is.
+        for spark, lite in {
+            "transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound)": (
+                "bounds_of(collect_list(bounds))"
+            ),
+            "struct(__bf_rank as rank, `id` as bound)": "struct(__bf_rank, `id`)",
+            "input_file_name()": files,
+            "input_file_block_start()": "0",
+            "monotonically_increasing_id()": place,
+            " div ": " / ",
+        }.items():
+            assert spark in sql
+            sql = sql.replace(spark, lite)
         (result,) = sqlite.execute(sql).fetchone()
         found = json.loads(result)
-        return {"bounds": sorted(found["bounds"]), "complete": bool(found["complete"])}
+        assert found["rows"] == max(1, (rows + done if total is None else total) - done)
+        if files != "''":
+            return found["scans"]
+        assert found["scans"] is None
+        return {"bounds": found["bounds"], "complete": bool(found["complete"])}
 
     return find
+
+
+class Correlation:
+    def __init__(self) -> None:
+        self.pairs: list[tuple[float, float]] = []
+
+    def step(self, x: float, y: float) -> None:
+        self.pairs.append((x, y))
+
+    def finalize(self) -> float | None:
+        xs, ys = zip(*self.pairs, strict=True)
+        if len(set(xs)) == 1 or len(set(ys)) == 1:
+            return None
+        return statistics.correlation(xs, ys)
+
+
+SHUFFLED = "(id * 37) % 101"
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "scans"),
+    [
+        ("'one'", "-id", 1),  # whatever is in order is not read in vain
+        ("'one'", SHUFFLED, 10),
+        ("'f' || (id % 4)", SHUFFLED, 10),
+        ("'f' || (id % 4)", "id", 1),
+        ("'f' || ((id - 1) / 10)", SHUFFLED, 1),  # each file has the keys of one range
+        ("'f' || ((id - 1) / 20)", SHUFFLED, 2),
+        ("case when id <= 50 then 'f' || ((id - 1) / 10) else 'rest' end", SHUFFLED, 3),
+    ],
+)
+def test_it_is_told_how_often_all_ranges_would_read_a_row(
+    find_bounds: Callable[..., Any], files: str, place: str, scans: float
+) -> None:
+    assert find_bounds(100, 10, files=files, place=place) == scans
 
 
 def test_every_range_has_the_rows_of_the_rate_limit(find_bounds: Callable[..., Any]) -> None:
@@ -96,7 +163,7 @@ def test_a_large_remainder_is_sampled_and_the_step_with_it(
     macros: Macros, sqlite: sqlite3.Connection, remaining: int, rate_limit: int, step: int
 ) -> None:
     macros.stub("literals_expression", lambda keys, prefix="": "`id`")
-    sql = macros.call("get_bounds_sql", "select 1 as id", remaining, 0, KEYS, rate_limit)
+    sql = macros.call("get_bounds_sql", "select 1 as id", remaining, 0, KEYS, rate_limit, False)
     ranked = sql.split("select to_json")[0] + "select __bf_step from ranked"
 
     assert sqlite.execute(ranked).fetchone() == (step,)

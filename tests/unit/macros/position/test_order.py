@@ -55,7 +55,7 @@ def test_bounds_are_found_from_the_last_key_on(render: Any, descending: Any) -> 
     sql = render("get_bounds_sql", "select 1", "9", 0, descending, 3)
 
     assert "row_number() over (order by `id` desc, `shard` desc)" in sql
-    assert "select `id`, `shard`, row_number()" in sql
+    assert "select `id`, `shard`, __bf_file" in sql
 
 
 # -- scans ----------------------------------------------------------------------------------------

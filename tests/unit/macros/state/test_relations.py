@@ -14,6 +14,7 @@ def test_the_state_stands_beside_the_mv(relations: dict[str, Any]) -> None:
         "barriers": "lake.mv__barriers",
         "controls": "lake.mv__controls",
         "staged": "lake.mv__staged",
+        "replica": "lake.mv__replica",
         "live": "lake.mv__live",
     }
 

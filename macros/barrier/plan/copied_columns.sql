@@ -1,0 +1,40 @@
+{#-
+    What tables have in common that keep rows of the upstream for a while, `<mv>__staged` and `<mv>__replica`.
+-#}
+
+
+{#- The columns of the upstream that the query names, and the key's, as a list of {'name', 'type'}: all of them where it has a star. -#}
+{% macro get_needed_columns(backfill, plan) %}
+    {%- set columns, needed = dbt_backfill.get_table_columns(backfill.upstream.relation), [] -%}
+    {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
+    {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
+    {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do needed.append(column) -%} {%- endfor -%}
+    {{ return(needed) }}
+{% endmacro %}
+
+
+{#- The same as the MV's format keeps them: Iceberg has no smaller integers than int. -#}
+{% macro get_stored_columns(backfill, columns) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
+    {%- set stored = [] -%}
+    {%- for column in columns -%}
+        {%- do stored.append(dict(column, type=modules.re.sub('\\b(tiny|small)int\\b(?!:)', 'int', column.type))) -%}
+    {%- endfor -%}
+    {{ return(stored) }}
+{% endmacro %}
+
+
+{#-
+    USING, LOCATION and TBLPROPERTIES of such a table. Outside of a run of the model it is made at the catalog's own place.
+
+    Arguments:
+      properties (dict): of it alone.
+-#}
+{% macro get_clauses_of_copy(backfill, relation, properties) -%}
+    {%- set format = backfill.options.file_format -%}
+    {%- set all = dict(
+        dbt_backfill.exact_table_properties(format), **dict(properties, **{'dbt_backfill.format': dbt_backfill.state_format()})
+    ) -%}
+    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
+    using {{ format }} tblproperties {{ dbt_backfill._property_list(all) }}
+{%- endmacro %}

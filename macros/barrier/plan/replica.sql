@@ -1,0 +1,285 @@
+{#-
+    The replicated arrangement: `<mv>__replica`, a copy of the rows of the upstream that are still to be read, with the columns that
+    the query needs, in files ordered by the key, as many as ranges are ahead. Without it each range of an upstream that is not
+    ordered by its key reads all of it.
+
+    It is a way to the rows of a range and no more: what a plan says does not depend on it. A range is the replica's rows with the
+    changes since its version laid over them, see get_overlay; where that cannot be told, or a plan is adopted, the upstream itself is
+    read. A plan carries it as the source of the role `replica`: {
+      'relation', 'kind', 'id': of its making, 'version': of the table; none where it is not to be read any more,
+      'definition': as JSON {
+        'version': that of the upstream that it shows, as text, 'query_hash', 'vnodes', 'vnode_count': those that it has rows of,
+        'columns': of the upstream that it has, as a list of {'name', 'type'},
+        'ranges': how many ranges it has still rows of; none for all,
+        'scans': see get_bounds_sql; none if that is not known
+      }
+    }
+-#}
+
+
+{#- The source of the role `replica` of the committed plan, if what is read next can be read from it; none if not. -#}
+{% macro find_replica(backfill, state, observed) %}
+    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
+    {%- set noted = fromjson(source.definition) -%}
+    {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
+    {%- if noted.query_hash != backfill.query_hash or noted.vnode_count != state.committed.vnode_count
+            or noted.ranges == 0 or noted.ranges and state.committed.get('backfill_rate_limit') != backfill.options.backfill_rate_limit
+            or not dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)
+            or not dbt_backfill.continues_upstream(backfill.upstream, observed, upstream)
+            or dbt_backfill.load_table(backfill.replica) is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(source) }}
+{% endmacro %}
+
+
+{#- Whether a replica can be made at all, and the model lets it. -#}
+{% macro may_replicate(backfill) %}
+    {{ return(backfill.options.replicate != 'never' and not backfill.feed and not dbt_backfill.stages_ranges(backfill.upstream)) }}
+{% endmacro %}
+
+
+{#- `none`: all vnodes. -#}
+{% macro _covers(vnodes, selected) %}
+    {{ return(vnodes is none or selected is not none and selected | reject('in', vnodes) | list == []) }}
+{% endmacro %}
+
+
+{#-
+    Whether so much of a range has changed since the version of its replica that to read these changes for each range costs more than
+    another copy: then it is dropped, and made anew where that is worth it.
+
+    Arguments:
+      result (dict): of the script that planned the barrier, see get_plan_script.
+-#}
+{% macro is_outgrown(result) %}
+    {{ return(2 * (result.get('overlaid') or {}).get('count', 0) > [(result.get('checked') or {}).get('row_count', 0), 1000] | max) }}
+{% endmacro %}
+
+
+{#-
+    Part of planning: the chosen plan with a source of the role `replica`, where its range is to be read from one, which is made now
+    if there is none. Returns the choice, with 'replica': what is to be read, see get_range_read; none where the upstream itself is.
+
+    Arguments:
+      found (dict or none): what find_replica returned.
+-#}
+{% macro choose_replica(backfill, state, choice, found) %}
+    {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- if state.finished or not dbt_backfill.may_replicate(backfill) or plan.kind not in ['advance', 'fill', 'reanchor'] -%}
+        {{ return(choice) }}
+    {%- endif -%}
+    {%- if plan.kind != 'advance' or not dbt_backfill.has_range(plan) -%}
+        {%- set carried = found if plan.kind != 'reanchor' else none -%}
+        {{ return(dbt_backfill._with_source(choice, carried or dbt_backfill._get_void(last))) }}
+    {%- endif -%}
+    {%- set evidence = plan.get('evidence') or dbt_backfill._get_known_evidence(state, last) -%}
+    {%- set has_it = found and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
+    {%- if not has_it and not dbt_backfill._is_wanted(backfill, plan, evidence) -%}
+        {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }}
+    {%- endif -%}
+    {%- set source = found if has_it else dbt_backfill.make_replica(backfill, state, plan, evidence) -%}
+    {%- if not source -%} {{ return(choice) }} {%- endif -%}
+    {%- set noted = fromjson(source.definition) -%}
+    {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
+    {{ return(dict(dbt_backfill._with_source(choice, carried), replica=source)) }}
+{% endmacro %}
+
+
+{#- Whether it has all rows that are ahead, so that also bounds can be found in it. -#}
+{% macro is_whole(source) %}
+    {{ return(fromjson(source.definition).ranges is none) }}
+{% endmacro %}
+
+
+{% macro _with_source(choice, source) %}
+    {%- if not source -%} {{ return(choice) }} {%- endif -%}
+    {{ return(dict(choice, plan=dict(choice.plan, sources=choice.plan.sources + [source]))) }}
+{% endmacro %}
+
+
+{#- What is left of a replica that is not to be read any more: how often the upstream would be read without one. -#}
+{% macro _get_void(source) %}
+    {{ return(dict(source, version=none) if source else none) }}
+{% endmacro %}
+
+
+{#- What is known of it where the bounds were found before: {'scans', 'rows': how many rows are still to be read}; none if nothing is. -#}
+{% macro _get_known_evidence(state, source) %}
+    {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
+    {{ return({'scans': scans, 'rows': (state.committed.get('upstream_row_count') or 0) - state.row_count} if scans else none) }}
+{% endmacro %}
+
+
+{#-
+    Whether a plan without a replica gets one. To copy the upstream and read the copy costs as much as some three scans of it (measured
+    with benchmarks/replica.py); `auto` makes one if the ranges ahead would read many more rows in vain.
+-#}
+{% macro _is_wanted(backfill, plan, evidence) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {%- if ahead == 1 or backfill.options.replicate == 'always' -%} {{ return(ahead > 1) }} {%- endif -%}
+    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
+    {%- set scans = [evidence.scans, ahead] | min -%}
+    {%- set wanted = (scans - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica() -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
+            ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left'
+            ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
+        info=wanted
+    ) -%}
+    {{ return(wanted) }}
+{% endmacro %}
+
+
+{#- How many rows have to be read in vain until a replica is worth its statements. -#}
+{% macro rows_worth_a_replica() %}
+    {{ return(10000000) }}
+{% endmacro %}
+
+
+{#- How many ranges are known to be ahead, that of the plan among them. -#}
+{% macro count_ranges_ahead(plan) %}
+    {{ return((plan.get('next_bounds') or []) | length + (1 if plan.last_range else 2)) }}
+{% endmacro %}
+
+
+{#- Such as `40 ranges`; the bounds of more than so many are found later. -#}
+{% macro get_ranges_text(plan) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {{ return(('' if plan.get('bounds_complete') or plan.last_range else 'more than ') ~ dbt_backfill.get_count_text(ahead, 'range')) }}
+{% endmacro %}
+
+
+{#-
+    Copy what is ahead of the position, or the next `replica_rows` of it, at the plan's version. Returns the source of it; none where
+    the MV's format cannot keep its rows.
+-#}
+{% macro make_replica(backfill, state, plan, evidence) %}
+    {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
+    {%- if not dbt_backfill._can_keep(backfill, columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
+    {%- set limit, ranges = backfill.options.get('replica_rows'), none -%}
+    {%- if limit and backfill.options.backfill_rate_limit -%}
+        {%- set most = [limit // backfill.options.backfill_rate_limit, 1] | max -%}
+        {%- if most <= bounds | length -%} {%- set ranges = most -%} {%- endif -%}
+    {%- endif -%}
+    {%- set begun = modules.datetime.datetime.now() -%}
+    {%- do dbt_backfill.run_table(
+        'copy the rows that are ahead', dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id)
+    ) -%}
+    {%- set version = dbt_backfill.read_version(backfill, 'replica') -%}
+    {%- if dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != id -%}
+        {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
+    {%- endif -%}
+    {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ': copied ' ~ columns | length ~ ' columns of ' ~ backfill.upstream.relation.render() ~ ' into '
+            ~ backfill.replica.render() ~ ' in ' ~ '{:,.1f}'.format((modules.datetime.datetime.now() - begun).total_seconds()) ~ ' s',
+        info=true
+    ) -%}
+    {{ return({
+        'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': version,
+        'definition': tojson({
+            'version': dbt_backfill.get_source(plan).version, 'query_hash': backfill.query_hash, 'vnodes': plan.vnodes,
+            'vnode_count': plan.vnode_count, 'columns': columns, 'ranges': ranges, 'scans': (evidence or {}).get('scans'),
+        }),
+    }) }}
+{% endmacro %}
+
+
+{#- Whether the MV's format can keep these columns; refused where a replica is asked for. -#}
+{% macro _can_keep(backfill, columns) %}
+    {%- for column in columns if 'variant' in column.type and backfill.options.file_format != backfill.upstream.kind -%}
+        {%- if backfill.options.replicate == 'auto' -%} {{ return(false) }} {%- endif -%}
+        {%- do dbt_backfill.refuse(
+            'its replica would keep the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', which ' ~ backfill.options.file_format ~ ' does not have',
+            "Set replicate='never'"
+        ) -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#-
+    Each part holds the keys of one range, or of some ranges next to each other, and is one file of one directory: parts by hash, which
+    Spark distributes by, would have the keys of any two.
+
+    Arguments:
+      bounds (list): of the ranges ahead.
+      limited (boolean): whether what lies beyond the last one is left out.
+-#}
+{% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
+    {%- set window = {
+        'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
+        'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
+    } -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
+    ) -%}
+    {%- set keys, kept = dbt_backfill.upstream_columns(plan.key), [] -%}
+    {%- set stored = dbt_backfill.get_stored_columns(backfill, columns) -%}
+    {%- for column in columns -%}
+        {%- set name, type = dbt_backfill.identifier(column.name), stored[loop.index0].type -%}
+        {%- do kept.append(name if type == column.type else 'cast(' ~ name ~ ' as ' ~ type ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    create or replace table {{ backfill.replica.render() }}
+    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, columns, id)) }}
+    partitioned by (__bf_part)
+    as
+    select {{ kept | join(', ') }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
+    from (
+        {{ scan }}
+    )
+    distribute by __bf_part sort by __bf_part, {{ keys | join(', ') }}
+{%- endmacro %}
+
+
+{#- The number of the part of a row, as a search by halves. -#}
+{% macro _get_part_sql(keys, columns, bounds, first) -%}
+    {%- if not bounds -%} {{ return(first | string) }} {%- endif -%}
+    {%- set middle = bounds | length // 2 -%}
+    {{ return('if(' ~ dbt_backfill.ordered_predicate(keys, columns, '<=', bounds[middle]) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[:middle], first) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[middle + 1:], first + middle + 1) ~ ')') }}
+{%- endmacro %}
+
+
+{#- At most 63 of them: Spark compiles no expression that is much longer. -#}
+{% macro _thinned(bounds) %}
+    {%- set step = bounds | length // 64 + 1 -%}
+    {{ return(bounds[step - 1::step]) }}
+{% endmacro %}
+
+
+{% macro _get_replica_properties(backfill, columns, id) %}
+    {%- set own = {'dbt_backfill.replica': id} -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {{ return(dict(own, **{'write.distribution-mode': 'none'})) }}
+    {%- endif -%}
+    {{ return(dict(own, **dbt_backfill.get_needed_features(
+        columns | map(attribute='name') | list + columns | map(attribute='type') | list, columns | map(attribute='type') | list
+    ))) }}
+{% endmacro %}
+
+
+{#- Whether a plan may go on without one: its ranges are read from the upstream itself. -#}
+{% macro without_replica(plan) %}
+    {{ return(dict(plan, sources=plan.sources | rejectattr('role', 'equalto', 'replica') | list)) }}
+{% endmacro %}
+
+
+{#- Drop it once nothing is to be read from it any more, that of a run that died among them. -#}
+{% macro release_replica(backfill, state) %}
+    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- set is_used = source and source.get('version') is not none and not state.finished -%}
+    {%- if not is_used and not state.get('planned') and (source or not dbt_backfill.get_catalog(backfill.replica)) and dbt_backfill.load_table(backfill.replica) is not none -%}
+        {%- do dbt_backfill.drop_replica(backfill) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro drop_replica(backfill) %}
+    {%- do dbt_backfill.run_table('drop the replica', 'drop table if exists ' ~ backfill.replica.render()) -%}
+    {%- do adapter.cache_dropped(backfill.replica) -%}
+{% endmacro %}

@@ -1,0 +1,68 @@
+{#-
+    What changed in a range since the version of a replica: a part of the script that plans a barrier, which leaves the last state of
+    each changed key of the range in a cached view, as get_last_states_sql has it, and in `overlaid`: {
+      'count': how many keys,
+      'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
+        of a key has to go on from as many rows as the replica has of it, one or none
+    }, null if the changes are gone.
+
+    Returns {'name': of the view, 'declarations', 'statements', 'views': those that are made}; none where nothing can have changed,
+    because the replica shows the plan's version.
+
+    Arguments:
+      replica (dict): as a source of the plan.
+-#}
+{% macro get_overlay(backfill, state, observed, plan, replica) %}
+    {%- set since, version = fromjson(replica.definition).version, dbt_backfill.get_source(plan).version -%}
+    {%- if since == version -%} {{ return(none) }} {%- endif -%}
+    {%- set keys, name = plan.key, dbt_backfill.get_stage_name(backfill, plan, '__overlay') -%}
+    {%- set changes = dbt_backfill.get_upstream_changes(backfill.upstream, observed, since, version, keys) -%}
+    {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
+    {%- set kept = dbt_backfill.get_range_scan_sql(
+        '(' ~ dbt_backfill.get_replica_rows_sql(replica) ~ ')', plan, state, backfill, keys
+    ) -%}
+    {{ return({
+        'name': name,
+        'declarations': changes.get('declarations', []) + ['declare overlaid struct<count: bigint, doubtful: bigint>'],
+        'statements': changes.get('setup', []) + [
+            dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
+            'cache table ' ~ name,
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(backfill, name, keys, kept) ~ ')',
+        ],
+        'views': [name] + changes.get('views', []),
+    }) }}
+{% endmacro %}
+
+
+{% macro _get_overlaid_sql(backfill, name, keys, kept) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
+    {%- set doubts = ['overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.'))] -%}
+    {%- if not backfill.options.check_key %}
+    select struct(count(*), count_if({{ doubts | join(' or ') }})) from {{ name }} as overlay
+    {%- else %}
+    {%- do doubts.append('coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)') %}
+    select struct(count(*), count_if({{ doubts | join(' or ') }}))
+    from {{ name }} as overlay
+    left join (
+        select {{ columns | join(', ') }}, count(*) as __bf_rows
+        from (
+            {{ kept }}
+        )
+        group by {{ columns | join(', ') }}
+    ) as kept
+    on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
+    {%- endif %}
+{%- endmacro %}
+
+
+{#- As get_staging_statements: what is gone shows only now, and then `overlaid` stays null. -#}
+{% macro get_overlay_statements(overlay, handler) -%}
+    {%- if handler -%}
+        begin
+            declare exit handler for {{ handler }} begin set overlaid = null; end;
+        {% endif -%}
+        {{ overlay.statements | join(';\n        ') }};
+    {%- if handler %}
+        end;
+    {%- endif -%}
+{%- endmacro %}
