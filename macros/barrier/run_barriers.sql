@@ -127,7 +127,7 @@
     {%- if plan -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
     {%- else -%}
-        {%- set replica = dbt_backfill.find_replica(backfill, state, observed) -%}
+        {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
         {%- set choice = dbt_backfill.choose_plan(
             dict(backfill, read_from=replica if replica and dbt_backfill.is_whole(replica) else none), state, observed, learned, rebuild, next
         ) -%}
@@ -135,8 +135,9 @@
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- set learned = choice.learned -%}
         {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
+        {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
+        {%- set choice = dict(choice, learned=learned) -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
             {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
         {%- endif -%}

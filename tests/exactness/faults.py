@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from exactness.follow import ORDER, REPLICA, Follower, Upstream
+from exactness.follow import ORDER, Follower, Upstream
 from exactness.oracle import Row, rows_by_key
 from exactness.queries import QUERIES, UPSTREAM
 from exactness.runners import (
@@ -54,6 +54,8 @@ class Tally:
     """What the cells of a pytest process amounted to."""
 
     cells: int = 0
+    seed: str = ""
+    """By which they were chosen."""
     mv_versions: int = 0
     barriers: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
@@ -65,7 +67,7 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.cells} faults, {self.barriers} barriers, {self.mv_versions} MV versions, "
-            f"{len(self.wrong)} wrong"
+            f"{len(self.wrong)} wrong{f' (DBT_BACKFILL_SEED={self.seed})' if self.seed else ''}"
         )
 
 
@@ -194,7 +196,7 @@ class Scenario:
     full_refresh_mode: str = "in_place"
     vnode_count: int = VNODES
     order: str = ORDER
-    replica: str = REPLICA
+    replica: str = "never"
     """See REPLICAS."""
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""

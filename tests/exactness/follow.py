@@ -61,8 +61,6 @@ REPLICAS: dict[str, dict[str, Any]] = {
     "always": {"replicate": "always"},
     "in parts": {"replicate": "always", "replica_rows": 7},
 }
-REPLICA = os.environ.get("DBT_BACKFILL_REPLICA", "never")
-"""Which copy of the upstream the ranges are read from whose test says nothing of it."""
 
 LOSING: dict[str, Any] = {
     "on_schema_change": "sync_all_columns",
@@ -228,7 +226,7 @@ class Follower:
     """The change table that the upstream is followed by, as Jinja, if it is not its own."""
     order: str = ORDER
     """What its config says of it from the next `write` on; its state says which one it has."""
-    replica: str = REPLICA
+    replica: str = "never"
     """One of REPLICAS, from the next `write` on."""
     adopted: bool = False
     """Whether the table was there before its state; nothing is promised of that time."""

@@ -9,6 +9,7 @@ assert result.message("mv") == "CAUGHT UP"
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,11 @@ Interceptor = Callable[[str, Proceed], None]
 Not calling `proceed` drops the statement, calling it twice is a client that re-submitted it, and
 raising `Crash` before or after it ends the run there.
 """
+
+
+REPLICATE = os.environ.get("DBT_BACKFILL_REPLICATE")
+MODELS = {"+replicate": REPLICATE} if REPLICATE else {}
+"""What all models are configured with: by hand any suite can be run with it."""
 
 
 class Crash(Exception):
@@ -368,7 +374,7 @@ class Project:
             "config-version": 2,
             "profile": "lake",
             "packages-install-path": str(self.packages or "dbt_packages"),
-            "models": {"+file_format": self.file_format},
+            "models": {"+file_format": self.file_format, **MODELS},
         }
 
     def _profiles_yaml(self) -> dict[str, Any]:

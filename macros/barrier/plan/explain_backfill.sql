@@ -7,7 +7,8 @@
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
-      'key_order_checked': see check_key_order
+      'key_order_checked': see check_key_order,
+      'replica_id': of the replica that is there, see find_replica; none until it was looked for
     }
 
     Each macro that learns more returns another such dict.
@@ -15,7 +16,7 @@
 {% macro new_learned() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
-        'feed_columns': none, 'key_order_checked': false,
+        'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
     }) }}
 {% endmacro %}
 

@@ -17,17 +17,26 @@
 -#}
 
 
-{#- The source of the role `replica` of the committed plan, if what is read next can be read from it; none if not. -#}
-{% macro find_replica(backfill, state, observed) %}
+{#-
+    The source of the role `replica` of the committed plan, if what is read next can be read from it; none if not.
+
+    Arguments:
+      seen (string or none): the id of the one that this run has made, or found to be there.
+-#}
+{% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
-    {%- if noted.query_hash != backfill.query_hash or noted.vnode_count != state.committed.vnode_count
+    {%- if source.relation != backfill.replica.render() or noted.query_hash != backfill.query_hash or noted.vnode_count != state.committed.vnode_count
             or noted.ranges == 0 or noted.ranges and state.committed.get('backfill_rate_limit') != backfill.options.backfill_rate_limit
             or not dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)
             or not dbt_backfill.continues_upstream(backfill.upstream, observed, upstream)
             or dbt_backfill.load_table(backfill.replica) is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- A run that died may have made another one since, which begins its versions anew. -#}
+    {%- if seen != source.id and dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != source.id -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return(source) }}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import statistics
@@ -19,14 +20,14 @@ KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
 def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dict[str, Any]]:
     """The bounds among the keys 1 to `rows`; a bound is a number instead of a literal's text.
 
-    `files`: SQL over `id`, the file that has it; the rows of each stand from the greatest to the least,
-    or in another order that `place` gives.
+    `files`: SQL over `id`, the file that has it; the rows of each stand from the greatest to the
+    least, or in another order that `place` gives.
     """
     macros.stub("literals_expression", lambda keys, prefix="": f"{prefix}`id`")
 
     def pairs(found: str | None) -> str:
         lists = json.loads((found or "json:[]").removeprefix("json:"))
-        return "json:" + json.dumps([bound for _, bound in sorted(sum(lists, []))])
+        return "json:" + json.dumps([bound for _, bound in sorted(itertools.chain(*lists))])
 
     sqlite.create_function("bounds_of", 1, pairs)
     sqlite.create_aggregate("corr", 2, Correlation)  # type: ignore[arg-type]

@@ -54,6 +54,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "read_columns": None,
         "feed_columns": None,
         "key_order_checked": False,
+        "replica_id": None,
     }
 
 

@@ -136,7 +136,8 @@ def test_what_selects_the_rows_is_read_once_as_texts(changes: Callable[..., Any]
     [setup], _ = changes("overwrite", "append")
 
     assert setup.startswith(
-        "set __bf_lineage_11 = (select struct( cast(coalesce(committed, 0) as string) as committed, "
+        "set __bf_lineage_11 = (select struct( "
+        "cast(coalesce(committed, 0) as string) as committed, "
         "if(any_file, 'true', concat_ws(' and ', 'true', "
         "concat('source.`id` >= ', concat(cast(low_1 as string), 'L')), "
         "concat('source.`id` <= ', concat(cast(high_1 as string), 'L')), "
@@ -208,7 +209,8 @@ def test_only_added_rows_are_read_where_no_key_is_known(changes: Callable[..., A
 
     assert events == WRITTEN
     assert setup == (
-        "set __bf_lineage_11 = (select struct( cast(coalesce(committed, 0) as string) as committed, "
+        "set __bf_lineage_11 = (select struct( "
+        "cast(coalesce(committed, 0) as string) as committed, "
         "'true' as bounds, 'true' as files ) from ( select max(sequence_number) as committed "
         "from lake.up.entries version as of 11 ))"
     )

@@ -1,0 +1,216 @@
+"""Ranges that are read from `<mv>__replica`, whatever happens to it or to its upstream.
+
+Every test ends with all versions of the MV held against both oracles. The random histories and the
+fault matrix have replicas, too. By hand any suite of a table of Delta or Iceberg is run with one:
+
+DBT_BACKFILL_REPLICATE=always pytest tests/functional/test_upstream_surprises.py --all
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from exactness.follow import Follower, Upstream, row
+from exactness.oracle import rows_by_key
+from exactness.queries import UPSTREAM, positive
+from exactness.upstream import Schema
+from support.profiles import at_home_on_iceberg
+from support.project import Project, RunResult, crash_before
+
+pytestmark = at_home_on_iceberg
+
+SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
+RANGE = 6
+COPIED = ": copied "
+COPY, DROP = "copy the rows that are ahead", "drop the replica"
+
+
+class Scene:
+    """An upstream of 60 rows, and an MV that takes six of them a barrier from a copy of them."""
+
+    def __init__(self, project: Project, **config: Any) -> None:
+        self.project = project
+        rows = [row(SCHEMA, 10 * n, n, f"r{n}") for n in range(1, 61)]
+        self.upstream = Upstream.create(project, "up", SCHEMA, rows_by_key(rows, SCHEMA.key))
+        self.mv = Follower(project, self.upstream, "mv", positive(SCHEMA), vnode_count=4)
+        self.mv.replica = "always"
+        self.config = {"backfill_rate_limit": RANGE, **config}
+        self.write()
+
+    def write(self, **config: Any) -> None:
+        self.mv.write(**{**self.config, **config})
+
+    def run(self, *arguments: str) -> RunResult:
+        return self.project.run(*arguments)
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """Those up to the furthest position, and those that have not been read."""
+        reached = [p.pk[0] for p in self.mv.progress().positions.values() if p.pk is not None]
+        all_ids = sorted(number for (number,) in self.upstream.rows)
+        last = bisect.bisect_right(all_ids, max(reached))
+        return [all_ids[:last], all_ids[last:]]
+
+    def free(self, above: int) -> list[int]:
+        """Three ids that no row has."""
+        taken = self.upstream.rows
+        return [n for n in range(above, above + 40) if (n,) not in taken][:3]
+
+    def change(self, shift: int = 0) -> None:
+        """Changes of all kinds, among what was read and what is ahead."""
+        commits = self.upstream.commits
+        for ids in self.ids:
+            first, second, third, *_ = ids[shift:]
+            one, another, moved = self.free(first)
+            new = [row(SCHEMA, one, 7, "new"), row(SCHEMA, another, -7, "hidden")]
+            self.upstream.commit(commits.insert(new))
+            rows = self.upstream.rows
+            self.upstream.commit(commits.update(rows, [(first,)], {"amount": 99}))
+            self.upstream.commit(commits.delete(self.upstream.rows, [(second,)]))
+            rows = self.upstream.rows
+            self.upstream.commit(commits.rekey(rows, {(third,): (moved,)}))
+
+    def end(self) -> None:
+        """To its end, after which nothing is left beside the MV."""
+        self.finish()
+        self.mv.check_complete()
+        self.mv.check()
+
+    def finish(self) -> None:
+        self.write(barriers_per_run="all", backfill_rate_limit=None)
+        self.run()
+        assert not self.project.exists("mv__replica")
+
+    def check_now(self) -> None:
+        """By SQL, where the upstream has been through what `Upstream` has no rows of."""
+        [position] = set(self.mv.progress().positions.values())
+        read = "true" if position.pk is None else f"id <= {position.pk[0]}"
+        wanted = self.mv.query.sql.replace(UPSTREAM, f"(select * from {{schema}}.up where {read})")
+        assert self.project.rows("select * from {schema}.mv") == self.project.rows(wanted)
+
+
+@pytest.fixture
+def make(project: Project) -> Callable[..., Scene]:
+    return lambda **config: Scene(project, **config)
+
+
+def of_the_upstream(result: RunResult, project: Project) -> list[str]:
+    """The MERGEs of a range that read the upstream itself."""
+    name = f"{project.table('up')} version as of"
+    return [s for s in result.statements if "merge into" in s.lower() and name in s]
+
+
+@pytest.mark.every_profile
+@pytest.mark.parametrize("mode", ["arrangement", "snapshot"])
+def test_a_range_is_the_copy_and_what_changed_since(
+    make: Callable[..., Scene], project: Project, mode: str
+) -> None:
+    scene = make(backfill_mode=mode)
+    first = scene.run()
+    assert first.output.count(COPIED) == 1
+    assert f"{COPIED}3 columns of " in first.output
+    for shift in (0, 4, 8):
+        scene.change(shift)
+        later = scene.run()
+        assert COPIED not in later.output
+        assert of_the_upstream(later, project) == []
+        assert "overlay" in "".join(later.statements) or mode == "snapshot"
+    assert scene.run("--full-refresh").output.count(COPIED) == 1
+    scene.end()
+
+
+def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Project) -> None:
+    scene = make(replica_rows=2 * RANGE)
+    scene.write(barriers_per_run=2)
+    for _ in range(2):
+        assert scene.run().output.count(COPIED) == 1
+        kept = project.value("select count(*) from {schema}.mv__replica")
+        assert 2 * RANGE <= kept <= 2 * RANGE + 3  # some that came in the ranges since
+        scene.change()
+    scene.write(barriers_per_run=1)
+    scene.run()
+    scene.write(backfill_rate_limit=RANGE + 1)  # its end is none of a range any more
+    assert scene.run().output.count(COPIED) == 1
+    scene.end()
+
+
+def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> None:
+    scene = make()
+    scene.write(backfill_vnodes=[0, 1])
+    assert scene.run().output.count(COPIED) == 1
+    scene.change()
+    scene.write(backfill_vnodes=[1], backfill_rate_limit=3)
+    assert COPIED not in scene.run().output
+    scene.write(backfill_vnodes=[1, 2])  # it has no rows of the second
+    assert scene.run().output.count(COPIED) == 1
+    scene.write(backfill_vnodes=None)
+    assert scene.run().output.count(COPIED) == 1
+    scene.end()
+
+
+def test_keys_in_doubt_are_read_from_the_upstream(
+    make: Callable[..., Scene], project: Project
+) -> None:
+    """A key stood twice for a while, so that its events do not tell what it is."""
+    scene = make()
+    scene.run()
+    key = scene.ids[1][0]
+    twin = f"insert into {scene.upstream.table} values ({key}, 5, 'twin')"
+    project.sql(twin)
+    project.sql(f"delete from {scene.upstream.table} where id = {key} and label <> 'twin'")
+    said = scene.run().output
+    assert "the feed does not tell all that has changed since its rows were copied" in said
+    scene.check_now()
+    assert COPIED in scene.run().output
+    scene.finish()
+    scene.check_now()
+
+
+def test_a_copy_that_is_outgrown_is_made_anew(make: Callable[..., Scene], project: Project) -> None:
+    scene = make(backfill_rate_limit=600)
+    more = [row(SCHEMA, n, n, "more") for n in range(1000, 4000)]
+    scene.upstream.commit(scene.upstream.commits.insert(more))
+    scene.run()
+    rows = scene.upstream.rows
+    scene.upstream.commit(scene.upstream.commits.update(rows, list(rows), {"amount": 3}))
+    assert DROP in scene.run().steps
+    assert scene.run().output.count(COPIED) == 1
+    scene.end()
+
+
+def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project) -> None:
+    """By hand, with the run that makes it, or because the model wants none."""
+    scene = make()
+    project.fail(intercept=crash_before(": plan the barrier 1"))
+    assert project.exists("mv__replica")
+    assert scene.run().output.count(COPIED) == 1
+
+    scene.change()
+    project.fail(intercept=crash_before(": merge the "))
+    project.sql("drop table {schema}.mv__replica")
+    scene.run()  # as it was planned, from the upstream
+    assert scene.run().output.count(COPIED) == 1
+
+    scene.write(replicate="never")
+    assert DROP in scene.run().steps
+    scene.write()
+    assert scene.run().output.count(COPIED) == 1
+    scene.end()
+
+
+def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: Project) -> None:
+    scene = make()
+    scene.run()
+    version = project.current_version("up")
+    scene.change()
+    project.restore("up", version)
+    assert "re-anchored" in scene.run().output
+    scene.check_now()
+    assert scene.run().output.count(COPIED) == 1
+    scene.check_now()
+    scene.finish()
+    scene.check_now()

@@ -1,0 +1,220 @@
+"""When the ranges of a backfill are read from a copy of the upstream, and how."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+COLUMNS = [{"name": "id", "type": "bigint"}, {"name": "shard", "type": "smallint"}]
+
+
+@pytest.fixture
+def noted(make_source: Any, relations: Any) -> Callable[..., dict[str, Any]]:
+    """The source of a copy, with these changes of what it notes."""
+
+    def noted(version: str | None = "3", **changes: Any) -> dict[str, Any]:
+        definition = {
+            "version": "15", "query_hash": "h1", "vnodes": None, "vnode_count": 4,
+            "columns": COLUMNS, "ranges": None, "scans": 8.0,
+        }  # fmt: skip
+        return dict(
+            make_source(
+                role="replica", relation="lake.mv__replica", version=version,
+                definition=json.dumps({**definition, **changes}),
+            )
+        )  # fmt: skip
+
+    return noted
+
+
+@pytest.fixture
+def find(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
+) -> Callable[..., Any]:
+    macros.stub("continues_upstream", lambda upstream, observed, source: source["version"] == "15")
+    macros.stub("load_table", lambda relation: macros.context.get("there", relation))
+    macros.stub(
+        "read_table_properties", lambda relation: {"dbt_backfill.replica": macros.context["made"]}
+    )
+    macros.context["made"] = "u1"
+
+    def find(source: Any, seen: str | None = None, **last: Any) -> Any:
+        last = {"vnode_count": 4, "backfill_rate_limit": 10, **last}
+        sources = [make_source(version="16"), *([source] if source else [])]
+        state = make_state(committed=make_plan(sources=sources, **last))
+        return macros.call("find_replica", backfill, state, {}, seen)
+
+    return find
+
+
+def test_what_was_committed_with_a_copy_is_read_from_it_again(find: Any, noted: Any) -> None:
+    assert find(noted()) == noted()
+    assert find(noted(ranges=3)) == noted(ranges=3)
+    assert find(None) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": None},
+        {"query_hash": "h2"},
+        {"vnode_count": 8},
+        {"vnodes": [0, 1]},
+        {"ranges": 0},
+    ],
+)
+def test_a_copy_of_something_else_is_not_read(find: Any, noted: Any, changes: Any) -> None:
+    assert find(noted(**changes)) is None
+
+
+def test_a_copy_is_not_read_over_a_gap_or_once_it_is_gone(
+    macros: Macros, find: Any, noted: Any, options: Any
+) -> None:
+    definition = json.loads(noted()["definition"])
+    assert find({**noted(), "definition": json.dumps({**definition, "version": "14"})}) is None
+    macros.context["made"] = "u2"
+    assert find(noted()) is None
+    assert find(noted(), seen="u1") == noted()
+    macros.context["there"] = None
+    assert find(noted(), seen="u1") is None
+    assert find({**noted(), "relation": "lake.other__replica"}) is None
+
+
+def test_a_part_ends_with_the_ranges_it_was_made_of(find: Any, noted: Any) -> None:
+    assert find(noted(ranges=3), backfill_rate_limit=11) is None
+    assert find(noted(), backfill_rate_limit=11) is not None
+
+
+def test_vnodes_that_it_has_may_be_read(find: Any, noted: Any, options: Any) -> None:
+    options["backfill_vnodes"] = [1]
+    assert find(noted(vnodes=[0, 1])) is not None
+    options["backfill_vnodes"] = [1, 2]
+    assert find(noted(vnodes=[0, 1])) is None
+
+
+@pytest.mark.parametrize("option", ["never", "auto"])
+def test_a_model_may_want_none(find: Any, noted: Any, options: Any, option: str) -> None:
+    options["replicate"] = option
+    assert (find(noted()) is None) == (option == "never")
+
+
+@pytest.fixture
+def choose(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any, noted: Any
+) -> Callable[..., Any]:
+    macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
+    macros.stub("make_replica", lambda *_: noted(version="9"))
+
+    def choose(
+        found: Any = None, last: Any = None, state: Any = None, **plan: Any
+    ) -> tuple[Any, Any]:
+        """What is read, and the source that the plan has of it."""
+        planned = {
+            "kind": "advance", "last_range": False, "range_low": ["1"], "range_high": ["2"],
+            "next_bounds": [[str(n)] for n in range(3, 42)], "bounds_complete": True, **plan,
+        }  # fmt: skip
+        committed = make_plan(sources=[make_source(), *([last] if last else [])])
+        choice = macros.call(
+            "choose_replica", backfill, make_state(committed=committed, **(state or {})),
+            {"plan": make_plan(**planned)}, found,
+        )  # fmt: skip
+        return choice.get("replica"), macros.call("get_source", choice["plan"], "replica")
+
+    return choose
+
+
+MANY = {"scans": 30.0, "rows": 1_000_000}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "plan", "made"),
+    [
+        (MANY, {}, True),
+        ({**MANY, "rows": 100_000}, {}, False),
+        ({**MANY, "scans": 3.5}, {}, False),
+        ({**MANY, "scans": None}, {}, False),
+        (MANY, {"next_bounds": [["3"], ["4"]]}, False),  # few ranges are left
+        (MANY, {"next_bounds": [], "last_range": True}, False),
+        (None, {}, False),
+    ],
+)
+def test_auto_decides_by_how_often_the_upstream_would_be_read(
+    choose: Any, evidence: Any, plan: Any, made: bool
+) -> None:
+    read, source = choose(evidence=evidence, **plan)
+    assert (read is not None, source is not None) == (made, made)
+
+
+def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: Any) -> None:
+    options["replicate"] = "always"
+    assert choose()[0] is not None
+    assert choose(next_bounds=[], last_range=True)[0] is None
+
+
+def test_what_was_found_is_read_until_it_ends(choose: Any, noted: Any) -> None:
+    assert choose(found=noted()) == (noted(), noted())
+    assert choose(found=noted(ranges=2)) == (noted(ranges=2), noted(ranges=1))
+    # Where the bounds are other ones a part does not end with a range.
+    assert choose(found=noted(ranges=2), evidence={"scans": None, "rows": 1})[0] is None
+    assert choose(found=noted(), evidence={"scans": None, "rows": 1})[0] == noted()
+
+
+def test_a_barrier_without_a_range_keeps_it_for_the_next(choose: Any, noted: Any) -> None:
+    assert choose(found=noted(), last=noted(), range_high=["1"]) == (None, noted())
+    assert choose(found=noted(), last=noted(), kind="fill") == (None, noted())
+
+
+def test_of_one_that_cannot_be_read_it_is_known_what_it_is_for(choose: Any, noted: Any) -> None:
+    void = {**noted(), "version": None}
+    assert choose(found=noted(), last=noted(), kind="reanchor") == (None, void)
+    few = {"next_bounds": [["3"]]}
+    assert choose(last=void, **few) == (None, void)
+    state = {"row_count": 0}
+    read, source = choose(last=void, state=state)
+    assert (read, source) == (None, void)  # few rows are left
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "reset"}, {"kind": "sweep"}, {"state": {"finished": True}}]
+)
+def test_what_begins_anew_or_has_finished_has_none(choose: Any, noted: Any, change: Any) -> None:
+    assert choose(found=noted(), last=noted(), **change) == (None, None)
+
+
+def test_each_part_has_the_keys_of_a_range(macros: Macros) -> None:
+    keys = [{"name": "k", "upstream": "id", "type": "bigint"}]
+    bounds = [["10"], ["20"], ["30"]]
+    assert macros.call("_get_part_sql", keys, ["id"], bounds, 0) == (
+        "if(id <= 20, if(id <= 10, 0, 1), if(id <= 30, 2, 3))"
+    )
+    assert macros.call("_get_part_sql", keys, ["id"], [], 0) == "0"
+
+
+@pytest.mark.parametrize(("bounds", "parts"), [(1, 1), (63, 63), (64, 32), (256, 51)])
+def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -> None:
+    thinned = macros.call("_thinned", list(range(bounds)))
+    assert len(thinned) == parts
+
+
+def test_a_copy_keeps_the_types_of_the_upstream(macros: Macros, noted: Any) -> None:
+    source = noted()
+    rows = macros.call("get_replica_rows_sql", source)
+    assert rows == "select `id`, `shard` from lake.mv__replica version as of 3"
+    rows = macros.call("get_replica_rows_sql", {**source, "kind": "iceberg"})
+    assert rows.startswith("select `id`, cast(`shard` as smallint) as `shard` from ")
+
+
+@pytest.mark.parametrize(
+    ("count", "rows", "outgrown"),
+    [(0, 0, False), (400, 10, False), (600, 10, True), (4, 9000, False), (5000, 9000, True)],
+)
+def test_a_copy_is_outgrown_by_half(macros: Macros, count: int, rows: int, outgrown: bool) -> None:
+    result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
+    assert macros.call("is_outgrown", result) is outgrown
+    assert macros.call("is_outgrown", {}) is False
