@@ -88,7 +88,7 @@ class Scene:
     def check_now(self) -> None:
         """By SQL, where the upstream has been through what `Upstream` has no rows of."""
         [position] = set(self.mv.progress().positions.values())
-        read = "true" if position.pk is None else f"id <= {position.pk[0]}"
+        read = "true" if position.finished else f"id <= {position.pk[0]}"  # type: ignore[index]
         wanted = self.mv.query.sql.replace(UPSTREAM, f"(select * from {{schema}}.up where {read})")
         assert self.project.rows("select * from {schema}.mv") == self.project.rows(wanted)
 

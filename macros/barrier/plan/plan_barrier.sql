@@ -183,7 +183,9 @@
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set overlay = attempt.overlay -%}
-    {%- set counted = dbt_backfill.get_counted_plan(plan, counted=scan is not none, staged=stage is not none) -%}
+    {%- set counted = dbt_backfill.get_counted_plan(
+        plan, counted=scan is not none, staged=stage is not none, overlaid=overlay is not none
+    ) -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
     begin
@@ -298,15 +300,17 @@
     Arguments:
       counted (boolean): whether the script's variable `checked` has the counts.
       staged (boolean): whether `merged` has those of the changes.
+      overlaid (boolean): whether its range has changes laid over it. They and those that are merged are not read by one statement: of
+        two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
 -#}
-{% macro get_counted_plan(plan, counted, staged) %}
+{% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
     {%- set row = dict(plan) -%}
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
         {%- if plan.get('fills') -%}
             {%- do row.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
-        {%- elif staged and not plan.sweeps -%}
+        {%- elif staged and not plan.sweeps and not overlaid -%}
             {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
                 ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
         {%- endif -%}

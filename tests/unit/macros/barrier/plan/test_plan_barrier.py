@@ -329,8 +329,10 @@ def counted(
 ) -> Callable[..., str]:
     """A plan as it is stored, with what the script has counted."""
 
-    def counted(counted: bool = True, staged: bool = False, **plan: Any) -> str:
-        row = macros.call("get_counted_plan", planned(**plan), counted, staged)
+    def counted(
+        counted: bool = True, staged: bool = False, overlaid: bool = False, **plan: Any
+    ) -> str:
+        row = macros.call("get_counted_plan", planned(**plan), counted, staged, overlaid)
         return render("get_plan_json_sql", row)
 
     return counted
@@ -389,8 +391,9 @@ def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
         ({"staged": False}, {}),
         ({"counted": False, "staged": True}, {}),
         ({"staged": True}, {"kind": "reanchor"}),
+        ({"staged": True, "overlaid": True}, {}),
     ],
-    ids=["no changes", "no range", "reanchor"],
+    ids=["no changes", "no range", "reanchor", "changes of the range"],
 )
 def test_a_plan_of_one_step_has_nothing_to_merge_at_once(
     counted: Callable[..., str], counts: Any, plan: Any
