@@ -50,6 +50,8 @@ help:
 	@echo '                dbt'\''s own suites for adapters (PART=seed: some of them)'
 	@echo 'make test-spark-connect'
 	@echo '                the quickstart through Spark Connect'
+	@echo 'make test-cluster'
+	@echo '                a backfill on a standalone Spark cluster of two workers, which die'
 	@echo 'make test-debezium'
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
@@ -124,6 +126,13 @@ test-dbt-suites: $(VENV)/.installed-suites java
 .PHONY: test-spark-connect
 test-spark-connect: $(VENV)/.installed-connect java
 	DBT_BACKFILL_CONNECT=1 $(BIN)/python -m pytest tests/functional/test_spark_connect.py
+
+# A master and two workers of Spark beside the driver: more than a machine of CI has room for.
+.PHONY: test-cluster
+test-cluster: $(INSTALLED) java
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile session-iceberg
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile thrift-delta
 
 # Real events of Debezium, which is large.
 .PHONY: test-debezium

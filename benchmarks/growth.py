@@ -1,0 +1,400 @@
+"""What becomes dearer as an MV lives on: small barriers at the beginning against the same later.
+
+* `runs`: one barrier a `dbt run`, the first ten against the last ten of `--barriers`; and what the
+  driver's heap holds after a collection, and this Python, at both ends;
+* `one-run`: as many barriers of one `dbt run`;
+* `vnodes`: 256 vnodes against `--vnodes`;
+* `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
+  as many new rows;
+* `history`: a history of a few rows against `--history` of them;
+* `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
+
+Each case compares medians, of ten unless told otherwise, and names the statements that make the
+difference. Whole-stage code is not generated, which makes small statements quicker and even.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from clock import Clock, timed
+from lineitem import make_project
+from rich.console import Console
+from rich.table import Table
+
+from support.lake import SessionLake
+from support.project import Proceed, Project, intercepted
+
+RANGE = 200
+CHANGED = 20
+COLUMNS = "id, name, amount"
+FEW_VERSIONS = 10
+FEW_VNODES = 256
+LARGEST = 4
+"""How many statements are named of each case."""
+
+SETTINGS = {
+    "spark.driver.memory": "3g",
+    # What Spark and Delta keep as they come, and the tests let them forget.
+    "spark.databricks.delta.delta.log.cacheSize": "10000",
+    "spark.ui.retainedJobs": "1000",
+    "spark.ui.retainedStages": "1000",
+    "spark.ui.retainedTasks": "100000",
+    "spark.sql.ui.retainedExecutions": "1000",
+}
+
+console = Console(width=120)
+
+
+@dataclass
+class Sample:
+    """Barriers, or runs, of one kind: how long each took, and each of its statements."""
+
+    label: str
+    seconds: list[float] = field(default_factory=list)
+    clocks: list[Clock] = field(default_factory=list)
+
+    def run(self, project: Project, *arguments: str) -> None:
+        clock = Clock()
+        with intercepted(clock.intercept):
+            self.add(timed(lambda: project.run(*arguments)), clock)
+
+    def add(self, seconds: float, clock: Clock) -> None:
+        self.seconds.append(seconds)
+        self.clocks.append(clock)
+
+    def part(self, label: str, start: int | None, stop: int | None) -> Sample:
+        return Sample(label, self.seconds[start:stop], self.clocks[start:stop])
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def steps(self) -> dict[str, float]:
+        """The median seconds of each statement; of one that was not sent each time, with zeros."""
+        names = {name for clock in self.clocks for name in clock.seconds}
+        return {
+            name: statistics.median(sum(clock.seconds.get(name, [])) for clock in self.clocks)
+            for name in names
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    case: str
+    few: Sample
+    many: Sample
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        few, many = self.few, self.many
+        yield (self.case, few.label, f"{few.median:.2f}", many.label, *_ratio(few, many))
+        before, after = few.steps(), many.steps()
+        differences = {name: after[name] - before.get(name, 0.0) for name in after}
+        for name in sorted(differences, key=lambda n: -abs(differences[n]))[:LARGEST]:
+            yield ("", f"  {name}", f"{before.get(name, 0.0):.2f}", "", f"{after[name]:.2f}", "")
+
+
+def _ratio(few: Sample, many: Sample) -> tuple[str, str]:
+    return f"{many.median:.2f}", f"{many.median / few.median:.2f}"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """MB that the driver's heap holds after a collection, and that this Python process has."""
+
+    heap: float
+    python: float
+
+    @classmethod
+    def now(cls, project: Project) -> Memory:
+        gc.collect()
+        assert isinstance(project.lake, SessionLake)
+        jvm = project.lake.spark.sparkContext._jvm
+        assert jvm is not None
+        for _ in range(3):  # what a reference queue or a cleaner of Spark's lets go comes late
+            jvm.java.lang.System.gc()
+            time.sleep(0.5)
+        runtime = jvm.java.lang.Runtime.getRuntime()
+        [resident] = [
+            line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line
+        ]
+        heap = runtime.totalMemory() - runtime.freeMemory()
+        return cls(heap / 2**20, int(resident.split()[1]) / 2**10)
+
+
+class Growth:
+    """The cases, each on tables of its own."""
+
+    def __init__(self, project: Project, options: argparse.Namespace) -> None:
+        self.project, self.options = project, options
+        self.turn = 0
+
+    def prepare(self, upstream: str, rows: int, **models: str) -> None:
+        """An upstream, and models of it by their configuration."""
+        self.project.create_table(upstream, "id bigint, name string, amount double")
+        self.project.sql(
+            f"insert into {{schema}}.{upstream} select id, concat('event ', id), id / 7 "
+            f"from range(0, {rows}, 1, 2)"
+        )
+        source = f"{{{{ source('lake', '{upstream}') }}}}"
+        for name, config in models.items():
+            given = f"materialized='backfilled_mv', unique_key='id', {config}"
+            text = f"{{{{ config({given}) }}}} select {COLUMNS} from {source} where amount >= 0"
+            self.project.write({name: text}, sources=[upstream])
+
+    def change(self, upstream: str) -> None:
+        """Changes a few keys, all of which the first barrier has read."""
+        self.turn += 1
+        self.project.sql(
+            f"update {{schema}}.{upstream} set amount = amount + 1 "
+            f"where id < {RANGE} and id % {RANGE // CHANGED} = {self.turn % (RANGE // CHANGED)}"
+        )
+
+    def check(self, mv: str, upstream: str) -> None:
+        """The MV is its query, as far as it has read; an end of what was measured."""
+        select = f"select {COLUMNS} from {{schema}}.{{table}}"
+        read = f" where id <= (select max(id) from {{schema}}.{mv})"
+        one, other = (
+            select.replace("{table}", table) + limit
+            for table, limit in ((mv, ""), (upstream, read))
+        )
+        for a, b in ((one, other), (other, one)):
+            different = self.project.value(f"select count(*) from ({a} except all {b})")
+            assert different == 0, f"{different} rows of {mv} are not what they should be"
+
+    # -- the cases ----------------------------------------------------------------------------
+
+    def runs(self) -> Iterator[Comparison]:
+        barriers = self.options.warm_up + self.options.barriers
+        self.prepare("runs_of", (barriers + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
+        every = Sample("")
+        before = None
+        for number in range(barriers):
+            if number == self.options.warm_up:
+                before = Memory.now(self.project)
+            every.run(self.project, "--select", "runs")
+            self.change("runs_of")
+        assert before is not None
+        after = Memory.now(self.project)
+        console.print(
+            f"{self.options.barriers} runs: heap {before.heap:.0f} to {after.heap:.0f} MB, "
+            f"Python {before.python:.0f} to {after.python:.0f} MB"
+        )
+        self.project.run("--select", "runs")
+        self.check("runs", "runs_of")
+        yield self._first_and_last("a barrier a run", every)
+
+    def one_run(self) -> Iterator[Comparison]:
+        barriers = self.options.warm_up + self.options.barriers
+        config = f"backfill_rate_limit={RANGE}, barriers_per_run={barriers}"
+        self.prepare("one_run_of", (barriers + 4) * RANGE, one_run=config)
+        every, laps = Sample(""), _Laps(lambda: self.change("one_run_of"))
+        with intercepted(laps.intercept):
+            self.project.run("--select", "one_run")
+        every.seconds, every.clocks = laps.seconds, laps.clocks
+        yield self._first_and_last("barriers of one run", every)
+
+    def _first_and_last(self, case: str, every: Sample) -> Comparison:
+        warm_up, rounds = self.options.warm_up, self.options.rounds
+        first = every.part(f"the first {rounds}", warm_up, warm_up + rounds)
+        return Comparison(case, first, every.part(f"the last {rounds}", -rounds, None))
+
+    def vnodes(self) -> Iterator[Comparison]:
+        barriers = self.options.warm_up + self.options.rounds
+        configs = {
+            name: f"backfill_rate_limit={RANGE}, vnode_count={count}"
+            for name, count in (("few_vnodes", FEW_VNODES), ("many_vnodes", self.options.vnodes))
+        }
+        self.prepare("vnodes_of", (barriers + 4) * RANGE, **configs)
+        few, many = Sample(f"{FEW_VNODES}"), Sample(f"{self.options.vnodes:,}")
+        for number in range(barriers):
+            for name, sample in zip(configs, (few, many), strict=True):
+                kept = sample if number >= self.options.warm_up else Sample("")
+                kept.run(self.project, "--select", name)
+            self.change("vnodes_of")
+        yield Comparison("vnodes", few, many)
+
+    def versions(self) -> Iterator[Comparison]:
+        """The MV has read all, so that each new row is a change."""
+        self.prepare("versions_of", RANGE, versions="")
+        for _ in range(self.options.warm_up):
+            self.project.run("--select", "versions")
+            self.change("versions_of")
+        many = self.options.versions
+        samples = [Sample(f"{count:,}") for count in (FEW_VERSIONS, many)]
+        for _ in range(self.options.rounds_of_versions):
+            for sample, count in zip(samples, (FEW_VERSIONS, many), strict=True):
+                self.append("versions_of", count, max(1, many // count))
+                sample.run(self.project, "--select", "versions")
+        self.check("versions", "versions_of")
+        yield Comparison("versions to follow", *samples)
+
+    def history(self) -> Iterator[Comparison]:
+        rounds = self.options.rounds
+        barriers = self.options.warm_up + 2 * rounds
+        self.prepare("history_of", (barriers + 4) * RANGE, history=f"backfill_rate_limit={RANGE}")
+        few, many = Sample("a few"), Sample(f"{self.options.history:,}")
+        for number in range(barriers):
+            if number == self.options.warm_up + rounds:
+                self._lengthen_history()
+            sample = many if number >= self.options.warm_up + rounds else few
+            kept = sample if number >= self.options.warm_up else Sample("")
+            kept.run(self.project, "--select", "history")
+            self.change("history_of")
+        yield Comparison("rows of the history", few, many)
+
+    def _lengthen_history(self) -> None:
+        """Rows of barriers that would have been before; on Delta in one file, as later anyway."""
+        assert isinstance(self.project.lake, SessionLake)
+        table = "{schema}.history__barriers"
+        columns = self.project.lake.columns(table.replace("{schema}", self.project.schema))
+        shown = ", ".join("epoch - n" if name == "epoch" else name for name in columns)
+        newest = f"(select * from {table} order by epoch desc limit 1)"
+        numbers = f"(select explode(sequence(1000, 999 + {self.options.history})) as n)"
+        self.project.sql(f"insert into {table} select {shown} from {newest}, {numbers}")
+        if self.project.file_format == "delta":
+            seconds = timed(lambda: self.project.sql(f"optimize {table}"))
+            console.print(
+                f"compacting a history of {self.options.history:,} rows, which every 50th barrier "
+                f"does: {seconds:.2f} s"
+            )
+
+    def idle(self) -> Iterator[Comparison]:
+        samples = []
+        for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
+            self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
+            self.append(f"idle_{name}_of", count, 0)
+            self.project.run("--select", f"idle_{name}")
+            samples.append(Sample(f"{count:,}"))
+        for number in range(self.options.warm_up + self.options.rounds):
+            for name, sample in zip(("few", "many"), samples, strict=True):
+                kept = sample if number >= self.options.warm_up else Sample("")
+                kept.run(self.project, "--select", f"idle_{name}")
+        yield Comparison("nothing to do, versions", *samples)
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def append(self, table: str, versions: int, rows: int) -> None:
+        """So many commits, each with so many new rows; on Delta written into the log."""
+        began = time.perf_counter()
+        if self.project.file_format == "delta":
+            DeltaLog(self.project, table).append(versions, rows)
+            self.change(table)  # by Spark, which makes a checkpoint, as other writers do meanwhile
+        else:
+            first = int(self.project.value(f"select max(id) + 1 from {{schema}}.{table}"))
+            for number in range(versions):
+                start = first + number * rows
+                self.project.sql(
+                    f"insert into {{schema}}.{table} select id, 'new', 1D "
+                    f"from range({start}, {start + max(1, rows)}, 1, 1)"
+                )
+        console.print(f"{versions:,} versions of {table} in {time.perf_counter() - began:.0f} s")
+
+
+class _Laps:
+    """The seconds from one commit of a run to the next, without what is done in between."""
+
+    def __init__(self, between: Callable[[], None]) -> None:
+        self.between = between
+        self.seconds: list[float] = []
+        self.clocks: list[Clock] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._clock, self._began = Clock(), time.perf_counter()
+
+    def intercept(self, sql: str, proceed: Proceed) -> None:
+        self._clock.intercept(sql, proceed)
+        if ": commit the barrier" in sql:
+            self.seconds.append(time.perf_counter() - self._began)
+            self.clocks.append(self._clock)
+            self.between()
+            self._begin()
+
+
+class DeltaLog:
+    """Commits that are written into a table's log as files, some thousands in a second."""
+
+    def __init__(self, project: Project, table: str) -> None:
+        self.place = project.lake.location(project.schema, table)
+        self.key = int(project.value(f"select max(id) + 1 from {{schema}}.{table}"))
+        newest = project.current_version(table)
+        assert newest is not None
+        self.version = int(newest)
+
+    def append(self, versions: int, rows: int) -> None:
+        """At least so many, and so many that the next one is the tenth, of a checkpoint.
+
+        :param rows: of each version, in a file of its own; 0: it changes nothing
+        """
+        last = self.version + versions
+        last += (9 - last) % 10
+        for version in range(self.version + 1, last + 1):
+            entry = {
+                "timestamp": int(time.time() * 1000),
+                "operation": "WRITE",
+                "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+                "isolationLevel": "Serializable",
+                "isBlindAppend": True,
+            }
+            actions: list[dict[str, object]] = [{"commitInfo": entry}]
+            if rows:
+                actions.append({"add": self._add(version, rows)})
+            name = self.place / "_delta_log" / f"{version:020}.json"
+            name.write_text("\n".join(map(json.dumps, actions)))
+
+    def _add(self, version: int, rows: int) -> dict[str, object]:
+        keys = range(self.key, self.key + rows)
+        self.key += rows
+        columns = {"id": pa.array(keys, pa.int64()), "name": ["new"] * rows, "amount": [1.0] * rows}
+        file = self.place / f"appended-{version}.parquet"
+        pq.write_table(pa.table(columns), file)
+        return {
+            "path": file.name,
+            "partitionValues": {},
+            "size": file.stat().st_size,
+            "modificationTime": int(time.time() * 1000),
+            "dataChange": True,
+            "stats": json.dumps({"numRecords": rows}),
+        }
+
+
+CASES = ("runs", "one-run", "vnodes", "versions", "history", "idle")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    arguments.add_argument("--cases", nargs="*", choices=CASES, default=CASES)
+    arguments.add_argument("--barriers", type=int, default=100)
+    arguments.add_argument("--vnodes", type=int, default=32_768)
+    arguments.add_argument("--versions", type=int, help="10,000; of Iceberg 300")
+    arguments.add_argument("--history", type=int, default=100_000)
+    arguments.add_argument("--idle-versions", type=int, help="100,000; of Iceberg 300")
+    arguments.add_argument("--rounds", type=int, default=10, help="of which medians are taken")
+    arguments.add_argument("--rounds-of-versions", type=int, default=3)
+    arguments.add_argument("--warm-up", type=int, default=10, help="barriers that are not counted")
+    options = arguments.parse_args()
+    on_delta = options.format == "delta"
+    options.versions = options.versions or (10_000 if on_delta else 300)
+    options.idle_versions = options.idle_versions or (100_000 if on_delta else 300)
+    growth = Growth(make_project(options.format, SETTINGS), options)
+    table = Table("case", "few", "seconds", "many", "seconds", "ratio", title=options.format)
+    for case in options.cases:
+        for comparison in getattr(growth, case.replace("-", "_"))():
+            for row in comparison.rows():
+                table.add_row(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
