@@ -20,7 +20,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,17 +94,19 @@ class Comparison:
     few: Sample
     many: Sample
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
+    def table(self) -> Table:
         few, many = self.few, self.many
-        yield (self.case, few.label, f"{few.median:.2f}", many.label, *_ratio(few, many))
+        table = Table("seconds, medians", few.label, many.label, "ratio", title=self.case)
+        table.add_row("all", *_figures(few.median, many.median))
         before, after = few.steps(), many.steps()
         differences = {name: after[name] - before.get(name, 0.0) for name in after}
         for name in sorted(differences, key=lambda n: -abs(differences[n]))[:LARGEST]:
-            yield ("", f"  {name}", f"{before.get(name, 0.0):.2f}", "", f"{after[name]:.2f}", "")
+            table.add_row(name, *_figures(before.get(name, 0.0), after[name]))
+        return table
 
 
-def _ratio(few: Sample, many: Sample) -> tuple[str, str]:
-    return f"{many.median:.2f}", f"{many.median / few.median:.2f}"
+def _figures(few: float, many: float) -> tuple[str, str, str]:
+    return f"{few:.2f}", f"{many:.2f}", f"{many / few:.2f}" if few else ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class Growth:
 
     # -- the cases ----------------------------------------------------------------------------
 
-    def runs(self) -> Iterator[Comparison]:
+    def runs(self) -> Comparison:
         barriers = self.options.warm_up + self.options.barriers
         self.prepare("runs_of", (barriers + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
         every = Sample("")
@@ -187,13 +189,16 @@ class Growth:
         after = Memory.now(self.project)
         console.print(
             f"{self.options.barriers} runs: heap {before.heap:.0f} to {after.heap:.0f} MB, "
-            f"Python {before.python:.0f} to {after.python:.0f} MB"
+            f"Python {before.python:.0f} to {after.python:.0f} MB; files: "
+            + ", ".join(
+                f"{t} {self.files(t)}" for t in ("runs", "runs__progress", "runs__barriers")
+            )
         )
         self.project.run("--select", "runs")
         self.check("runs", "runs_of")
-        yield self._first_and_last("a barrier a run", every)
+        return self._first_and_last("a barrier a run", every)
 
-    def one_run(self) -> Iterator[Comparison]:
+    def one_run(self) -> Comparison:
         barriers = self.options.warm_up + self.options.barriers
         config = f"backfill_rate_limit={RANGE}, barriers_per_run={barriers}"
         self.prepare("one_run_of", (barriers + 4) * RANGE, one_run=config)
@@ -201,29 +206,31 @@ class Growth:
         with intercepted(laps.intercept):
             self.project.run("--select", "one_run")
         every.seconds, every.clocks = laps.seconds, laps.clocks
-        yield self._first_and_last("barriers of one run", every)
+        return self._first_and_last("barriers of one run", every)
 
     def _first_and_last(self, case: str, every: Sample) -> Comparison:
         warm_up, rounds = self.options.warm_up, self.options.rounds
         first = every.part(f"the first {rounds}", warm_up, warm_up + rounds)
         return Comparison(case, first, every.part(f"the last {rounds}", -rounds, None))
 
-    def vnodes(self) -> Iterator[Comparison]:
+    def vnodes(self) -> Comparison:
+        """Ranges in which nearly each of the many vnodes has rows, which a plan counts."""
         barriers = self.options.warm_up + self.options.rounds
+        limit = 2 * self.options.vnodes
         configs = {
-            name: f"backfill_rate_limit={RANGE}, vnode_count={count}"
+            name: f"backfill_rate_limit={limit}, vnode_count={count}"
             for name, count in (("few_vnodes", FEW_VNODES), ("many_vnodes", self.options.vnodes))
         }
-        self.prepare("vnodes_of", (barriers + 4) * RANGE, **configs)
+        self.prepare("vnodes_of", (barriers + 4) * limit, **configs)
         few, many = Sample(f"{FEW_VNODES}"), Sample(f"{self.options.vnodes:,}")
         for number in range(barriers):
             for name, sample in zip(configs, (few, many), strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
                 kept.run(self.project, "--select", name)
             self.change("vnodes_of")
-        yield Comparison("vnodes", few, many)
+        return Comparison("vnodes", few, many)
 
-    def versions(self) -> Iterator[Comparison]:
+    def versions(self) -> Comparison:
         """The MV has read all, so that each new row is a change."""
         self.prepare("versions_of", RANGE, versions="")
         for _ in range(self.options.warm_up):
@@ -236,9 +243,9 @@ class Growth:
                 self.append("versions_of", count, max(1, many // count))
                 sample.run(self.project, "--select", "versions")
         self.check("versions", "versions_of")
-        yield Comparison("versions to follow", *samples)
+        return Comparison("versions to follow", *samples)
 
-    def history(self) -> Iterator[Comparison]:
+    def history(self) -> Comparison:
         rounds = self.options.rounds
         barriers = self.options.warm_up + 2 * rounds
         self.prepare("history_of", (barriers + 4) * RANGE, history=f"backfill_rate_limit={RANGE}")
@@ -250,7 +257,7 @@ class Growth:
             kept = sample if number >= self.options.warm_up else Sample("")
             kept.run(self.project, "--select", "history")
             self.change("history_of")
-        yield Comparison("rows of the history", few, many)
+        return Comparison("rows of the history", few, many)
 
     def _lengthen_history(self) -> None:
         """Rows of barriers that would have been before; on Delta in one file, as later anyway."""
@@ -268,7 +275,7 @@ class Growth:
                 f"does: {seconds:.2f} s"
             )
 
-    def idle(self) -> Iterator[Comparison]:
+    def idle(self) -> Comparison:
         samples = []
         for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
             self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
@@ -279,7 +286,13 @@ class Growth:
             for name, sample in zip(("few", "many"), samples, strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
                 kept.run(self.project, "--select", f"idle_{name}")
-        yield Comparison("nothing to do, versions", *samples)
+        return Comparison("nothing to do, versions", *samples)
+
+    def files(self, table: str) -> int:
+        """Of a table's current version."""
+        if self.project.file_format == "delta":
+            return int(self.project.sql(f"describe detail {{schema}}.{table}")[0]["numFiles"])
+        return int(self.project.value(f"select count(*) from {{schema}}.{table}.files"))
 
     # -- versions -----------------------------------------------------------------------------
 
@@ -368,13 +381,20 @@ class DeltaLog:
         }
 
 
-CASES = ("runs", "one-run", "vnodes", "versions", "history", "idle")
+CASES: dict[str, Callable[[Growth], Comparison]] = {
+    "runs": Growth.runs,
+    "one-run": Growth.one_run,
+    "vnodes": Growth.vnodes,
+    "versions": Growth.versions,
+    "history": Growth.history,
+    "idle": Growth.idle,
+}
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
-    arguments.add_argument("--cases", nargs="*", choices=CASES, default=CASES)
+    arguments.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     arguments.add_argument("--barriers", type=int, default=100)
     arguments.add_argument("--vnodes", type=int, default=32_768)
     arguments.add_argument("--versions", type=int, help="10,000; of Iceberg 300")
@@ -388,12 +408,8 @@ def main() -> None:
     options.versions = options.versions or (10_000 if on_delta else 300)
     options.idle_versions = options.idle_versions or (100_000 if on_delta else 300)
     growth = Growth(make_project(options.format, SETTINGS), options)
-    table = Table("case", "few", "seconds", "many", "seconds", "ratio", title=options.format)
     for case in options.cases:
-        for comparison in getattr(growth, case.replace("-", "_"))():
-            for row in comparison.rows():
-                table.add_row(*row)
-    console.print(table)
+        console.print(CASES[case](growth).table())
 
 
 if __name__ == "__main__":

@@ -57,6 +57,9 @@ class Cluster:
             # Under this name the executors find it, and it must listen there.
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": "127.0.0.1",
+            # What a dead executor had is asked for so often; by default for a quarter of a minute.
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "100ms",
         }
 
     def __enter__(self) -> Cluster:
