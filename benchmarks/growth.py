@@ -10,7 +10,9 @@
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
 Each case compares medians, of ten unless told otherwise, and names the statements that make the
-difference. Whole-stage code is not generated, which makes small statements quicker and even.
+difference. What else the machine does comes and goes, so a query that never grows is timed before
+each run, and the second ratio is that of multiples of it. Whole-stage code is not generated, which
+makes small statements quicker and even.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ CHANGED = 20
 COLUMNS = "id, name, amount"
 FEW_VERSIONS = 10
 FEW_VNODES = 256
+YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
 LARGEST = 4
 """How many statements are named of each case."""
 
@@ -62,22 +65,32 @@ class Sample:
     label: str
     seconds: list[float] = field(default_factory=list)
     clocks: list[Clock] = field(default_factory=list)
+    yards: list[float] = field(default_factory=list)
+    """How long the yardstick took before each."""
 
     def run(self, project: Project, *arguments: str) -> None:
-        clock = Clock()
+        yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
         with intercepted(clock.intercept):
-            self.add(timed(lambda: project.run(*arguments)), clock)
+            self.add(timed(lambda: project.run(*arguments)), clock, yard)
 
-    def add(self, seconds: float, clock: Clock) -> None:
+    def add(self, seconds: float, clock: Clock, yard: float) -> None:
         self.seconds.append(seconds)
         self.clocks.append(clock)
+        self.yards.append(yard)
 
     def part(self, label: str, start: int | None, stop: int | None) -> Sample:
-        return Sample(label, self.seconds[start:stop], self.clocks[start:stop])
+        part = slice(start, stop)
+        return Sample(label, self.seconds[part], self.clocks[part], self.yards[part])
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    @property
+    def multiple(self) -> float:
+        """The median of what each took as a multiple of the yardstick."""
+        pairs = zip(self.seconds, self.yards, strict=True)
+        return statistics.median(seconds / yard for seconds, yard in pairs)
 
     def steps(self) -> dict[str, float]:
         """The median seconds of each statement; of one that was not sent each time, with zeros."""
@@ -96,8 +109,10 @@ class Comparison:
 
     def table(self) -> Table:
         few, many = self.few, self.many
-        table = Table("seconds, medians", few.label, many.label, "ratio", title=self.case)
-        table.add_row("all", *_figures(few.median, many.median))
+        columns = ("seconds, medians", few.label, many.label, "ratio", "of multiples")
+        table = Table(*columns, title=self.case)
+        multiples = f"{many.multiple / few.multiple:.2f}"
+        table.add_row("all", *_figures(few.median, many.median), multiples)
         before, after = few.steps(), many.steps()
         differences = {name: after[name] - before.get(name, 0.0) for name in after}
         for name in sorted(differences, key=lambda n: -abs(differences[n]))[:LARGEST]:
@@ -202,10 +217,14 @@ class Growth:
         barriers = self.options.warm_up + self.options.barriers
         config = f"backfill_rate_limit={RANGE}, barriers_per_run={barriers}"
         self.prepare("one_run_of", (barriers + 4) * RANGE, one_run=config)
-        every, laps = Sample(""), _Laps(lambda: self.change("one_run_of"))
-        with intercepted(laps.intercept):
+        every = Sample("")
+
+        def change() -> float:
+            self.change("one_run_of")
+            return timed(lambda: self.project.sql(YARDSTICK))
+
+        with intercepted(_Laps(every, change).intercept):
             self.project.run("--select", "one_run")
-        every.seconds, every.clocks = laps.seconds, laps.clocks
         return self._first_and_last("barriers of one run", every)
 
     def _first_and_last(self, case: str, every: Sample) -> Comparison:
@@ -314,24 +333,23 @@ class Growth:
 
 
 class _Laps:
-    """The seconds from one commit of a run to the next, without what is done in between."""
+    """Takes the time from one commit of a run to the next, without what is done in between.
 
-    def __init__(self, between: Callable[[], None]) -> None:
-        self.between = between
-        self.seconds: list[float] = []
-        self.clocks: list[Clock] = []
-        self._begin()
+    :param between: returns how long the yardstick takes
+    """
 
-    def _begin(self) -> None:
-        self._clock, self._began = Clock(), time.perf_counter()
+    def __init__(self, every: Sample, between: Callable[[], float]) -> None:
+        self.every, self.between = every, between
+        self._begin(between())
+
+    def _begin(self, yard: float) -> None:
+        self._yard, self._clock, self._began = yard, Clock(), time.perf_counter()
 
     def intercept(self, sql: str, proceed: Proceed) -> None:
         self._clock.intercept(sql, proceed)
         if ": commit the barrier" in sql:
-            self.seconds.append(time.perf_counter() - self._began)
-            self.clocks.append(self._clock)
-            self.between()
-            self._begin()
+            self.every.add(time.perf_counter() - self._began, self._clock, self._yard)
+            self._begin(self.between())
 
 
 class DeltaLog:
