@@ -7,6 +7,7 @@
 * `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
   as many new rows;
 * `history`: a history of a few rows against `--history` of them;
+* `commits`: an MV and a state as they were made against the same after `--commits` each;
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
 Each case compares medians, of ten unless told otherwise, and names the statements that make the
@@ -260,6 +261,7 @@ class Growth:
         for _ in range(self.options.rounds_of_versions):
             for sample, count in zip(samples, (FEW_VERSIONS, many), strict=True):
                 self.append("versions_of", count, max(1, many // count))
+                self.change("versions_of")  # by Spark, whose commit makes a checkpoint
                 sample.run(self.project, "--select", "versions")
         self.check("versions", "versions_of")
         return Comparison("versions to follow", *samples)
@@ -277,6 +279,21 @@ class Growth:
             kept.run(self.project, "--select", "history")
             self.change("history_of")
         return Comparison("rows of the history", few, many)
+
+    def commits(self) -> Comparison:
+        rounds, warm_up = self.options.rounds, self.options.warm_up
+        config = f"backfill_rate_limit={RANGE}"
+        self.prepare("commits_of", (warm_up + 2 * rounds + 4) * RANGE, commits=config)
+        few, many = Sample("a few"), Sample(f"{self.options.commits:,}")
+        for number in range(warm_up + 2 * rounds):
+            if number == warm_up + rounds:
+                for table in ("commits", "commits__progress"):
+                    self.append(table, self.options.commits, 0)
+            sample = many if number >= warm_up + rounds else few
+            kept = sample if number >= warm_up else Sample("")
+            kept.run(self.project, "--select", "commits")
+            self.change("commits_of")
+        return Comparison("commits of the MV and of its state", few, many)
 
     def _lengthen_history(self) -> None:
         """Rows of barriers that would have been before; on Delta in one file, as later anyway."""
@@ -299,6 +316,7 @@ class Growth:
         for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
             self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
             self.append(f"idle_{name}_of", count, 0)
+            self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
             self.project.run("--select", f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
         for number in range(self.options.warm_up + self.options.rounds):
@@ -316,20 +334,35 @@ class Growth:
     # -- versions -----------------------------------------------------------------------------
 
     def append(self, table: str, versions: int, rows: int) -> None:
-        """So many commits, each with so many new rows; on Delta written into the log."""
-        began = time.perf_counter()
+        """So many commits, each with so many new rows, or with nothing."""
+        began, first = time.perf_counter(), self._next_key(table) if rows else 0
         if self.project.file_format == "delta":
-            DeltaLog(self.project, table).append(versions, rows)
-            self.change(table)  # by Spark, which makes a checkpoint, as other writers do meanwhile
-        else:
-            first = int(self.project.value(f"select max(id) + 1 from {{schema}}.{table}"))
+            place = self.project.lake.location(self.project.schema, table)
+            newest = int(self.project.current_version(table) or 0)
+            DeltaLog(place, newest, first).append(versions, rows)
+        elif rows:
             for number in range(versions):
                 start = first + number * rows
                 self.project.sql(
                     f"insert into {{schema}}.{table} select id, 'new', 1D "
-                    f"from range({start}, {start + max(1, rows)}, 1, 1)"
+                    f"from range({start}, {start + rows}, 1, 1)"
                 )
+        else:
+            self._append_nothing(table, versions)
         console.print(f"{versions:,} versions of {table} in {time.perf_counter() - began:.0f} s")
+
+    def _append_nothing(self, table: str, versions: int) -> None:
+        """Iceberg's own interface commits without a job of Spark's."""
+        assert isinstance(self.project.lake, SessionLake)
+        spark = self.project.lake.spark
+        iceberg = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+        name = f"lake.{self.project.schema}.{table}"
+        opened = iceberg.loadIcebergTable(spark._jsparkSession, name)
+        for _ in range(versions):
+            opened.newFastAppend().commit()
+
+    def _next_key(self, table: str) -> int:
+        return int(self.project.value(f"select max(id) + 1 from {{schema}}.{table}"))
 
 
 class _Laps:
@@ -352,15 +385,15 @@ class _Laps:
             self._begin(self.between())
 
 
+@dataclass
 class DeltaLog:
     """Commits that are written into a table's log as files, some thousands in a second."""
 
-    def __init__(self, project: Project, table: str) -> None:
-        self.place = project.lake.location(project.schema, table)
-        self.key = int(project.value(f"select max(id) + 1 from {{schema}}.{table}"))
-        newest = project.current_version(table)
-        assert newest is not None
-        self.version = int(newest)
+    place: Path
+    version: int
+    """The newest one."""
+    key: int
+    """Of the next row."""
 
     def append(self, versions: int, rows: int) -> None:
         """At least so many, and so many that the next one is the tenth, of a checkpoint.
@@ -405,6 +438,7 @@ CASES: dict[str, Callable[[Growth], Comparison]] = {
     "vnodes": Growth.vnodes,
     "versions": Growth.versions,
     "history": Growth.history,
+    "commits": Growth.commits,
     "idle": Growth.idle,
 }
 
@@ -417,6 +451,7 @@ def main() -> None:
     arguments.add_argument("--vnodes", type=int, default=32_768)
     arguments.add_argument("--versions", type=int, help="10,000; of Iceberg 300")
     arguments.add_argument("--history", type=int, default=100_000)
+    arguments.add_argument("--commits", type=int, default=2_000)
     arguments.add_argument("--idle-versions", type=int, help="100,000; of Iceberg 300")
     arguments.add_argument("--rounds", type=int, default=10, help="of which medians are taken")
     arguments.add_argument("--rounds-of-versions", type=int, default=3)
