@@ -43,6 +43,8 @@ COLUMNS = "id, name, amount"
 FEW_VERSIONS = 10
 FEW_VNODES = 256
 YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
+BATCH = 5_000
+"""Versions after which there is a checkpoint; other writers make one after ten."""
 LARGEST = 4
 """How many statements are named of each case."""
 
@@ -315,8 +317,9 @@ class Growth:
         samples = []
         for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
             self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
-            self.append(f"idle_{name}_of", count, 0)
-            self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
+            for begun in range(0, count, BATCH):
+                self.append(f"idle_{name}_of", min(BATCH, count - begun), 0)
+                self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
             self.project.run("--select", f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
         for number in range(self.options.warm_up + self.options.rounds):
