@@ -17,7 +17,7 @@ functional = $(1:%=tests/functional/test_%.py)
 exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress) \
+	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress history) \
 	$(call functional,controls rescale live_view cli report backfill_order feed_rows land_changes narrow_views) \
 	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases replica) \
 	$(call exactness,postgres postgres_kills)
@@ -50,6 +50,8 @@ help:
 	@echo '                dbt'\''s own suites for adapters (PART=seed: some of them)'
 	@echo 'make test-spark-connect'
 	@echo '                the quickstart through Spark Connect'
+	@echo 'make test-cluster'
+	@echo '                a backfill on a standalone Spark cluster of two workers, which die'
 	@echo 'make test-debezium'
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
@@ -124,6 +126,13 @@ test-dbt-suites: $(VENV)/.installed-suites java
 .PHONY: test-spark-connect
 test-spark-connect: $(VENV)/.installed-connect java
 	DBT_BACKFILL_CONNECT=1 $(BIN)/python -m pytest tests/functional/test_spark_connect.py
+
+# A master and two workers of Spark beside the driver: more than a machine of CI has room for.
+.PHONY: test-cluster
+test-cluster: $(INSTALLED) java
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile session-iceberg
+	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile thrift-delta
 
 # Real events of Debezium, which is large.
 .PHONY: test-debezium

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -40,13 +41,16 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def make_project(file_format: str) -> Project:
-    """A project on a lake of its own, whose plain table names mean tables of this format."""
+def make_project(file_format: str, settings: Mapping[str, str] = REAL_WORK) -> Project:
+    """A project on a lake of its own, whose plain table names mean tables of this format.
+
+    :param settings: of Spark, on top of those of the tests
+    """
     directory = Path(tempfile.mkdtemp(prefix="lineitem"))
     for name in ("lake", "project"):
         (directory / name).mkdir()
     profile = PROFILES[f"session-{file_format}"]
-    lake = SessionLake(directory / "lake", profile, REAL_WORK)
+    lake = SessionLake(directory / "lake", profile, settings)
     return Project(
         root=directory / "project",
         lake=lake,

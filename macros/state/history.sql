@@ -67,8 +67,8 @@
     Statements of a script that write it. They can be repeated, and run twice at once: a MERGE is checked for conflicts,
     and what the loser has not written the next run will.
 
-    Each adds a file to a Delta table; every 50 barriers they are made one. Delta's own auto-compaction looks for
-    small files at every commit.
+    Each adds a file; every 50 barriers they are made one. Delta's own auto-compaction looks for small files at every
+    commit.
 
     Arguments:
       written (int or none): the last epoch that it is known to have; none if it does not exist.
@@ -120,9 +120,25 @@
 
 
 {% macro _get_compaction_statement(relations, since, epoch) -%}
-    {%- if dbt_backfill.get_file_format() == 'delta' and epoch // 50 > [since, 0] | max // 50 %}
-    execute immediate {{ dbt_backfill.string_literal('optimize ' ~ relations.barriers.render()) }};
+    {%- if epoch // 50 > [since, 0] | max // 50 %}
+    {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }};
     {%- endif %}
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that makes the files of a table one. Iceberg's would raise an error where another run has done the
+    same meanwhile, which no handler can take; with partial progress it notes it in its log, and the next one does it.
+-#}
+{% macro get_compaction_sql(relation, file_format) -%}
+    {%- if file_format == 'delta' -%}
+        {{ return('execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render())) }}
+    {%- endif -%}
+    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
+    call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
+        table => {{ dbt_backfill.string_literal(relation.render()) }},
+        options => map('min-input-files', '2', 'partial-progress.enabled', 'true')
+    )
 {%- endmacro %}
 
 

@@ -268,17 +268,3 @@ def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -
         again = project.run("--select", *names, flag, *rest, "--full-refresh")
         assert {again.message(name) for name in names} == {f"NO-OP ({flag})"}
     assert [state_versions(project, name) for name in names] == before
-
-
-def test_the_files_of_fifty_barriers_are_made_one(project: Project, first: RunResult) -> None:
-    epoch = project.value("select max(epoch) from {schema}.limited__progress")
-    last = "concat('{\"epoch\":49', substr(last, instr(last, ',')))"
-    project.sql(f"update {{schema}}.limited__progress set epoch = 49, last = {last}")
-    project.sql(f"update {{schema}}.limited__barriers set epoch = 49 where epoch = {epoch}")
-    project.sql("insert into {schema}.people values (-1, 'a change')")
-
-    assert "BARRIER 50 " in project.run("--select", "limited").message("limited")
-
-    [detail] = project.sql("describe detail {schema}.limited__barriers")
-    assert detail["numFiles"] == 1
-    assert project.value("select max(epoch) from {schema}.limited__barriers") == 50

@@ -70,13 +70,17 @@
     removed, are in no later version and go as soon as the horizon reaches its commit.
 -#}
 {% macro _has_lost_changes(upstream, since) %}
-    {%- for vacuum in upstream.log if vacuum.operation == 'VACUUM START' and vacuum.version > since -%}
-        {%- set horizon = dbt_backfill._vacuum_horizon(vacuum) -%}
-        {%- for entry in upstream.log if since < entry.version < vacuum.version
+    {#- The log has the newest version first: this is the latest horizon of those that came after a version. -#}
+    {%- set later = namespace(horizon=none) -%}
+    {%- for entry in upstream.log if entry.version > since -%}
+        {%- if entry.operation == 'VACUUM START' -%}
+            {%- set horizon = dbt_backfill._vacuum_horizon(entry) -%}
+            {%- set later.horizon = horizon if later.horizon is none else [horizon, later.horizon] | max -%}
+        {%- elif later.horizon is not none
                 and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', entry.operation ~ entry.parameters)
-                and horizon >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
+                and later.horizon >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
             {{ return(true) }}
-        {%- endfor -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}

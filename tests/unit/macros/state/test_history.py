@@ -213,12 +213,15 @@ def test_its_files_are_made_one_when_a_multiple_of_50_is_passed(
     assert not compacted or statements[-1].startswith("execute immediate ")
 
 
-def test_the_files_of_an_iceberg_table_are_left_to_its_owner(
+def test_those_of_an_iceberg_table_too_and_no_conflict_fails_it(
     macros: Macros, write: Callable[..., Any]
 ) -> None:
     macros.config["file_format"] = "iceberg"
 
-    assert len(write(49, 50)) == 1
+    _, compaction = write(49, 50)
+    assert compaction.startswith("call system.rewrite_data_files( table => 'lake.mv__barriers',")
+    assert "'partial-progress.enabled', 'true'" in compaction
+    assert len(write(50, 51)) == 1
 
 
 @pytest.mark.parametrize(("written", "sent"), [(None, 1), (-1, 1), (1, 1), (2, 0), (3, 0)])

@@ -1,0 +1,472 @@
+"""What becomes dearer as an MV lives on: small barriers at the beginning against the same later.
+
+* `runs`: one barrier a `dbt run`, the first ten against the last ten of `--barriers`; and what the
+  driver's heap holds after a collection, and this Python, at both ends;
+* `one-run`: as many barriers of one `dbt run`;
+* `vnodes`: 256 vnodes against `--vnodes`;
+* `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
+  as many new rows;
+* `history`: a history of a few rows against `--history` of them;
+* `commits`: an MV and a state as they were made against the same after `--commits` each;
+* `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
+
+Each case compares medians, of ten unless told otherwise, and names the statements that make the
+difference. What else the machine does comes and goes, so a query that never grows is timed before
+each run, and the second ratio is that of multiples of it. Whole-stage code is not generated, which
+makes small statements quicker and even.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from clock import Clock, timed
+from lineitem import make_project
+from rich.console import Console
+from rich.table import Table
+
+from support.lake import SessionLake
+from support.project import Proceed, Project, intercepted
+
+RANGE = 200
+CHANGED = 20
+COLUMNS = "id, name, amount"
+FEW_VERSIONS = 10
+FEW_VNODES = 256
+YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
+BATCH = 5_000
+"""Versions after which there is a checkpoint; other writers make one after ten."""
+LARGEST = 4
+"""How many statements are named of each case."""
+
+SETTINGS = {
+    "spark.driver.memory": "3g",
+    # What Spark and Delta keep as they come, and the tests let them forget.
+    "spark.databricks.delta.delta.log.cacheSize": "10000",
+    "spark.ui.retainedJobs": "1000",
+    "spark.ui.retainedStages": "1000",
+    "spark.ui.retainedTasks": "100000",
+    "spark.sql.ui.retainedExecutions": "1000",
+}
+
+console = Console(width=120)
+
+
+@dataclass
+class Sample:
+    """Barriers, or runs, of one kind: how long each took, and each of its statements."""
+
+    label: str
+    seconds: list[float] = field(default_factory=list)
+    clocks: list[Clock] = field(default_factory=list)
+    yards: list[float] = field(default_factory=list)
+    """How long the yardstick took before each."""
+
+    def run(self, project: Project, *arguments: str) -> None:
+        yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
+        with intercepted(clock.intercept):
+            self.add(timed(lambda: project.run(*arguments)), clock, yard)
+
+    def add(self, seconds: float, clock: Clock, yard: float) -> None:
+        self.seconds.append(seconds)
+        self.clocks.append(clock)
+        self.yards.append(yard)
+
+    def part(self, label: str, start: int | None, stop: int | None) -> Sample:
+        part = slice(start, stop)
+        return Sample(label, self.seconds[part], self.clocks[part], self.yards[part])
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def multiple(self) -> float:
+        """The median of what each took as a multiple of the yardstick."""
+        pairs = zip(self.seconds, self.yards, strict=True)
+        return statistics.median(seconds / yard for seconds, yard in pairs)
+
+    def steps(self) -> dict[str, float]:
+        """The median seconds of each statement; of one that was not sent each time, with zeros."""
+        names = {name for clock in self.clocks for name in clock.seconds}
+        return {
+            name: statistics.median(sum(clock.seconds.get(name, [])) for clock in self.clocks)
+            for name in names
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    case: str
+    few: Sample
+    many: Sample
+
+    def table(self) -> Table:
+        few, many = self.few, self.many
+        columns = ("seconds, medians", few.label, many.label, "ratio", "of multiples")
+        table = Table(*columns, title=self.case)
+        multiples = f"{many.multiple / few.multiple:.2f}"
+        table.add_row("all", *_figures(few.median, many.median), multiples)
+        before, after = few.steps(), many.steps()
+        differences = {name: after[name] - before.get(name, 0.0) for name in after}
+        for name in sorted(differences, key=lambda n: -abs(differences[n]))[:LARGEST]:
+            table.add_row(name, *_figures(before.get(name, 0.0), after[name]))
+        return table
+
+
+def _figures(few: float, many: float) -> tuple[str, str, str]:
+    return f"{few:.2f}", f"{many:.2f}", f"{many / few:.2f}" if few else ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """MB that the driver's heap holds after a collection, and that this Python process has."""
+
+    heap: float
+    python: float
+
+    @classmethod
+    def now(cls, project: Project) -> Memory:
+        gc.collect()
+        assert isinstance(project.lake, SessionLake)
+        jvm = project.lake.spark.sparkContext._jvm
+        assert jvm is not None
+        for _ in range(3):  # what a reference queue or a cleaner of Spark's lets go comes late
+            jvm.java.lang.System.gc()
+            time.sleep(0.5)
+        runtime = jvm.java.lang.Runtime.getRuntime()
+        [resident] = [
+            line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line
+        ]
+        heap = runtime.totalMemory() - runtime.freeMemory()
+        return cls(heap / 2**20, int(resident.split()[1]) / 2**10)
+
+
+class Growth:
+    """The cases, each on tables of its own."""
+
+    def __init__(self, project: Project, options: argparse.Namespace) -> None:
+        self.project, self.options = project, options
+        self.turn = 0
+
+    def prepare(self, upstream: str, rows: int, **models: str) -> None:
+        """An upstream, and models of it by their configuration."""
+        self.project.create_table(upstream, "id bigint, name string, amount double")
+        self.project.sql(
+            f"insert into {{schema}}.{upstream} select id, concat('event ', id), id / 7 "
+            f"from range(0, {rows}, 1, 2)"
+        )
+        source = f"{{{{ source('lake', '{upstream}') }}}}"
+        for name, config in models.items():
+            given = f"materialized='backfilled_mv', unique_key='id', {config}"
+            text = f"{{{{ config({given}) }}}} select {COLUMNS} from {source} where amount >= 0"
+            self.project.write({name: text}, sources=[upstream])
+
+    def change(self, upstream: str) -> None:
+        """Changes a few keys, all of which the first barrier has read."""
+        self.turn += 1
+        self.project.sql(
+            f"update {{schema}}.{upstream} set amount = amount + 1 "
+            f"where id < {RANGE} and id % {RANGE // CHANGED} = {self.turn % (RANGE // CHANGED)}"
+        )
+
+    def check(self, mv: str, upstream: str) -> None:
+        """The MV is its query, as far as it has read; an end of what was measured."""
+        select = f"select {COLUMNS} from {{schema}}.{{table}}"
+        read = f" where id <= (select max(id) from {{schema}}.{mv})"
+        one, other = (
+            select.replace("{table}", table) + limit
+            for table, limit in ((mv, ""), (upstream, read))
+        )
+        for a, b in ((one, other), (other, one)):
+            different = self.project.value(f"select count(*) from ({a} except all {b})")
+            assert different == 0, f"{different} rows of {mv} are not what they should be"
+
+    # -- the cases ----------------------------------------------------------------------------
+
+    def runs(self) -> Comparison:
+        barriers = self.options.warm_up + self.options.barriers
+        self.prepare("runs_of", (barriers + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
+        every = Sample("")
+        before = None
+        for number in range(barriers):
+            if number == self.options.warm_up:
+                before = Memory.now(self.project)
+            every.run(self.project, "--select", "runs")
+            self.change("runs_of")
+        assert before is not None
+        after = Memory.now(self.project)
+        console.print(
+            f"{self.options.barriers} runs: heap {before.heap:.0f} to {after.heap:.0f} MB, "
+            f"Python {before.python:.0f} to {after.python:.0f} MB; files: "
+            + ", ".join(
+                f"{t} {self.files(t)}" for t in ("runs", "runs__progress", "runs__barriers")
+            )
+        )
+        self.project.run("--select", "runs")
+        self.check("runs", "runs_of")
+        return self._first_and_last("a barrier a run", every)
+
+    def one_run(self) -> Comparison:
+        barriers = self.options.warm_up + self.options.barriers
+        config = f"backfill_rate_limit={RANGE}, barriers_per_run={barriers}"
+        self.prepare("one_run_of", (barriers + 4) * RANGE, one_run=config)
+        every = Sample("")
+
+        def change() -> float:
+            self.change("one_run_of")
+            return timed(lambda: self.project.sql(YARDSTICK))
+
+        with intercepted(_Laps(every, change).intercept):
+            self.project.run("--select", "one_run")
+        return self._first_and_last("barriers of one run", every)
+
+    def _first_and_last(self, case: str, every: Sample) -> Comparison:
+        warm_up, rounds = self.options.warm_up, self.options.rounds
+        first = every.part(f"the first {rounds}", warm_up, warm_up + rounds)
+        return Comparison(case, first, every.part(f"the last {rounds}", -rounds, None))
+
+    def vnodes(self) -> Comparison:
+        """Ranges in which nearly each of the many vnodes has rows, which a plan counts."""
+        barriers = self.options.warm_up + self.options.rounds
+        limit = 2 * self.options.vnodes
+        configs = {
+            name: f"backfill_rate_limit={limit}, vnode_count={count}"
+            for name, count in (("few_vnodes", FEW_VNODES), ("many_vnodes", self.options.vnodes))
+        }
+        self.prepare("vnodes_of", (barriers + 4) * limit, **configs)
+        few, many = Sample(f"{FEW_VNODES}"), Sample(f"{self.options.vnodes:,}")
+        for number in range(barriers):
+            for name, sample in zip(configs, (few, many), strict=True):
+                kept = sample if number >= self.options.warm_up else Sample("")
+                kept.run(self.project, "--select", name)
+            self.change("vnodes_of")
+        return Comparison("vnodes", few, many)
+
+    def versions(self) -> Comparison:
+        """The MV has read all, so that each new row is a change."""
+        self.prepare("versions_of", RANGE, versions="")
+        for _ in range(self.options.warm_up):
+            self.project.run("--select", "versions")
+            self.change("versions_of")
+        many = self.options.versions
+        samples = [Sample(f"{count:,}") for count in (FEW_VERSIONS, many)]
+        for _ in range(self.options.rounds_of_versions):
+            for sample, count in zip(samples, (FEW_VERSIONS, many), strict=True):
+                self.append("versions_of", count, max(1, many // count))
+                self.change("versions_of")  # by Spark, whose commit makes a checkpoint
+                sample.run(self.project, "--select", "versions")
+        self.check("versions", "versions_of")
+        return Comparison("versions to follow", *samples)
+
+    def history(self) -> Comparison:
+        rounds = self.options.rounds
+        barriers = self.options.warm_up + 2 * rounds
+        self.prepare("history_of", (barriers + 4) * RANGE, history=f"backfill_rate_limit={RANGE}")
+        few, many = Sample("a few"), Sample(f"{self.options.history:,}")
+        for number in range(barriers):
+            if number == self.options.warm_up + rounds:
+                self._lengthen_history()
+            sample = many if number >= self.options.warm_up + rounds else few
+            kept = sample if number >= self.options.warm_up else Sample("")
+            kept.run(self.project, "--select", "history")
+            self.change("history_of")
+        return Comparison("rows of the history", few, many)
+
+    def commits(self) -> Comparison:
+        rounds, warm_up = self.options.rounds, self.options.warm_up
+        config = f"backfill_rate_limit={RANGE}"
+        self.prepare("commits_of", (warm_up + 2 * rounds + 4) * RANGE, commits=config)
+        few, many = Sample("a few"), Sample(f"{self.options.commits:,}")
+        for number in range(warm_up + 2 * rounds):
+            if number == warm_up + rounds:
+                for table in ("commits", "commits__progress"):
+                    self.append(table, self.options.commits, 0)
+            sample = many if number >= warm_up + rounds else few
+            kept = sample if number >= warm_up else Sample("")
+            kept.run(self.project, "--select", "commits")
+            self.change("commits_of")
+        return Comparison("commits of the MV and of its state", few, many)
+
+    def _lengthen_history(self) -> None:
+        """Rows of barriers that would have been before; on Delta in one file, as later anyway."""
+        assert isinstance(self.project.lake, SessionLake)
+        table = "{schema}.history__barriers"
+        columns = self.project.lake.columns(table.replace("{schema}", self.project.schema))
+        shown = ", ".join("epoch - n" if name == "epoch" else name for name in columns)
+        newest = f"(select * from {table} order by epoch desc limit 1)"
+        numbers = f"(select explode(sequence(1000, 999 + {self.options.history})) as n)"
+        self.project.sql(f"insert into {table} select {shown} from {newest}, {numbers}")
+        if self.project.file_format == "delta":
+            seconds = timed(lambda: self.project.sql(f"optimize {table}"))
+            console.print(
+                f"compacting a history of {self.options.history:,} rows, which every 50th barrier "
+                f"does: {seconds:.2f} s"
+            )
+
+    def idle(self) -> Comparison:
+        samples = []
+        for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
+            self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
+            for begun in range(0, count, BATCH):
+                self.append(f"idle_{name}_of", min(BATCH, count - begun), 0)
+                self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
+            self.project.run("--select", f"idle_{name}")
+            samples.append(Sample(f"{count:,}"))
+        for number in range(self.options.warm_up + self.options.rounds):
+            for name, sample in zip(("few", "many"), samples, strict=True):
+                kept = sample if number >= self.options.warm_up else Sample("")
+                kept.run(self.project, "--select", f"idle_{name}")
+        return Comparison("nothing to do, versions", *samples)
+
+    def files(self, table: str) -> int:
+        """Of a table's current version."""
+        if self.project.file_format == "delta":
+            return int(self.project.sql(f"describe detail {{schema}}.{table}")[0]["numFiles"])
+        return int(self.project.value(f"select count(*) from {{schema}}.{table}.files"))
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def append(self, table: str, versions: int, rows: int) -> None:
+        """So many commits, each with so many new rows, or with nothing."""
+        began, first = time.perf_counter(), self._next_key(table) if rows else 0
+        if self.project.file_format == "delta":
+            place = self.project.lake.location(self.project.schema, table)
+            newest = int(self.project.current_version(table) or 0)
+            DeltaLog(place, newest, first).append(versions, rows)
+        elif rows:
+            for number in range(versions):
+                start = first + number * rows
+                self.project.sql(
+                    f"insert into {{schema}}.{table} select id, 'new', 1D "
+                    f"from range({start}, {start + rows}, 1, 1)"
+                )
+        else:
+            self._append_nothing(table, versions)
+        console.print(f"{versions:,} versions of {table} in {time.perf_counter() - began:.0f} s")
+
+    def _append_nothing(self, table: str, versions: int) -> None:
+        """Iceberg's own interface commits without a job of Spark's."""
+        assert isinstance(self.project.lake, SessionLake)
+        spark = self.project.lake.spark
+        iceberg = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+        name = f"lake.{self.project.schema}.{table}"
+        opened = iceberg.loadIcebergTable(spark._jsparkSession, name)
+        for _ in range(versions):
+            opened.newFastAppend().commit()
+
+    def _next_key(self, table: str) -> int:
+        return int(self.project.value(f"select max(id) + 1 from {{schema}}.{table}"))
+
+
+class _Laps:
+    """Takes the time from one commit of a run to the next, without what is done in between.
+
+    :param between: returns how long the yardstick takes
+    """
+
+    def __init__(self, every: Sample, between: Callable[[], float]) -> None:
+        self.every, self.between = every, between
+        self._begin(between())
+
+    def _begin(self, yard: float) -> None:
+        self._yard, self._clock, self._began = yard, Clock(), time.perf_counter()
+
+    def intercept(self, sql: str, proceed: Proceed) -> None:
+        self._clock.intercept(sql, proceed)
+        if ": commit the barrier" in sql:
+            self.every.add(time.perf_counter() - self._began, self._clock, self._yard)
+            self._begin(self.between())
+
+
+@dataclass
+class DeltaLog:
+    """Commits that are written into a table's log as files, some thousands in a second."""
+
+    place: Path
+    version: int
+    """The newest one."""
+    key: int
+    """Of the next row."""
+
+    def append(self, versions: int, rows: int) -> None:
+        """At least so many, and so many that the next one is the tenth, of a checkpoint.
+
+        :param rows: of each version, in a file of its own; 0: it changes nothing
+        """
+        last = self.version + versions
+        last += (9 - last) % 10
+        for version in range(self.version + 1, last + 1):
+            entry = {
+                "timestamp": int(time.time() * 1000),
+                "operation": "WRITE",
+                "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+                "isolationLevel": "Serializable",
+                "isBlindAppend": True,
+            }
+            actions: list[dict[str, object]] = [{"commitInfo": entry}]
+            if rows:
+                actions.append({"add": self._add(version, rows)})
+            name = self.place / "_delta_log" / f"{version:020}.json"
+            name.write_text("\n".join(map(json.dumps, actions)))
+
+    def _add(self, version: int, rows: int) -> dict[str, object]:
+        keys = range(self.key, self.key + rows)
+        self.key += rows
+        columns = {"id": pa.array(keys, pa.int64()), "name": ["new"] * rows, "amount": [1.0] * rows}
+        file = self.place / f"appended-{version}.parquet"
+        pq.write_table(pa.table(columns), file)
+        return {
+            "path": file.name,
+            "partitionValues": {},
+            "size": file.stat().st_size,
+            "modificationTime": int(time.time() * 1000),
+            "dataChange": True,
+            "stats": json.dumps({"numRecords": rows}),
+        }
+
+
+CASES: dict[str, Callable[[Growth], Comparison]] = {
+    "runs": Growth.runs,
+    "one-run": Growth.one_run,
+    "vnodes": Growth.vnodes,
+    "versions": Growth.versions,
+    "history": Growth.history,
+    "commits": Growth.commits,
+    "idle": Growth.idle,
+}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    arguments.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
+    arguments.add_argument("--barriers", type=int, default=100)
+    arguments.add_argument("--vnodes", type=int, default=32_768)
+    arguments.add_argument("--versions", type=int, help="10,000; of Iceberg 300")
+    arguments.add_argument("--history", type=int, default=100_000)
+    arguments.add_argument("--commits", type=int, default=2_000)
+    arguments.add_argument("--idle-versions", type=int, help="100,000; of Iceberg 300")
+    arguments.add_argument("--rounds", type=int, default=10, help="of which medians are taken")
+    arguments.add_argument("--rounds-of-versions", type=int, default=3)
+    arguments.add_argument("--warm-up", type=int, default=10, help="barriers that are not counted")
+    options = arguments.parse_args()
+    on_delta = options.format == "delta"
+    options.versions = options.versions or (10_000 if on_delta else 300)
+    options.idle_versions = options.idle_versions or (100_000 if on_delta else 300)
+    growth = Growth(make_project(options.format, SETTINGS), options)
+    for case in options.cases:
+        console.print(CASES[case](growth).table())
+
+
+if __name__ == "__main__":
+    main()
