@@ -13,7 +13,8 @@ from costs import acts
 from costs.figures import Result
 from dbt.adapters.spark_backfill.cli import plots
 
-WIDTH, ROW = 760, 26
+WIDTH, ROW, LABELS = 800, 34, 230
+"""In pixels; the labels are measured by another font than the reader's."""
 
 COLORS = {
     acts.CTAS: "var(--ctas)",
@@ -79,7 +80,13 @@ def _spec(points: list[Spec], titles: list[str], names: list[str]) -> Spec:
         "field": "workload",
         "type": "nominal",
         "sort": titles,
-        "axis": {"labelLimit": 300, "grid": True},
+        "axis": {
+            "grid": True,
+            "labelLimit": 300,
+            "labelOverlap": False,
+            "minExtent": LABELS,
+            "tickBand": "extent",
+        },
     }
     x = {
         "field": "median",
@@ -95,7 +102,8 @@ def _spec(points: list[Spec], titles: list[str], names: list[str]) -> Spec:
         "legend": {
             "title": None,
             "orient": "bottom",
-            "columns": 4,
+            "columns": 3,
+            "columnPadding": 60,
             "labelColor": "var(--muted)",
             "labelLimit": 240,
         },

@@ -85,11 +85,11 @@ WORKLOADS: dict[str, Workload] = {
     "barriers-100": Workload("100 barriers, each one", LongBackfill(100)),
     "rf-lineitem": Workload("RF1 and RF2 of lineitem, 0.1 %", Refresh(RF)),
     "rf-orders": Workload("RF1 and RF2 of orders, 0.1 %", Refresh(RF), Upstream(ORDERS)),
-    "updates-0.01": Workload("updates of 0.01 %", Refresh(updates(10_000))),
+    "updates-0.01": Workload("updates of 1 row in 10,000", Refresh(updates(10_000))),
     "updates-1": Workload("updates of 1 %", Refresh(UPDATED)),
     "updates-10": Workload("updates of 10 %", Refresh(updates(10))),
     "updates-1-uuid": Workload("updates of 1 %, shuffled UUIDs", Refresh(UPDATED), SHUFFLED_UUID),
-    "hot-keys": Workload("0.01 % of the keys, 20 times each", Refresh(hot_keys(10_000, 20))),
+    "hot-keys": Workload("20 updates each of 1 key in 10,000", Refresh(hot_keys(10_000, 20))),
     "versions": Workload(
         "nothing to do, 10 and 200 versions", Idle(10, 200), Upstream(limit=SMALL_ROWS)
     ),
