@@ -90,10 +90,6 @@ class Contestant(ABC):
     def build(self) -> None:
         """Make the whole table, which is not there."""
 
-    def refresh(self, change: Change) -> None:
-        """Bring it up to date after a change of the upstream."""
-        raise NotImplementedError(self.name)
-
     def _create(self, condition: str = "true") -> None:
         file_format = self.project.file_format
         self.project.sql(
@@ -114,7 +110,15 @@ class Contestant(ABC):
         )
 
 
-class CreateTableAs(Contestant):
+class Refreshed(Contestant):
+    """One that can also bring its table up to date."""
+
+    @abstractmethod
+    def refresh(self, change: Change) -> None:
+        """After this change of the upstream."""
+
+
+class CreateTableAs(Refreshed):
     name = CTAS
     suffix = "ctas"
 
@@ -139,7 +143,7 @@ class PlainInserts(Contestant):
             )
 
 
-class PlainMerges(Contestant):
+class PlainMerges(Refreshed):
     name = MERGES
     suffix = "merges"
 
@@ -158,7 +162,7 @@ class PlainMerges(Contestant):
             self.project.sql(f"delete from {{schema}}.{self.table} where {change.gone}")
 
 
-class Modelled(Contestant):
+class Modelled(Refreshed):
     """One that is a dbt model."""
 
     @abstractmethod
@@ -232,8 +236,8 @@ class Backfilled(Modelled):
         barriers = len(self.field.windows)
         limits = {
             "backfill_rate_limit": str(-(-self.field.rows // barriers)),
-            # A range ends near its limit: a last, small one may follow.
-            "barriers_per_run": str(barriers + 1),
+            # A range ends near its limit: there may be one more, or one less.
+            "barriers_per_run": "'all'",
         }
         return {
             "materialized": f"'{BACKFILLED}'",
@@ -256,7 +260,7 @@ class Backfilled(Modelled):
 
 
 PEERS_OF_BUILD: Sequence[type[Contestant]] = (CreateTableAs, DbtTable, PlainInserts, PlainMerges)
-PEERS_OF_REFRESH: Sequence[type[Contestant]] = (
+PEERS_OF_REFRESH: Sequence[type[Refreshed]] = (
     PlainMerges,
     CreateTableAs,
     Incremental,
@@ -266,6 +270,8 @@ PEERS_OF_REFRESH: Sequence[type[Contestant]] = (
 
 def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Window, ...]:
     """So many windows of about as many rows, by the first column of the key."""
+    if number == 1:
+        return ((None, None),)
     column = upstream.key_columns[0]
     bounds = project.sql(
         f"select max({column}) from (select {column}, ntile({number}) over (order by {column}) "

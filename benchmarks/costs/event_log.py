@@ -31,10 +31,12 @@ class EventLog:
     def __init__(self, directory: Path) -> None:
         [path] = directory.iterdir()
         self._file: BinaryIO = path.open("rb")
+        self._begun = b""
 
     def read(self) -> list[Event]:
         """What was logged since it was read last; Spark must have written all of it."""
-        return [json.loads(line) for line in self._file.read().splitlines() if line]
+        *lines, self._begun = (self._begun + self._file.read()).split(b"\n")
+        return [json.loads(line) for line in lines]
 
 
 def bytes_read(events: Iterable[Event], table: str) -> int:

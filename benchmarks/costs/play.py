@@ -26,6 +26,7 @@ from costs.contestants import (
     CreateTableAs,
     Field,
     Incremental,
+    Refreshed,
     windows_of,
 )
 from costs.event_log import EventLog, bytes_read
@@ -91,7 +92,7 @@ class Arena:
     def _play_build(self, workload: Workload, kind: Build, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream, kind.barriers) as field:
             mvs = self._backfilled(field, workload)
-            contestants = [*(peer(field) for peer in PEERS_OF_BUILD), *mvs]
+            contestants: list[Contestant] = [*(peer(field) for peer in PEERS_OF_BUILD), *mvs]
             with _ready(self.project, contestants):
                 for number in range(rounds):
                     for each in _in_turn(contestants, number):
@@ -104,7 +105,7 @@ class Arena:
     def _play_refresh(self, workload: Workload, kind: Refresh, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream) as field:
             mvs = self._backfilled(field, workload)
-            contestants = [*(peer(field) for peer in PEERS_OF_REFRESH), *mvs]
+            contestants: list[Refreshed] = [*(peer(field) for peer in PEERS_OF_REFRESH), *mvs]
             with _ready(self.project, contestants):
                 for each in contestants:
                     each.build()
@@ -145,7 +146,7 @@ class Arena:
         with self._field(workload.upstream, kind.barriers) as field:
             mvs = self._backfilled(field, workload)
             fresh = CreateTableAs(field)
-            kept: list[Contestant] = [Incremental(field), *mvs]
+            kept: list[Refreshed] = [Incremental(field), *mvs]
             with _ready(self.project, [fresh, *kept]):
                 for each in kept:
                     each.build()

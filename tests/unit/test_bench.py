@@ -13,7 +13,7 @@ from bench import make_arguments, write_page
 from costs import acts
 from costs.changes import hot_keys, refreshes, updates
 from costs.contestants import Field
-from costs.event_log import bytes_read
+from costs.event_log import EventLog, bytes_read
 from costs.figures import (
     BYTES,
     Environment,
@@ -255,3 +255,13 @@ def test_bytes_are_those_of_the_stages_that_scan_the_table():
         {"Event": "SparkListenerJobEnd"},
     ]
     assert bytes_read(events, "lineitem") == 120
+
+
+def test_an_event_that_is_half_written_is_read_with_the_rest_of_it(tmp_path: Path):
+    path = tmp_path / "local-1.inprogress"
+    path.write_text('{"Event": "one"}\n{"Event": "t')
+    log = EventLog(tmp_path)
+    assert log.read() == [{"Event": "one"}]
+    with path.open("a") as file:
+        file.write('wo"}\n')
+    assert log.read() == [{"Event": "two"}]
