@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from lineitem import make_parser, make_project
+from rich.console import Console
+
 from costs.environment import environment
 from costs.event_log import SETTINGS, EventLog
 from costs.figures import Measured, Result, read, replaced, write
@@ -20,9 +23,6 @@ from costs.page import page
 from costs.play import Arena
 from costs.plot import plot
 from costs.workloads import FIGURES, WARM_UP, WORKLOADS, Workload, chosen
-from lineitem import make_parser, make_project
-from rich.console import Console
-
 from support.lake import SessionLake
 from support.project import Project
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+from lineitem import plain_properties
+
 from costs.acts import (
     BACKFILLED,
     BY_DATE,
@@ -23,8 +25,6 @@ from costs.acts import (
 )
 from costs.changes import Change
 from costs.upstreams import Upstream
-from lineitem import plain_properties
-
 from support.project import Project
 
 Window = tuple[str | None, str | None]

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from costs.figures import Environment
 from nyc.thrift_server import DELTA, ICEBERG
 
+from costs.figures import Environment
 from support.project import REPOSITORY
 
 PACKAGES = ("dbt-backfill", "dbt-core", "dbt-spark", "pyspark")

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from bench import make_arguments, write_page
+
 from costs import acts
 from costs.changes import hot_keys, refreshes, updates
 from costs.contestants import Field
@@ -29,7 +30,6 @@ from costs.page import number, page, ratio
 from costs.plot import plot
 from costs.upstreams import ORDERS, Upstream
 from costs.workloads import FIGURES, WORKLOADS, chosen
-
 from support.project import Project
 
 ENVIRONMENT = Environment(
