@@ -70,6 +70,7 @@ class Contestant(ABC):
 
     name: str
     suffix: ClassVar[str]
+    finds_deletes: ClassVar[bool] = True
 
     def __init__(self, field: Field) -> None:
         self.field = field
@@ -89,6 +90,14 @@ class Contestant(ABC):
     @abstractmethod
     def build(self) -> None:
         """Make the whole table, which is not there."""
+
+    def check(self) -> None:
+        """:raises AssertionError: if the table does not have the rows of the query"""
+        made, wanted = (
+            self.project.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38))) from {rows}")
+            for rows in (f"{{schema}}.{self.table}", self.field.table)
+        )
+        assert made == wanted, f"{self.table} has {made}, and its query {wanted}"
 
     def _create(self, condition: str = "true") -> None:
         file_format = self.project.file_format
@@ -198,6 +207,7 @@ class DbtTable(Modelled):
 class Incremental(Modelled):
     name = INCREMENTAL
     suffix = "incremental"
+    finds_deletes = False
 
     def config(self) -> Mapping[str, str]:
         return {
@@ -249,14 +259,6 @@ class Backfilled(Modelled):
     def clear(self) -> None:
         for suffix in ("", "__progress", "__barriers"):
             self.project.sql(f"drop table if exists {{schema}}.{self.table}{suffix}")
-
-    def differs(self) -> int:
-        """Rows that are in the table alone, or in the query alone."""
-        mv, query = f"select * from {{schema}}.{self.table}", self.field.query
-        return sum(
-            int(self.project.value(f"select count(*) from ({one} except all {other})"))
-            for one, other in ((mv, query), (query, mv))
-        )
 
 
 PEERS_OF_BUILD: Sequence[type[Contestant]] = (CreateTableAs, DbtTable, PlainInserts, PlainMerges)

@@ -15,7 +15,8 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    "spark.eventLog.logBlockUpdates.enabled": "false",
+    # Hadoop counts no bytes that are read from a local disk in several ranges at once.
+    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 """Of Spark, beside `spark.eventLog.dir`."""
 
