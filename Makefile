@@ -34,6 +34,7 @@ METASTORE ?=
 # What `make bench` plays: the scale factor of TPC-H, and all workloads of benchmarks/costs/workloads.py where none is named.
 SCALE ?= 0.1
 ROUNDS ?= 3
+WARM_UP ?= 10
 WORKLOADS ?=
 CONFIG ?=
 
@@ -93,7 +94,7 @@ thrift: $(INSTALLED) java
 .PHONY: bench
 bench: $(INSTALLED) java
 	$(BIN)/python benchmarks/bench.py --format '$(FORMAT)' --scale '$(SCALE)' --rounds '$(ROUNDS)' \
-		--workloads '$(WORKLOADS)' $(if $(CONFIG),--config "$(CONFIG)")
+		--warm-up '$(WARM_UP)' --workloads '$(WORKLOADS)' $(if $(CONFIG),--config "$(CONFIG)")
 
 # An extra of pyproject.toml, which only one target needs.
 $(VENV)/.installed-%: $(INSTALLED)

@@ -87,6 +87,7 @@ def measure(options: argparse.Namespace) -> list[str]:
             scale=options.scale,
             rows=arena.rows,
             rounds=options.rounds,
+            warm_up=options.warm_up,
             measured=measured,
             environment=before,
         )

@@ -62,6 +62,9 @@ class Result:
     scale: float
     rows: int
     rounds: int
+    warm_up: int
+    """Rounds over a small table before. After few of them a driver still compiles its own code."""
+
     measured: tuple[Measured, ...]
     environment: Environment
 

@@ -86,8 +86,8 @@ def _workload(result: Result) -> str:
         if bytes_of:
             row.append(_megabytes(bytes_of.get(each.act)))
         rows.append(row)
-    rounds = f"{result.rounds} rounds" if result.rounds > 1 else "1 round"
-    facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}), {rounds}"
+    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up"
+    facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
     return f"### {result.title}\n\n{facts}\n\n{table(header, rows)}"
 
 

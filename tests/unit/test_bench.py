@@ -46,6 +46,7 @@ RESULT = Result(
     scale=0.1,
     rows=600_572,
     rounds=3,
+    warm_up=10,
     measured=(
         Measured(acts.CTAS, (1.0, 2.0, 4.0)),
         Measured(acts.CTAS, (1e6, 1e6, 1e6), BYTES),
@@ -109,7 +110,7 @@ def test_the_page_has_the_figures_the_workloads_and_where_they_were_run():
     text = page([RESULT], [figure])
     assert "| first run / CTAS | 2.00 (1.00 to 3.00) |" in text
     assert f"| {acts.CTAS} | 2.00 (1.00 to 4.00) | 1.00 | 1.00 |" in text
-    assert "`lineitem`, 600,572 rows (scale 0.1), 3 rounds" in text
+    assert "`lineitem`, 600,572 rows (scale 0.1); rounds: 3, and 10 of warm-up" in text
     assert "abc1234, 2 cores of a machine, pyspark 4.1.4; load before it 0.5" in text
 
 
