@@ -53,9 +53,9 @@ def make_arguments() -> argparse.ArgumentParser:
 def main() -> None:
     """Exits with 1 if a workload failed; what the others took is kept."""
     options = make_arguments().parse_args()
-    failed = [] if options.page_only else measure(options)
-    write_page(options.output)
-    if failed:
+    if options.page_only:
+        write_page(options.output)
+    elif failed := measure(options):
         raise SystemExit(f"failed: {', '.join(failed)}")
 
 
@@ -93,6 +93,7 @@ def measure(options: argparse.Namespace) -> list[str]:
         )
         file = options.output / "results.json"
         write(file, replaced(read(file), [result], list(WORKLOADS)))
+        write_page(options.output)
     return failed
 
 
