@@ -16,7 +16,7 @@ from typing import Any, cast
 from lineitem import make_parser, make_project
 from rich.console import Console
 
-from costs.environment import environment
+from costs.environment import environment, load
 from costs.event_log import SETTINGS, EventLog
 from costs.figures import Measured, Result, read, replaced, write
 from costs.page import page
@@ -67,12 +67,12 @@ def measure(options: argparse.Namespace) -> list[str]:
     failed = []
     project, log = _open(options.format)
     arena = Arena(project, log, options.scale, options.config)
-    java = _java(project)
+    where = environment(_java(project))
     for number in range(options.warm_up):
         for workload in WARM_UP:
             _print(f"warm-up {number}", arena.play(workload, 1))
     for name, workload in options.workloads.items():
-        before = environment(java)
+        load_before = load()
         try:
             measured = arena.play(workload, options.rounds)
         except Exception:
@@ -88,8 +88,9 @@ def measure(options: argparse.Namespace) -> list[str]:
             rows=arena.rows,
             rounds=options.rounds,
             warm_up=options.warm_up,
+            load=load_before,
             measured=measured,
-            environment=before,
+            environment=where,
         )
         file = options.output / "results.json"
         write(file, replaced(read(file), [result], list(WORKLOADS)))

@@ -30,8 +30,12 @@ def environment(java: str) -> Environment:
             "Python": platform.python_version(),
             "Java": java,
         },
-        load=round(os.getloadavg()[0], 1),
     )
+
+
+def load() -> float:
+    """Of the machine in the last minute, in processes."""
+    return round(os.getloadavg()[0], 1)
 
 
 def _commit() -> str:

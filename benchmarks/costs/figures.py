@@ -48,8 +48,6 @@ class Environment:
     date: str
     machine: str
     versions: dict[str, str]
-    load: float
-    """Of the machine in the minute before, in processes: others may have used it too."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,9 @@ class Result:
     rounds: int
     warm_up: int
     """Rounds over a small table before. After few of them a driver still compiles its own code."""
+
+    load: float
+    """Of the machine in the minute before, in processes: others may have used it too."""
 
     measured: tuple[Measured, ...]
     environment: Environment

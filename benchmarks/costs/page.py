@@ -63,10 +63,7 @@ def _environments(results: Sequence[Result]) -> str:
 
 def _environment(environment: Environment) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
-    return (
-        f"{environment.date}, commit {environment.commit}, {environment.machine}, {versions}; "
-        f"load before it {environment.load:.1f}"
-    )
+    return f"{environment.date}, commit {environment.commit}, {environment.machine}, {versions}"
 
 
 def _figures(results: Sequence[Result], figures: Sequence[Figure], formats: Sequence[str]) -> str:
@@ -86,7 +83,7 @@ def _workload(result: Result) -> str:
         if bytes_of:
             row.append(_megabytes(bytes_of.get(each.act)))
         rows.append(row)
-    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up"
+    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
     facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
     return f"### {result.title}\n\n{facts}\n\n{table(header, rows)}"
 

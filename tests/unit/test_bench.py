@@ -37,7 +37,6 @@ ENVIRONMENT = Environment(
     date="2026-11-25",
     machine="2 cores of a machine",
     versions={"pyspark": "4.1.4"},
-    load=0.5,
 )
 RESULT = Result(
     workload="lineitem",
@@ -47,6 +46,7 @@ RESULT = Result(
     rows=600_572,
     rounds=3,
     warm_up=10,
+    load=0.5,
     measured=(
         Measured(acts.CTAS, (1.0, 2.0, 4.0)),
         Measured(acts.CTAS, (1e6, 1e6, 1e6), BYTES),
@@ -110,8 +110,11 @@ def test_the_page_has_the_figures_the_workloads_and_where_they_were_run():
     text = page([RESULT], [figure])
     assert "| first run / CTAS | 2.00 (1.00 to 3.00) |" in text
     assert f"| {acts.CTAS} | 2.00 (1.00 to 4.00) | 1.00 | 1.00 |" in text
-    assert "`lineitem`, 600,572 rows (scale 0.1); rounds: 3, and 10 of warm-up" in text
-    assert "abc1234, 2 cores of a machine, pyspark 4.1.4; load before it 0.5" in text
+    assert (
+        "`lineitem`, 600,572 rows (scale 0.1); rounds: 3, and 10 of warm-up; load before: 0.5"
+        in text
+    )
+    assert "abc1234, 2 cores of a machine, pyspark 4.1.4: lineitem (delta)" in text
 
 
 def test_a_figure_that_one_format_lacks_has_a_dash():
