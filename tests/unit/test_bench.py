@@ -13,7 +13,7 @@ from bench import make_arguments, write_page
 
 from costs import acts
 from costs.changes import hot_keys, refreshes, updates
-from costs.contestants import Field
+from costs.contestants import Backfilled, Field
 from costs.event_log import EventLog, bytes_read
 from costs.figures import (
     BYTES,
@@ -222,6 +222,27 @@ def test_windows_are_open_at_both_ends_of_the_keys():
     assert field.inside(("'b'", "'d'")) == "id > 'b' and id <= 'd'"
     assert field.inside(("'d'", None)) == "id > 'd'"
     assert field.inside((None, None)) == "true"
+
+
+WINDOWS = ((None, "5"), ("5", None))
+
+
+def test_a_backfill_is_limited_to_as_many_rows_as_a_window_has():
+    field = Field(cast(Project, None), Upstream(), WINDOWS, rows=11)
+    [[name, model]] = Backfilled(field).models().items()
+    assert name == "lineitem_native_ordered__mv"
+    assert "backfill_rate_limit=6, barriers_per_run='all'" in model
+    assert "unique_key=['l_orderkey', 'l_linenumber']" in model
+
+
+def test_a_further_option_makes_one_more_contestant_with_a_table_of_its_own():
+    field = Field(cast(Project, None), Upstream(), ((None, None),), rows=11)
+    variant = Backfilled(field, {"replicate": "'never'"}, label="replicate='never'", number=1)
+    [[name, model]] = variant.models().items()
+    assert variant.name == "backfilled_mv, replicate='never'"
+    assert name != Backfilled(field).table
+    assert "replicate='never'" in model
+    assert "backfill_rate_limit" not in model
 
 
 def plan(node: str, *metrics: int, children: Sequence[dict] = (), **metadata: str) -> dict:
