@@ -11,7 +11,8 @@ INTRODUCTION = """# What it costs
 Peers and project in turn, in one warm Spark session, several rounds. Each ratio is of two acts of
 the same round of one run. What is shown is the median of the rounds and, in brackets, the lowest
 and the highest. `make bench` measures all of it anew and writes this page;
-[benchmarks/README.md](README.md#make-bench) says what is compared with what.
+[benchmarks/README.md](README.md#make-bench) says what is compared with what. After few rounds of
+warm-up the driver still compiles its own code, most of it for what sends the most statements.
 """
 
 PLOT = "![What each takes beside create table as select, on {format}](results-{format}.svg)\n"
