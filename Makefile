@@ -31,6 +31,13 @@ LAKE ?= example_project/.lake
 FORMAT ?= delta
 METASTORE ?=
 
+# What `make bench` plays: the scale factor of TPC-H, and all workloads of benchmarks/costs/workloads.py where none is named.
+SCALE ?= 0.1
+ROUNDS ?= 3
+WARM_UP ?= 10
+WORKLOADS ?=
+CONFIG ?=
+
 .PHONY: help demo thrift docs test test-fast lint format clean
 
 help:
@@ -39,6 +46,8 @@ help:
 	@echo '                (INSTALL=1 to install PostgreSQL, if it is missing)'
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
+	@echo 'make bench      what it costs beside plain statements and dbt'\''s own materializations, into benchmarks/RESULTS.md'
+	@echo '                (SCALE=0.1 ROUNDS=3 FORMAT=delta|iceberg WORKLOADS=lineitem,updates-1 CONFIG=option=value)'
 	@echo 'make test       what CI runs: lint and all tests'
 	@echo 'make test-functional, test-exactness'
 	@echo '                those tests, in a session on Delta'
@@ -83,6 +92,11 @@ demo-cdc: $(INSTALLED) java
 thrift: $(INSTALLED) java
 	@PYTHONPATH=example_project $(BIN)/python -m nyc.thrift_server \
 		--port '$(PORT)' --lake '$(LAKE)' --format '$(FORMAT)' --metastore '$(METASTORE)'
+
+.PHONY: bench
+bench: $(INSTALLED) java
+	$(BIN)/python benchmarks/bench.py --format '$(FORMAT)' --scale '$(SCALE)' --rounds '$(ROUNDS)' \
+		--warm-up '$(WARM_UP)' --workloads '$(WORKLOADS)' $(if $(CONFIG),--config "$(CONFIG)")
 
 # An extra of pyproject.toml, which only one target needs.
 $(VENV)/.installed-%: $(INSTALLED)

@@ -17,11 +17,19 @@ from functools import partial
 from itertools import pairwise
 
 from clock import Clock, timed
-from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_parser, make_project
+from lineitem import (
+    KEY,
+    SMALL,
+    SMALL_ROWS,
+    copy_rows,
+    load_lineitem,
+    make_parser,
+    make_project,
+    plain_properties,
+)
 from rich.console import Console
 from rich.table import Table
 
-from support.formats import FORMATS, properties_clause
 from support.project import Project, intercepted
 
 COLUMNS = "l_orderkey, l_linenumber, l_partkey, l_quantity, l_extendedprice, l_shipdate"
@@ -141,14 +149,6 @@ def main() -> None:
         statements = step.clock.table(1, step.barrier, step.plain, "plain statements")
         statements.title = f"{name}, in the last round"
         console.print(statements)
-
-
-def plain_properties(file_format: str) -> str:
-    """The plain table merges cheaply too: deletion vectors, or merge-on-read."""
-    properties = FORMATS[file_format].merge_on_read(True)
-    if file_format == "iceberg":
-        properties["format-version"] = "3"
-    return properties_clause(properties)
 
 
 if __name__ == "__main__":

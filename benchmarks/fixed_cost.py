@@ -11,11 +11,10 @@ import argparse
 import statistics
 
 from clock import Clock, timed
-from lineitem import make_project
+from lineitem import make_project, plain_properties
 from rich.console import Console
 from rich.table import Table
 
-from support.formats import FORMATS, properties_clause
 from support.project import Project, intercepted
 
 RANGE = 5_000
@@ -34,12 +33,10 @@ def create_tables(project: Project, barriers: int) -> None:
         "insert into {schema}.events select id, concat('event ', id), id / 7, "
         f"timestamp_seconds(id * 60) from range({rows})"
     )
-    properties = FORMATS[project.file_format].merge_on_read(True)
-    if project.file_format == "iceberg":
-        properties["format-version"] = "3"
     project.sql(
         f"create table {{schema}}.{COPY} using {project.file_format} "
-        f"{properties_clause(properties)} as select {COLUMNS} from {{schema}}.events where false"
+        f"{plain_properties(project.file_format)} "
+        f"as select {COLUMNS} from {{schema}}.events where false"
     )
     config = (
         f"materialized='backfilled_mv', unique_key='id', backfill_rate_limit=var('limit', {RANGE})"

@@ -41,16 +41,16 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def make_project(file_format: str, settings: Mapping[str, str] = REAL_WORK) -> Project:
+def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
     """A project on a lake of its own, whose plain table names mean tables of this format.
 
-    :param settings: of Spark, on top of those of the tests
+    :param settings: further ones of Spark
     """
     directory = Path(tempfile.mkdtemp(prefix="lineitem"))
     for name in ("lake", "project"):
         (directory / name).mkdir()
     profile = PROFILES[f"session-{file_format}"]
-    lake = SessionLake(directory / "lake", profile, settings)
+    lake = SessionLake(directory / "lake", profile, REAL_WORK | dict(settings))
     return Project(
         root=directory / "project",
         lake=lake,
@@ -62,13 +62,10 @@ def make_project(file_format: str, settings: Mapping[str, str] = REAL_WORK) -> P
 
 def load_lineitem(project: Project, scale: float) -> int:
     """Generate lineitem as a table that can be followed, in 24 files; returns its rows."""
-    generate = Path(sys.executable).parent / "tpchgen-cli"
-    command = [str(generate), "parquet", "-s", str(scale), f"--output-dir={project.root}"]
-    subprocess.run([*command, "--tables=lineitem"], check=True, capture_output=True)
     project.sql(
-        _create("lineitem", project.file_format)
+        create_followable("lineitem", project.file_format)
         + "select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
-        f"from parquet.`{project.root}/lineitem.parquet`"
+        f"from {generate(project, 'lineitem', scale)}"
     )
     return int(project.value("select count(*) from {schema}.lineitem"))
 
@@ -76,10 +73,28 @@ def load_lineitem(project: Project, scale: float) -> int:
 def copy_rows(project: Project, table: str, rows: int) -> None:
     """Some rows of lineitem as another table that can be followed."""
     project.sql(
-        _create(table, project.file_format) + f"select * from {{schema}}.lineitem limit {rows}"
+        create_followable(table, project.file_format)
+        + f"select * from {{schema}}.lineitem limit {rows}"
     )
 
 
-def _create(table: str, file_format: str) -> str:
+def generate(project: Project, table: str, scale: float) -> str:
+    """Make the rows of one of TPC-H's tables in a file; returns what stands for it in SQL."""
+    program = Path(sys.executable).parent / "tpchgen-cli"
+    command = [str(program), "parquet", "-s", str(scale), f"--output-dir={project.root}"]
+    subprocess.run([*command, f"--tables={table}"], check=True, capture_output=True)
+    return f"parquet.`{project.root}/{table}.parquet`"
+
+
+def create_followable(table: str, file_format: str) -> str:
+    """How a statement begins that creates a table that can be followed; its query comes next."""
     properties = properties_clause(FORMATS[file_format].followable)
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
+
+
+def plain_properties(file_format: str) -> str:
+    """The plain table merges cheaply too: deletion vectors, or merge-on-read."""
+    properties = FORMATS[file_format].merge_on_read(True)
+    if file_format == "iceberg":
+        properties["format-version"] = "3"
+    return properties_clause(properties)

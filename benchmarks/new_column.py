@@ -12,8 +12,8 @@ import json
 import re
 import time
 
-from barriers import COLUMNS, plain_properties
-from lineitem import KEY, load_lineitem, make_parser, make_project
+from barriers import COLUMNS
+from lineitem import KEY, load_lineitem, make_parser, make_project, plain_properties
 from rich.console import Console
 from rich.table import Table
 

@@ -122,7 +122,7 @@ def progress(
             "encoding": {"x": {"field": "at", **x}},
         },
     ]
-    return _draw({"title": "rows", "data": {"values": data}, "layer": layers})
+    return draw({"title": "rows", "data": {"values": data}, "layer": layers})
 
 
 def bars(
@@ -176,7 +176,7 @@ def bars(
                 "encoding": {"y": {"datum": line, **y}},
             }
         )
-    return _draw({"title": unit, "data": {"values": [{}]}, "layer": layers})
+    return draw({"title": unit, "data": {"values": [{}]}, "layer": layers})
 
 
 def top(bars: Sequence[Bar]) -> float:
@@ -238,7 +238,7 @@ def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
             },
         },
     ]
-    return _draw({"title": "first vnode of a row" if rows > 1 else "vnode", "layer": layers},
+    return draw({"title": "first vnode of a row" if rows > 1 else "vnode", "layer": layers},
                  height=44 + max(rows, 2) * MAP_CELL)  # fmt: skip
 
 
@@ -272,13 +272,14 @@ def _millis(at: datetime) -> int:
     return round(at.astimezone(UTC).timestamp() * 1000)
 
 
-def _draw(spec: Spec, height: int = HEIGHT) -> str:
+def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
+    """The SVG element of a Vega-Lite spec, whose colours may be CSS variables."""
     import vl_convert  # an extra, and slow to load
 
     svg = vl_convert.vegalite_to_svg(
         {
             "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-            "width": WIDTH,
+            "width": width,
             "height": height,
             "padding": 2,
             "autosize": {"type": "fit", "contains": "padding"},

@@ -1,0 +1,150 @@
+"""What the project costs beside its peers, on a page: `make bench`.
+
+Plays workloads of `costs/workloads.py`, peers and project in turn, and writes what it measured
+into results.json, in place of what stands there of the same workloads and format; then RESULTS.md
+and the plots from all that stands there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from lineitem import make_parser, make_project
+from rich.console import Console
+
+from costs.environment import environment, load
+from costs.event_log import SETTINGS, EventLog
+from costs.figures import Measured, Result, read, replaced, write
+from costs.page import page
+from costs.play import Arena
+from costs.plot import plot
+from costs.workloads import FIGURES, WARM_UP, WORKLOADS, Workload, chosen
+from support.lake import SessionLake
+from support.project import Project
+
+DIRECTORY = Path(__file__).parent
+
+console = Console()
+
+
+def make_arguments() -> argparse.ArgumentParser:
+    parser = make_parser(__doc__)
+    parser.add_argument("--rounds", type=_at_least_one, default=3)
+    parser.add_argument("--warm-up", type=int, default=10, help="rounds over a small table")
+    parser.add_argument(
+        "--workloads", type=_workloads, default="", help=f"of {', '.join(WORKLOADS)}; else all"
+    )
+    parser.add_argument(
+        "--config",
+        type=_option,
+        action="append",
+        default=[],
+        help="an option, as in SQL: vnode_count=16; the MV competes once more, with it",
+    )
+    parser.add_argument("--output", type=Path, default=DIRECTORY, help="where the results stand")
+    parser.add_argument("--page-only", action="store_true", help="measure nothing")
+    return parser
+
+
+def main() -> None:
+    """Exits with 1 if a workload failed; what the others took is kept."""
+    options = make_arguments().parse_args()
+    if options.page_only:
+        write_page(options.output)
+    elif failed := measure(options):
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+def measure(options: argparse.Namespace) -> list[str]:
+    """Play the workloads, and keep what each one took as soon as it has ended.
+
+    :returns: those that failed, whose errors are printed
+    """
+    failed = []
+    project, log = _open(options.format)
+    arena = Arena(project, log, options.scale, options.config)
+    where = environment(_java(project))
+    for number in range(options.warm_up):
+        for workload in WARM_UP:
+            _print(f"warm-up {number}", arena.play(workload, 1))
+    for name, workload in options.workloads.items():
+        load_before = load()
+        try:
+            measured = arena.play(workload, options.rounds)
+        except Exception:
+            console.print_exception(max_frames=5)
+            failed.append(name)
+            continue
+        _print(name, measured)
+        result = Result(
+            workload=name,
+            title=workload.title,
+            file_format=options.format,
+            scale=options.scale,
+            rows=arena.rows,
+            rounds=options.rounds,
+            warm_up=options.warm_up,
+            load=load_before,
+            measured=measured,
+            environment=where,
+        )
+        file = options.output / "results.json"
+        write(file, replaced(read(file), [result], list(WORKLOADS)))
+        write_page(options.output)
+    return failed
+
+
+def write_page(output: Path) -> None:
+    """RESULTS.md, and a plot of each format."""
+    results = read(output / "results.json")
+    (output / "RESULTS.md").write_text(page(results, FIGURES))
+    for file_format in {result.file_format for result in results}:
+        of_format = [result for result in results if result.file_format == file_format]
+        (output / f"results-{file_format}.svg").write_text(plot(of_format) + "\n")
+
+
+def _open(file_format: str) -> tuple[Project, EventLog]:
+    """A project whose Spark has started, and the log of its events."""
+    events = Path(tempfile.mkdtemp(prefix="events"))
+    project = make_project(file_format, {**SETTINGS, "spark.eventLog.dir": events.as_uri()})
+    project.sql("select 1")
+    return project, EventLog(events)
+
+
+def _java(project: Project) -> str:
+    context = cast(SessionLake, project.lake).spark.sparkContext
+    return str(cast(Any, context._jvm).System.getProperty("java.version"))
+
+
+def _print(name: str, measured: Sequence[Measured]) -> None:
+    listed = (f"{each.act} {each.spread.median:,.2f} {each.unit}" for each in measured)
+    console.print(f"{name}: {', '.join(listed)}")
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"not a number of rounds: {text}")
+    return number
+
+
+def _workloads(text: str) -> dict[str, Workload]:
+    try:
+        return chosen(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _option(text: str) -> Mapping[str, str]:
+    """`name=value` as an option by its name."""
+    name, equals, value = text.partition("=")
+    if not (name.isidentifier() and equals and value):
+        raise argparse.ArgumentTypeError(f"not name=value: {text}")
+    return {name: value}
+
+
+if __name__ == "__main__":
+    main()

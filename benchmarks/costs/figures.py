@@ -1,0 +1,134 @@
+"""What was measured, as data: values by act and round, their spreads and ratios, and JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SECONDS = "s"
+BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of several rounds: the value in the middle, the lowest and the highest."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        """:raises statistics.StatisticsError: of no values"""
+        return Spread(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one act took in each round of one run, in `unit`."""
+
+    act: str
+    values: tuple[float, ...]
+    unit: str = SECONDS
+
+    @property
+    def spread(self) -> Spread:
+        return Spread.of(self.values)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where and with what a run was: all that its figures depend on beside the workload."""
+
+    commit: str
+    date: str
+    machine: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A workload in one table format, measured in one warm session."""
+
+    workload: str
+    title: str
+    file_format: str
+    scale: float
+    rows: int
+    rounds: int
+    warm_up: int
+    """Rounds over a small table before. After few of them a driver still compiles its own code."""
+
+    load: float
+    """Of the machine in the minute before, in processes: others may have used it too."""
+
+    measured: tuple[Measured, ...]
+    environment: Environment
+
+    @property
+    def base(self) -> str:
+        """The act that is 1 in its table: the first one."""
+        return self.measured[0].act
+
+    def find(self, act: str, unit: str = SECONDS) -> Measured | None:
+        found = [each for each in self.measured if (each.act, each.unit) == (act, unit)]
+        return found[0] if found else None
+
+    def ratio(self, act: str, base: str, unit: str = SECONDS) -> Spread | None:
+        """Of the two in the same round; None if one of them was not measured."""
+        one, other = self.find(act, unit), self.find(base, unit)
+        if one is None or other is None:
+            return None
+        return Spread.of([a / b for a, b in zip(one.values, other.values, strict=True)])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the project is judged by: a ratio of two acts of one run of a workload."""
+
+    title: str
+    workload: str
+    act: str
+    base: str
+    unit: str = SECONDS
+
+    def of(self, results: Iterable[Result], file_format: str) -> Spread | None:
+        for result in results:
+            if (result.workload, result.file_format) == (self.workload, file_format):
+                return result.ratio(self.act, self.base, self.unit)
+        return None
+
+
+def read(path: Path) -> list[Result]:
+    """Those of a file, none if there is no file."""
+    if not path.exists():
+        return []
+    return [_result(each) for each in json.loads(path.read_text())]
+
+
+def write(path: Path, results: Sequence[Result]) -> None:
+    path.write_text(json.dumps([asdict(each) for each in results], indent=1) + "\n")
+
+
+def replaced(
+    before: Sequence[Result], fresh: Sequence[Result], order: Sequence[str]
+) -> list[Result]:
+    """All results, the fresh ones in place of those of the same workload and format.
+
+    :param order: of the workloads; others are left out
+    """
+    by_place = {(each.file_format, each.workload): each for each in (*before, *fresh)}
+    known = [place for place in by_place if place[1] in order]
+    return [by_place[place] for place in sorted(known, key=lambda at: (at[0], order.index(at[1])))]
+
+
+def _result(plain: dict[str, Any]) -> Result:
+    measured = [
+        Measured(each["act"], tuple(each["values"]), each["unit"]) for each in plain["measured"]
+    ]
+    environment = Environment(**plain["environment"])
+    return Result(**plain | {"measured": tuple(measured), "environment": environment})

@@ -1,0 +1,100 @@
+"""`RESULTS.md`, from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from costs.figures import BYTES, SECONDS, Environment, Figure, Measured, Result, Spread
+
+INTRODUCTION = """# What it costs
+
+Peers and project in turn, in one warm Spark session, several rounds. Each ratio is of two acts of
+the same round of one run. What is shown is the median of the rounds and, in brackets, the lowest
+and the highest. `make bench` measures all of it anew and writes this page;
+[benchmarks/README.md](README.md#make-bench) says what is compared with what. After few rounds of
+warm-up the driver still compiles its own code, most of it for what sends the most statements.
+"""
+
+PLOT = "![What each takes beside create table as select, on {format}](results-{format}.svg)\n"
+
+
+def page(results: Sequence[Result], figures: Sequence[Figure]) -> str:
+    """The page of all results: a table of the figures, and one of each workload."""
+    formats = sorted({result.file_format for result in results})
+    parts = [INTRODUCTION, _environments(results), _figures(results, figures, formats)]
+    for file_format in formats:
+        parts += [f"## {file_format.title()}\n", PLOT.format(format=file_format)]
+        parts += [_workload(each) for each in results if each.file_format == file_format]
+    return "\n".join(parts)
+
+
+def ratio(spread: Spread | None) -> str:
+    """`1.20 (1.10 to 1.35)`; a dash where there is none."""
+    if spread is None:
+        return "-"
+    return _spread(spread, number)
+
+
+def number(value: float) -> str:
+    """With three digits that say something: 0.012, 1.23, 12.3, 123."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.3f}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """In Markdown; all columns but the first are numbers."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _environments(results: Sequence[Result]) -> str:
+    """One item for each, with the workloads that were run there."""
+    by_environment: dict[str, list[Result]] = {}
+    for result in results:
+        by_environment.setdefault(_environment(result.environment), []).append(result)
+    items = []
+    for text, group in by_environment.items():
+        named = ", ".join(f"{each.workload} ({each.file_format})" for each in group)
+        items.append(f"- {text}: {named}.\n")
+    return "".join(items)
+
+
+def _environment(environment: Environment) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    return f"{environment.date}, commit {environment.commit}, {environment.machine}, {versions}"
+
+
+def _figures(results: Sequence[Result], figures: Sequence[Figure], formats: Sequence[str]) -> str:
+    rows = [[each.title, *(ratio(each.of(results, of)) for of in formats)] for each in figures]
+    return "## Figures\n\n" + table(["ratio", *formats], rows)
+
+
+def _workload(result: Result) -> str:
+    seconds = [each for each in result.measured if each.unit == SECONDS]
+    bytes_of = {each.act: each for each in result.measured if each.unit == BYTES}
+    header = ["", "seconds", f"/ {result.base}"]
+    if bytes_of:
+        header += ["MB of the upstream"]
+    rows = []
+    for each in seconds:
+        row = [each.act, _spread(each.spread, number), ratio(result.ratio(each.act, result.base))]
+        if bytes_of:
+            row.append(_megabytes(bytes_of.get(each.act)))
+        rows.append(row)
+    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
+    facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
+    return f"### {result.title}\n\n{facts}\n\n{table(header, rows)}"
+
+
+def _megabytes(measured: Measured | None) -> str:
+    if measured is None:
+        return "-"
+    return _spread(measured.spread, lambda value: number(value / 1e6))
+
+
+def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
+    low, high = shown(spread.low), shown(spread.high)
+    return shown(spread.median) + (f" ({low} to {high})" if low != high else "")

@@ -1,0 +1,105 @@
+"""The upstreams of the workloads: TPC-H's tables, with other keys, columns and orders of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FILES = 24
+SMALL_ROWS = 10_000
+
+Order = Literal["ordered", "shuffled"]
+KeyKind = Literal["native", "integer", "string", "uuid"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of TPC-H, and what its changes touch. Of 32 order keys TPC-H uses the first 8."""
+
+    table: str
+    key: tuple[str, ...]
+    order: str
+    quantity: str
+    date: str
+    """Tells when a row was changed last: a change sets it to a day after all of those before."""
+
+    number: str
+    """What tells apart all rows, as a whole number."""
+
+
+LINEITEM = Source(
+    table="lineitem",
+    key=("l_orderkey", "l_linenumber"),
+    order="l_orderkey",
+    quantity="l_quantity",
+    date="l_receiptdate",
+    number="l_orderkey * 8 + l_linenumber",
+)
+ORDERS = Source(
+    table="orders",
+    key=("o_orderkey",),
+    order="o_orderkey",
+    quantity="o_totalprice",
+    date="o_orderdate",
+    number="o_orderkey",
+)
+
+# The column `id` that is the key in place of TPC-H's own, from the number of a row.
+ID: dict[str, str] = {
+    "integer": "{number}",
+    "string": "concat('line ', lpad({number}, 12, '0'))",
+    "uuid": (
+        "regexp_replace(md5(cast({number} as string)), "
+        "'^(.{{8}})(.{{4}})(.{{4}})(.{{4}})', '$1-$2-$3-$4-')"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Rows of a table of TPC-H.
+
+    :param key: `native` is TPC-H's own; the others are a column `id` in place of the order's
+    :param columns: of lineitem, with an `id`: 3, 16 or 100; None for those that TPC-H has
+    :param order: of the rows in the files: by the key, or each file has some of all keys
+    :param limit: None for all rows
+    :param label: tells two of the same rows apart
+    """
+
+    source: Source = LINEITEM
+    key: KeyKind = "native"
+    columns: int | None = None
+    order: Order = "ordered"
+    limit: int | None = None
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        width = f"{self.columns}_columns" if self.columns else ""
+        size = f"{self.limit}_rows" if self.limit else ""
+        parts = (self.source.table, self.key, width, self.order, size, self.label)
+        return "_".join(part for part in parts if part)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return self.source.key if self.key == "native" else ("id",)
+
+    def query(self, table: str) -> str:
+        """The rows, from a relation with all of TPC-H's."""
+        limited = f"(select * from {table} limit {self.limit})" if self.limit else table
+        rows = f"(select {self._listed()} from {limited})"
+        if self.order == "shuffled":
+            return f"select /*+ repartition({FILES}) */ * from {rows}"
+        keys = ", ".join(self.key_columns)
+        in_ranges = f"select /*+ repartition_by_range({FILES}, {keys}) */ * from {rows}"
+        return f"select * from ({in_ranges}) sort by {keys}"
+
+    def _listed(self) -> str:
+        if self.key == "native":
+            return "*"
+        source = self.source
+        identity = ID[self.key].format(number=f"({source.number})") + " as id"
+        if self.columns == 3:
+            return f"{identity}, {source.quantity}, {source.date}"
+        more = [f"{source.quantity} + {n} as more_{n}" for n in range((self.columns or 16) - 16)]
+        return ", ".join([identity, f"* except ({source.order})", *more])

@@ -1,0 +1,172 @@
+"""The workloads. One more is one more entry of `WORKLOADS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from costs import acts
+from costs.changes import Change, hot_keys, refreshes, updates
+from costs.figures import BYTES, Figure
+from costs.upstreams import ORDERS, SMALL_ROWS, Upstream
+
+
+@dataclass(frozen=True)
+class Build:
+    """The whole table, in so many barriers, INSERTs or MERGEs of the same windows."""
+
+    barriers: int = 1
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """What a change takes, on tables that are complete."""
+
+    change: Change
+
+
+@dataclass(frozen=True)
+class LongBackfill:
+    """So many barriers of one run: whether the last ones take longer than the first."""
+
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A run with nothing to do, over an upstream of few versions and over one of many."""
+
+    few: int
+    many: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """Reading tables that came about by so many barriers, and so many times the change."""
+
+    barriers: int
+    change: Change
+    times: int
+
+
+Kind = Build | Refresh | LongBackfill | Idle | Read
+
+
+@dataclass(frozen=True)
+class Workload:
+    """:param config: options of the MV beside `unique_key` and those that the kind sets, as in
+    SQL: `{"vnode_count": "16"}`
+    """
+
+    title: str
+    kind: Kind
+    upstream: Upstream = field(default_factory=Upstream)
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+SHUFFLED_UUID = Upstream(key="uuid", order="shuffled")
+UPDATED = updates(100)
+RF = refreshes(1_000)
+
+WORKLOADS: dict[str, Workload] = {
+    "lineitem": Workload("lineitem, a first run", Build()),
+    "orders": Workload("orders, a first run", Build(), Upstream(ORDERS)),
+    "integer": Workload("integer key, 4 barriers", Build(4), Upstream(key="integer")),
+    "string": Workload("string key, 4 barriers", Build(4), Upstream(key="string")),
+    "uuid": Workload("UUID key, 4 barriers", Build(4), Upstream(key="uuid")),
+    "columns-3": Workload("3 columns, 4 barriers", Build(4), Upstream(key="integer", columns=3)),
+    "columns-100": Workload(
+        "100 columns, 4 barriers", Build(4), Upstream(key="integer", columns=100)
+    ),
+    "ordered-10": Workload("ordered by the key, 10 barriers", Build(10)),
+    "ordered-40": Workload("ordered by the key, 40 barriers", Build(40)),
+    "shuffled-10": Workload("shuffled UUIDs, 10 barriers", Build(10), SHUFFLED_UUID),
+    "shuffled-40": Workload("shuffled UUIDs, 40 barriers", Build(40), SHUFFLED_UUID),
+    "barriers-100": Workload("100 barriers, each one", LongBackfill(100)),
+    "rf-lineitem": Workload("RF1 and RF2 of lineitem, 0.1 %", Refresh(RF)),
+    "rf-orders": Workload("RF1 and RF2 of orders, 0.1 %", Refresh(RF), Upstream(ORDERS)),
+    "updates-0.01": Workload("updates of 1 row in 10,000", Refresh(updates(10_000))),
+    "updates-1": Workload("updates of 1 %", Refresh(UPDATED)),
+    "updates-10": Workload("updates of 10 %", Refresh(updates(10))),
+    "updates-1-uuid": Workload("updates of 1 %, shuffled UUIDs", Refresh(UPDATED), SHUFFLED_UUID),
+    "hot-keys": Workload("20 updates each of 1 key in 10,000", Refresh(hot_keys(10_000, 20))),
+    "versions": Workload(
+        "nothing to do, 10 and 200 versions", Idle(10, 200), Upstream(limit=SMALL_ROWS)
+    ),
+    "read": Workload("reading, after 10 barriers and 5 changes of 1 %", Read(10, UPDATED, 5)),
+}
+
+SMALL = Upstream(limit=SMALL_ROWS)
+WARM_UP = (Workload("warm-up", Build(2), SMALL), Workload("warm-up", Refresh(UPDATED), SMALL))
+"""What is played until a driver that has just started has compiled its own code."""
+
+
+FIGURES = (
+    Figure("shuffled UUIDs, 10 barriers / CTAS", "shuffled-10", acts.BACKFILLED, acts.CTAS),
+    Figure("shuffled UUIDs, 40 barriers / CTAS", "shuffled-40", acts.BACKFILLED, acts.CTAS),
+    Figure("ordered, 10 barriers / CTAS", "ordered-10", acts.BACKFILLED, acts.CTAS),
+    Figure("the same by 10 plain MERGEs / CTAS", "ordered-10", acts.MERGES, acts.CTAS),
+    Figure("ordered, 40 barriers / CTAS", "ordered-40", acts.BACKFILLED, acts.CTAS),
+    Figure("the same by 40 plain MERGEs / CTAS", "ordered-40", acts.MERGES, acts.CTAS),
+    Figure(
+        "upstream bytes of 10 barriers, shuffled UUIDs / one scan",
+        "shuffled-10",
+        acts.BACKFILLED,
+        acts.CTAS,
+        BYTES,
+    ),
+    Figure(
+        "upstream bytes of 40 barriers, shuffled UUIDs / one scan",
+        "shuffled-40",
+        acts.BACKFILLED,
+        acts.CTAS,
+        BYTES,
+    ),
+    Figure(
+        "upstream bytes of 40 barriers, ordered / one scan",
+        "ordered-40",
+        acts.BACKFILLED,
+        acts.CTAS,
+        BYTES,
+    ),
+    Figure("last of 100 barriers / first", "barriers-100", acts.LAST_BARRIER, acts.FIRST_BARRIER),
+    Figure("last ten of 100 barriers / first ten", "barriers-100", acts.LAST_TEN, acts.FIRST_TEN),
+    Figure(
+        "1 % scattered changes / dbt incremental, merge, without a filter",
+        "updates-1",
+        acts.BACKFILLED,
+        acts.INCREMENTAL,
+    ),
+    Figure(
+        "1 % scattered changes / dbt incremental, merge, by a date",
+        "updates-1",
+        acts.BACKFILLED,
+        acts.BY_DATE,
+    ),
+    Figure("nothing to do at 200 versions / at 10", "versions", acts.idle(200), acts.idle(10)),
+    Figure(
+        "reading all rows of the finished MV / of the CTAS table",
+        "read",
+        acts.all_rows(acts.BACKFILLED),
+        acts.all_rows(acts.CTAS),
+    ),
+    Figure(
+        "reading one key of the finished MV / of the CTAS table",
+        "read",
+        acts.one_key(acts.BACKFILLED),
+        acts.one_key(acts.CTAS),
+    ),
+)
+"""What the project is judged by."""
+
+
+def chosen(names: str) -> dict[str, Workload]:
+    """The workloads of a list with commas, all if it is empty.
+
+    :raises ValueError: of a name that is none
+    """
+    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(WORKLOADS)
+    if unknown := [name for name in wanted if name not in WORKLOADS]:
+        listed = ", ".join(WORKLOADS)
+        raise ValueError(f"no workloads: {', '.join(unknown)}; there are: {listed}")
+    return {name: WORKLOADS[name] for name in wanted}
