@@ -122,8 +122,7 @@
 
 
 {#-
-    Whether a plan without a replica gets one. To copy the upstream and read the copy costs as much as some three scans of it (measured
-    with benchmarks/replica.py); `auto` makes one if the ranges ahead would read many more rows in vain.
+    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto` makes one if the ranges ahead would read many more rows in vain.
 -#}
 {% macro _is_wanted(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
