@@ -163,9 +163,10 @@ def test_keys_in_doubt_are_read_from_the_upstream(
     project.sql(twin)
     project.sql(f"delete from {scene.upstream.table} where id = {key} and label <> 'twin'")
     said = scene.run().output
-    assert "the feed does not tell all that has changed since its rows were copied" in said
     scene.check_now()
-    assert COPIED in scene.run().output
+    if project.file_format == "delta":  # Iceberg's row lineage tells nothing in between
+        assert "the feed does not tell all that has changed since its rows were copied" in said
+        assert COPIED in scene.run().output
     scene.finish()
     scene.check_now()
 
@@ -204,9 +205,9 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
 
 def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: Project) -> None:
     scene = make()
-    scene.run()
     version = project.current_version("up")
-    scene.change()
+    scene.upstream.commit(scene.upstream.commits.insert([row(SCHEMA, 7, 7, "later")]))
+    scene.run()
     project.restore("up", version)
     assert "re-anchored" in scene.run().output
     scene.check_now()
