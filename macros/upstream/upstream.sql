@@ -28,6 +28,7 @@
       hold(source, name)                                       keep a version from going away; whether it is kept
       release(source, name)                                    let it go
       row_count_sql(upstream, version)                         how many rows a version has, about
+      byte_count(upstream)                                     how many bytes its files have now; none if that is not known
       log_sql(upstream)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
@@ -165,6 +166,12 @@
 {#- As text; none if it is not known any more. -#}
 {% macro get_version_time(upstream, observed, version) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'committed_at')(observed, version)) }}
+{% endmacro %}
+
+
+{#- Of all columns; an integer. -#}
+{% macro get_byte_count(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'byte_count')(upstream)) }}
 {% endmacro %}
 
 

@@ -125,18 +125,32 @@
     Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto` makes one if the ranges ahead would read many more rows in vain.
 -#}
 {% macro _is_wanted(backfill, plan, evidence) %}
-    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
-    {%- if ahead == 1 or backfill.options.replicate == 'always' -%} {{ return(ahead > 1) }} {%- endif -%}
-    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set scans = [evidence.scans, ahead] | min -%}
-    {%- set wanted = (scans - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica() -%}
-    {%- do log(
-        dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
-            ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left'
-            ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
-        info=wanted
-    ) -%}
+    {%- set wanted = dbt_backfill.wants_replica(backfill, plan, evidence) -%}
+    {%- if evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
+                ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
+            info=wanted
+        ) -%}
+    {%- endif -%}
     {{ return(wanted) }}
+{% endmacro %}
+
+
+{#- The same without a word. -#}
+{% macro wants_replica(backfill, plan, evidence) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
+    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
+    {{ return(([evidence.scans, ahead] | min - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+{% endmacro %}
+
+
+{#- Such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left`. -#}
+{% macro get_scans_text(backfill, plan, evidence) %}
+    {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
+    {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
+        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left') }}
 {% endmacro %}
 
 

@@ -9,6 +9,12 @@
 {% endmacro %}
 
 
+{% macro delta_byte_count(upstream) %}
+    {%- set rows = dbt_backfill.run_table('measure the upstream', 'describe detail ' ~ upstream.relation.render()) -%}
+    {{ return(rows[0]['sizeInBytes'] | int) }}
+{% endmacro %}
+
+
 {#- The change events in (from_version, to_version], as `upstream/upstream.sql` describes them. -#}
 {% macro delta_upstream_changes(observed, from_version, to_version, keys) %}
     {%- set events -%}

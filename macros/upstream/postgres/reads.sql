@@ -13,6 +13,11 @@
 {% endmacro %}
 
 
+{% macro postgres_byte_count(upstream) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#- A text as PostgreSQL writes it. -#}
 {% macro postgres_literal(text) %}
     {{ return("'" ~ text | replace("'", "''") ~ "'") }}
