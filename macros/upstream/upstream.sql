@@ -35,6 +35,8 @@
       takes_added_columns()                                    whether the table may get another column without a gap
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
       stages_ranges()                                          whether no version can be read again
+      copy_format()                                            the file_format of a table that keeps its rows as they are; none if none does
+      copy_properties(source)                                  the properties without which such a table could not have its columns
 
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
     run_stage. That is asked, and of no other kind:
@@ -166,6 +168,18 @@
 {#- As text; none if it is not known any more. -#}
 {% macro get_version_time(upstream, observed, version) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'committed_at')(observed, version)) }}
+{% endmacro %}
+
+
+{#- For ranges that are read from a copy, see make_replica. -#}
+{% macro get_copy_format(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'copy_format')()) }}
+{% endmacro %}
+
+
+{#- A dict. Asked of a kind that has such a format. -#}
+{% macro get_copy_properties(upstream, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'copy_properties')(source)) }}
 {% endmacro %}
 
 

@@ -9,6 +9,17 @@
 {% endmacro %}
 
 
+{% macro delta_copy_format() %}
+    {{ return('delta') }}
+{% endmacro %}
+
+
+{#- A column's default goes with it. -#}
+{% macro delta_copy_properties(source) %}
+    {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
+{% endmacro %}
+
+
 {% macro delta_byte_count(upstream) %}
     {%- set rows = dbt_backfill.run_table('measure the upstream', 'describe detail ' ~ upstream.relation.render()) -%}
     {{ return(rows[0]['sizeInBytes'] | int) }}

@@ -13,6 +13,16 @@
 {% endmacro %}
 
 
+{% macro postgres_copy_format() %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_copy_properties(source) %}
+    {{ return({}) }}
+{% endmacro %}
+
+
 {% macro postgres_byte_count(upstream) %}
     {{ return(none) }}
 {% endmacro %}
