@@ -54,14 +54,18 @@
 {% endmacro %}
 
 
-{#- Refuse a replica of what has no versions, or whose changes are told by a table that its owner may shorten. -#}
+{#- Refuse to replicate what cannot be: see may_replicate, and changes that are told by a table which its owner may shorten. -#}
 {% macro check_replicate(upstream, feed, options) %}
-    {%- set stages = dbt_backfill.stages_ranges(upstream) -%}
-    {%- if options.replicate == 'always' and (stages or feed) -%}
+    {%- if options.replicate != 'always' -%} {{ return(none) }} {%- endif -%}
+    {%- set name, format = upstream.relation.render(), dbt_backfill.get_copy_format(upstream) -%}
+    {%- set reason = name ~ ' is a live table' if format is none
+        else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
+        else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
+        else 'check_key is false' if not options.check_key else none -%}
+    {%- if reason -%}
         {%- do dbt_backfill.refuse(
-            "replicate is 'always', and " ~ (upstream.relation.render() ~ ' is a live table' if stages
-                else 'the changes of ' ~ upstream.relation.render() ~ ' are told by ' ~ feed.relation.render()),
-            'Remove it: only a table that tells its own changes can be replicated'
+            "replicate is 'always', and " ~ reason,
+            'Remove it: a table can be replicated that tells its own changes, has the format of the MV, and whose keys are checked'
         ) -%}
     {%- endif -%}
 {% endmacro %}

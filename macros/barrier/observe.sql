@@ -67,7 +67,7 @@
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%}
     {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
-    {%- set learned = dbt_backfill.explain_backfill(backfill, dbt_backfill.new_learned()) -%}
+    {%- set learned = dbt_backfill.learn_query(backfill, dbt_backfill.new_learned()) -%}
     {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
     {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, learned), learned=learned)) }}
 {% endmacro %}

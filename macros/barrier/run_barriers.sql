@@ -157,7 +157,10 @@
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
-    {%- if planned.get('outgrown') -%} {%- do dbt_backfill.drop_replica(backfill) -%} {%- endif -%}
+    {%- if planned.get('outgrown') -%}
+        {%- do dbt_backfill.let_go_of_replica(backfill) -%}
+        {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}
+    {%- endif -%}
     {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}

@@ -108,7 +108,7 @@
     {%- set learned = dbt_backfill.new_learned() -%}
     {%- set why = dbt_backfill._find_lasting_difference(former, state, learned) -%}
     {%- if not why -%}
-        {%- set learned = dbt_backfill.explain_backfill(former, learned) -%}
+        {%- set learned = dbt_backfill.learn_query(former, learned) -%}
         {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
     {%- endif -%}
     {{ return({'learned': learned, 'why': why}) }}

@@ -7,28 +7,29 @@
     other materializations are warned of, and what dbt does not know is left to whom it is for.
 -#}
 {% macro check_option_names() %}
+    {%- set options = dbt_backfill.get_config() -%}
     {%- set own = [
         'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
         'backfill_vnodes', 'backfill_order', 'backfill_partitions', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
         'full_refresh_mode', 'live_view', 'file_format', 'change_feed', 'run_minutes', 'run_rows', 'barrier_seconds',
         'take_turns', 'replicate', 'replica_rows',
     ] -%}
-    {%- for name in model.config.keys() | list + (config.get('meta') or {}).keys() | list -%}
+    {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
         {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica)', name) and name not in own -%}
             {%- do dbt_backfill._refuse_option_name(name, own) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set of_the_model = model.get('config_call_dict') or {} -%}
     {%- set without_effect = dbt_backfill._options_without_effect() -%}
-    {%- for name in of_the_model if config.get(name) is not none -%}
-        {%- if name in without_effect and config.get(name) != 'ignore' -%}
+    {%- for name in of_the_model if options.get(name) is not none -%}
+        {%- if name in without_effect and options.get(name) != 'ignore' -%}
             {%- do dbt_backfill.refuse(name ~ ' has no effect on it', without_effect[name]) -%}
         {%- elif name not in own + dbt_backfill._options_of_dbt() and name not in without_effect -%}
             {%- do dbt_backfill._refuse_option_name(name, own) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model -%}
-        {%- if config.get(name) is not none and config.get(name) != 'ignore' -%}
+        {%- if options.get(name) is not none and options.get(name) != 'ignore' -%}
             {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
                 ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
         {%- endif -%}
@@ -77,7 +78,7 @@
         'Set a pre_hook, which runs in the same session': ['sql_header'],
         'Set a post_hook that alters the table': ['databricks_tags', 'row_filter'],
     } -%}
-    {%- if this.database is none -%}
+    {%- if this is not defined or this.database is none -%}
         {%- do instead.update({'Remove it: dbt-spark knows no database, and the catalog is that of the session': ['database']}) -%}
     {%- endif -%}
     {%- set options = {} -%}

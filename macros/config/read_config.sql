@@ -59,7 +59,7 @@
 
 {#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
 {% macro _warn_of_endless_refresh() %}
-    {%- if config.get('full_refresh') is true -%}
+    {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
         {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run '
             ~ 'empties it and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
     {%- endif -%}

@@ -1,6 +1,14 @@
 {#- One option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
 {% macro _read_option(name) %}
-    {{ return(config.get(name, (config.get('meta') or {}).get(name))) }}
+    {%- set options = dbt_backfill.get_config() -%}
+    {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}
+{% endmacro %}
+
+
+{#- The config of the model: of one that a run-operation speaks for, see speak_for, as the graph has it. -#}
+{% macro get_config() %}
+    {%- if invocation_args_dict.get('which') == 'run-operation' and model.get('resource_type') == 'model' -%} {{ return(model.config) }} {%- endif -%}
+    {{ return(config) }}
 {% endmacro %}
 
 

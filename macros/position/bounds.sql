@@ -29,11 +29,9 @@
     sample as (
         select
             *,
-            {%- if by_file %}
-            input_file_name() as __bf_file, input_file_block_start() as __bf_split, monotonically_increasing_id() as __bf_place
-            {%- else %}
-            '' as __bf_file, 0 as __bf_split, 0 as __bf_place
-            {%- endif %}
+            {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
+            {#- Not the same for two rows, or corr() would divide by zero. #}
+            monotonically_increasing_id() as __bf_place
         from ({{ scan }})
         where rand() < (select sampled from share)
     ),

@@ -19,7 +19,7 @@
                 "its query returns the column '" ~ column.name ~ "', and " ~ reason, 'Give the column another name'
             ) -%}
         {%- endif -%}
-        {%- set reason = dbt_backfill._why_no_type(column.type, properties) -%}
+        {%- set reason = dbt_backfill.why_no_type(column.type, properties) -%}
         {%- if reason -%}
             {%- do dbt_backfill.refuse(
                 "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', and ' ~ reason,
@@ -53,7 +53,7 @@
 
 
 {#- Why no table of the MV's format can have a column of this type; none if it can. -#}
-{% macro _why_no_type(type, properties) %}
+{% macro why_no_type(type, properties) %}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set format = 'Iceberg' if is_iceberg else 'Delta' -%}
     {#- Without the names of fields, which may be called like types. -#}

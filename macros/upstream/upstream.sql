@@ -28,12 +28,15 @@
       hold(source, name)                                       keep a version from going away; whether it is kept
       release(source, name)                                    let it go
       row_count_sql(upstream, version)                         how many rows a version has, about
+      byte_count(upstream)                                     how many bytes its files have now; none if that is not known
       log_sql(upstream)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
       takes_added_columns()                                    whether the table may get another column without a gap
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
       stages_ranges()                                          whether no version can be read again
+      copy_format()                                            the file_format of a table that keeps its rows as they are; none if none does
+      copy_properties(source)                                  the properties without which such a table could not have its columns
 
     Of a kind that stages ranges, which is a live database, what a barrier reads is read once, while it is planned, see
     run_stage. That is asked, and of no other kind:
@@ -165,6 +168,24 @@
 {#- As text; none if it is not known any more. -#}
 {% macro get_version_time(upstream, observed, version) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'committed_at')(observed, version)) }}
+{% endmacro %}
+
+
+{#- For ranges that are read from a copy, see make_replica. -#}
+{% macro get_copy_format(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'copy_format')()) }}
+{% endmacro %}
+
+
+{#- A dict. Asked of a kind that has such a format. -#}
+{% macro get_copy_properties(upstream, source) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'copy_properties')(source)) }}
+{% endmacro %}
+
+
+{#- Of all columns; an integer. -#}
+{% macro get_byte_count(upstream) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'byte_count')(upstream)) }}
 {% endmacro %}
 
 

@@ -26,7 +26,7 @@ pytestmark = at_home_on_iceberg
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 RANGE = 6
 COPIED = ": copied "
-COPY, DROP = "copy the rows that are ahead", "drop the replica"
+LET_GO, DROP = "let go of the replica", "drop the replica"
 
 
 class Scene:
@@ -178,7 +178,7 @@ def test_a_copy_that_is_outgrown_is_made_anew(make: Callable[..., Scene], projec
     scene.run()
     rows = scene.upstream.rows
     scene.upstream.commit(scene.upstream.commits.update(rows, list(rows), {"amount": 3}))
-    assert DROP in scene.run().steps
+    assert LET_GO in scene.run().steps
     assert scene.run().output.count(COPIED) == 1
     scene.end()
 

@@ -3,24 +3,17 @@
 -#}
 
 
-{#- The columns of the upstream that the query names, and the key's, as a list of {'name', 'type'}: all of them where it has a star. -#}
+{#-
+    The columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of them where
+    it has a star.
+-#}
 {% macro get_needed_columns(backfill, plan) %}
-    {%- set columns, needed = dbt_backfill.get_table_columns(backfill.upstream.relation), [] -%}
+    {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+    {%- set needed = [] -%}
     {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
     {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
     {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do needed.append(column) -%} {%- endfor -%}
     {{ return(needed) }}
-{% endmacro %}
-
-
-{#- The same as the MV's format keeps them: Iceberg has no smaller integers than int. -#}
-{% macro get_stored_columns(backfill, columns) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
-    {%- set stored = [] -%}
-    {%- for column in columns -%}
-        {%- do stored.append(dict(column, type=modules.re.sub('\\b(tiny|small)int\\b(?!:)', 'int', column.type))) -%}
-    {%- endfor -%}
-    {{ return(stored) }}
 {% endmacro %}
 
 

@@ -12,7 +12,11 @@
         {#- Rows may have been added since the bounds were found. -#}
         {{ return({'plan': dict(begun, **known), 'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int}) }}
     {%- endif -%}
-    {{ return({'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun)), 'most_rows': none}) }}
+    {#- What came since a replica was made is not in the bounds that are found in it. -#}
+    {{ return({
+        'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun)),
+        'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int if backfill.get('read_from') else none,
+    }) }}
 {% endmacro %}
 
 
@@ -86,7 +90,8 @@
         dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
     ) -%}
     {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, total, done, plan.key, backfill.options.backfill_rate_limit, state.uniform and not backfill.get('read_from')
+        scan, total, done, plan.key, backfill.options.backfill_rate_limit,
+        backfill.options.replicate == 'auto' and plan.kind == 'advance' and state.uniform and not backfill.get('read_from') and dbt_backfill.may_replicate(backfill)
     ))[0]) }}
 {% endmacro %}
 

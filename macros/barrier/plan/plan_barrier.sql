@@ -60,9 +60,10 @@
                 dbt_backfill.get_model_name(model) ~ ': the feed does not tell all that has changed since its rows were copied, so that '
                     ~ 'its upstream itself is read', info=true
             ) -%}
-            {%- set planning.attempt = dict(
-                attempt, plan=dbt_backfill.without_replica(attempt.plan), read_from=none, overlay=none
-            ) -%}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
+        {%- elif attempt.read_from and (checked.null_keys or checked.duplicates) -%}
+            {#- They may be gone from the upstream, which the feed need not tell. -#}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -70,9 +71,14 @@
             {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
         {%- else -%}
             {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
-            {%- set attempt = dbt_backfill.without_part(attempt) -%}
+            {#- A part ends with the bounds of before. -#}
+            {%- set attempt = attempt if not attempt.read_from or dbt_backfill.is_whole(attempt.read_from)
+                else dbt_backfill.without_replica(attempt) -%}
             {%- set bounds = find(dict(backfill, read_from=attempt.read_from), state, attempt.plan) -%}
-            {%- set planning.attempt = dict(attempt, plan=dict(attempt.plan, **bounds), most_rows=none) -%}
+            {%- set planning.attempt = dbt_backfill.new_attempt(
+                backfill, state, observed, learned, dict(attempt.plan, **bounds), replica=attempt.replica
+            ) -%}
+            {%- set planning.attempt = dict(planning.attempt, keys_are_unique=attempt.keys_are_unique) -%}
         {%- endif -%}
         {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
     {%- endfor -%}
@@ -99,7 +105,8 @@
       'changes': how they are read, see get_changes; none if it has none,
       'views': the temporary views that they are staged in,
       'most_rows': with how many rows its range holds; none for any number,
-      'read_from': what its range is read from, see get_range_read; none where the upstream itself is,
+      'replica': as a source of the plan; none where its range is read from the upstream itself,
+      'read_from': what its range is read from then, see get_range_read,
       'overlay': how what changed since the version of the replica is read, see get_overlay; none where nothing can have,
       'keys_are_unique': whether equal hashes were found to be no equal keys
     }
@@ -116,6 +123,7 @@
         'changes': changes,
         'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (overlay.views if overlay else []),
         'most_rows': most_rows,
+        'replica': replica,
         'read_from': dict(replica, overlay=overlay.name if overlay else none) if replica else none,
         'overlay': overlay,
         'keys_are_unique': false,
@@ -152,10 +160,10 @@
 {% endmacro %}
 
 
-{#- The attempt before its bounds are found anew: a replica that ends with the bounds of before is not read for it. -#}
-{% macro without_part(attempt) %}
-    {%- if not attempt.read_from or dbt_backfill.is_whole(attempt.read_from) -%} {{ return(attempt) }} {%- endif -%}
-    {{ return(dict(attempt, plan=dbt_backfill.without_replica(attempt.plan), read_from=none, overlay=none)) }}
+{#- The same attempt at a plan whose range is read from the upstream itself. -#}
+{% macro without_replica(attempt) %}
+    {%- set plan = dict(attempt.plan, sources=dbt_backfill.with_void_replica(attempt.plan.sources)) -%}
+    {{ return(dict(attempt, plan=plan, replica=none, read_from=none, overlay=none)) }}
 {% endmacro %}
 
 

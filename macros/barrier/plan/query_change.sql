@@ -29,7 +29,7 @@
         {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
         {%- if not learned.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- set learned = dbt_backfill.explain_backfill(backfill, learned) -%}
+            {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
         {%- endif -%}
         {%- do dbt_backfill._refuse_change(backfill, learned, last, reason, found.why) -%}
     {%- endif -%}

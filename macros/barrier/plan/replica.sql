@@ -8,8 +8,8 @@
     read. A plan carries it as the source of the role `replica`: {
       'relation', 'kind', 'id': of its making, 'version': of the table; none where it is not to be read any more,
       'definition': as JSON {
-        'version': that of the upstream that it shows, as text, 'query_hash', 'vnodes', 'vnode_count': those that it has rows of,
-        'columns': of the upstream that it has, as a list of {'name', 'type'},
+        'version': that of the upstream that it shows, as text, 'query_hash' and 'query_columns', of the query that it was made for,
+        'vnodes', 'vnode_count': those that it has rows of, 'columns': the names of those of the upstream that it has,
         'ranges': how many ranges it has still rows of; none for all,
         'scans': see get_bounds_sql; none if that is not known
       }
@@ -28,24 +28,30 @@
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
-    {%- if source.relation != backfill.replica.render() or noted.query_hash != backfill.query_hash or noted.vnode_count != state.committed.vnode_count
+    {%- if source.relation != backfill.replica.render() or noted.query_hash != backfill.query_hash
+            or noted.query_columns != state.committed.query_columns or noted.vnode_count != state.committed.vnode_count
             or noted.ranges == 0 or noted.ranges and state.committed.get('backfill_rate_limit') != backfill.options.backfill_rate_limit
             or not dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)
             or not dbt_backfill.continues_upstream(backfill.upstream, observed, upstream)
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- A run that died may have made another one since, which begins its versions anew. -#}
-    {%- if seen != source.id and dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != source.id -%}
+    {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
+    {%- if seen != source.id and (dbt_backfill.read_version(backfill, 'replica') != source.version
+            or dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != source.id) -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return(source) }}
 {% endmacro %}
 
 
-{#- Whether a replica can be made at all, and the model lets it. -#}
+{#-
+    Whether a replica can be made at all, and the model lets it. It has the format of the upstream: another one gives back other types
+    than it was given. What keys stand twice has to be looked for, because the feed need not tell that one of two rows went.
+-#}
 {% macro may_replicate(backfill) %}
-    {{ return(backfill.options.replicate != 'never' and not backfill.feed and not dbt_backfill.stages_ranges(backfill.upstream)) }}
+    {{ return(backfill.options.replicate != 'never' and backfill.options.check_key and not backfill.feed
+        and dbt_backfill.get_copy_format(backfill.upstream) == backfill.options.file_format) }}
 {% endmacro %}
 
 
@@ -57,7 +63,7 @@
 
 {#-
     Whether so much of a range has changed since the version of its replica that to read these changes for each range costs more than
-    another copy: then it is dropped, and made anew where that is worth it.
+    another copy: then it is let go, and made anew where that is worth it.
 
     Arguments:
       result (dict): of the script that planned the barrier, see get_plan_script.
@@ -76,20 +82,20 @@
 -#}
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
-    {%- if state.finished or not dbt_backfill.may_replicate(backfill) or plan.kind not in ['advance', 'fill', 'reanchor'] -%}
-        {{ return(choice) }}
-    {%- endif -%}
+    {%- if state.finished -%} {{ return(choice) }} {%- endif -%}
+    {%- if not dbt_backfill.may_replicate(backfill) -%} {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }} {%- endif -%}
     {%- if plan.kind != 'advance' or not dbt_backfill.has_range(plan) -%}
-        {%- set carried = found if plan.kind != 'reanchor' else none -%}
+        {%- set carried = found if plan.kind in ['advance', 'fill'] else none -%}
         {{ return(dbt_backfill._with_source(choice, carried or dbt_backfill._get_void(last))) }}
     {%- endif -%}
     {%- set evidence = plan.get('evidence') or dbt_backfill._get_known_evidence(state, last) -%}
-    {%- set has_it = found and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
+    {%- set has_it = found and plan.query_columns == fromjson(found.definition).query_columns
+        and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
     {%- if not has_it and not dbt_backfill._is_wanted(backfill, plan, evidence) -%}
         {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }}
     {%- endif -%}
     {%- set source = found if has_it else dbt_backfill.make_replica(backfill, state, plan, evidence) -%}
-    {%- if not source -%} {{ return(choice) }} {%- endif -%}
+    {%- if not source -%} {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
     {{ return(dict(dbt_backfill._with_source(choice, carried), replica=source)) }}
@@ -114,6 +120,14 @@
 {% endmacro %}
 
 
+{#- The sources of a plan, where the replica that it has is not to be read. -#}
+{% macro with_void_replica(sources) %}
+    {%- set replica = dbt_backfill.get_source({'sources': sources}, 'replica') -%}
+    {%- set others = sources | rejectattr('role', 'equalto', 'replica') | list -%}
+    {{ return(others + [dbt_backfill._get_void(replica)] if replica else others) }}
+{% endmacro %}
+
+
 {#- What is known of it where the bounds were found before: {'scans', 'rows': how many rows are still to be read}; none if nothing is. -#}
 {% macro _get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
@@ -125,18 +139,32 @@
     Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto` makes one if the ranges ahead would read many more rows in vain.
 -#}
 {% macro _is_wanted(backfill, plan, evidence) %}
-    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
-    {%- if ahead == 1 or backfill.options.replicate == 'always' -%} {{ return(ahead > 1) }} {%- endif -%}
-    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set scans = [evidence.scans, ahead] | min -%}
-    {%- set wanted = (scans - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica() -%}
-    {%- do log(
-        dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
-            ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left'
-            ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
-        info=wanted
-    ) -%}
+    {%- set wanted = dbt_backfill.wants_replica(backfill, plan, evidence) -%}
+    {%- if evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
+                ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
+            info=wanted
+        ) -%}
+    {%- endif -%}
     {{ return(wanted) }}
+{% endmacro %}
+
+
+{#- The same without a word. -#}
+{% macro wants_replica(backfill, plan, evidence) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
+    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
+    {{ return(([evidence.scans, ahead] | min - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+{% endmacro %}
+
+
+{#- Such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left`. -#}
+{% macro get_scans_text(backfill, plan, evidence) %}
+    {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
+    {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
+        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left') }}
 {% endmacro %}
 
 
@@ -165,7 +193,7 @@
 -#}
 {% macro make_replica(backfill, state, plan, evidence) %}
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
-    {%- if not dbt_backfill._can_keep(backfill, columns) -%} {{ return(none) }} {%- endif -%}
+    {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
     {%- set limit, ranges = backfill.options.get('replica_rows'), none -%}
     {%- if limit and backfill.options.backfill_rate_limit -%}
@@ -189,23 +217,41 @@
     {{ return({
         'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': version,
         'definition': tojson({
-            'version': dbt_backfill.get_source(plan).version, 'query_hash': backfill.query_hash, 'vnodes': plan.vnodes,
-            'vnode_count': plan.vnode_count, 'columns': columns, 'ranges': ranges, 'scans': (evidence or {}).get('scans'),
+            'version': dbt_backfill.get_source(plan).version, 'query_hash': plan.query_hash, 'query_columns': plan.query_columns,
+            'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count, 'columns': columns | map(attribute='name') | list,
+            'ranges': ranges, 'scans': (evidence or {}).get('scans'),
         }),
     }) }}
 {% endmacro %}
 
 
-{#- Whether the MV's format can keep these columns; refused where a replica is asked for. -#}
-{% macro _can_keep(backfill, columns) %}
-    {%- for column in columns if 'variant' in column.type and backfill.options.file_format != backfill.upstream.kind -%}
-        {%- if backfill.options.replicate == 'auto' -%} {{ return(false) }} {%- endif -%}
+{#- Whether its columns can be kept, and nothing else stands in its place: refused where a replica is asked for. -#}
+{% macro _can_make(backfill, plan, columns) %}
+    {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
+    {%- if existing is not none and not dbt_backfill.is_own_replica(backfill, existing) -%}
+        {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'its replica would keep the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', which ' ~ backfill.options.file_format ~ ' does not have',
-            "Set replicate='never'"
+            backfill.replica.render() ~ ', where its replica would stand, is a table of others',
+            "Set replicate='never', or give that table another name"
         ) -%}
+    {%- endif -%}
+    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, '') -%}
+    {%- for column in columns -%}
+        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- if why and not is_asked_for -%} {{ return(false) }} {%- endif -%}
+        {%- if why -%}
+            {%- do dbt_backfill.refuse(
+                'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why, "Set replicate='never'"
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(true) }}
+{% endmacro %}
+
+
+{#- `existing`: as load_table returned it. -#}
+{% macro is_own_replica(backfill, existing) %}
+    {{ return(not existing.is_view and 'dbt_backfill.replica' in dbt_backfill.read_table_properties(backfill.replica)) }}
 {% endmacro %}
 
 
@@ -220,22 +266,17 @@
 {% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
     {%- set window = {
         'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
-        'vnodes': plan.vnodes, 'vnode_count': plan.vnode_count,
+        'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
     } -%}
     {%- set scan = dbt_backfill.get_range_scan_sql(
         dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
     ) -%}
-    {%- set keys, kept = dbt_backfill.upstream_columns(plan.key), [] -%}
-    {%- set stored = dbt_backfill.get_stored_columns(backfill, columns) -%}
-    {%- for column in columns -%}
-        {%- set name, type = dbt_backfill.identifier(column.name), stored[loop.index0].type -%}
-        {%- do kept.append(name if type == column.type else 'cast(' ~ name ~ ' as ' ~ type ~ ') as ' ~ name) -%}
-    {%- endfor -%}
+    {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
     create or replace table {{ backfill.replica.render() }}
-    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, columns, id)) }}
+    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
     partitioned by (__bf_part)
     as
-    select {{ kept | join(', ') }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
+    select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
     from (
         {{ scan }}
     )
@@ -260,20 +301,15 @@
 {% endmacro %}
 
 
-{% macro _get_replica_properties(backfill, columns, id) %}
+{% macro _get_replica_properties(backfill, plan, columns, id) %}
+    {%- set types = columns | map(attribute='type') | list -%}
     {%- set own = {'dbt_backfill.replica': id} -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
-        {{ return(dict(own, **{'write.distribution-mode': 'none'})) }}
+        {%- do own.update({'write.distribution-mode': 'none'}) -%}
+    {%- else -%}
+        {%- do own.update(dbt_backfill.get_needed_features(columns | map(attribute='name') | list + types, types)) -%}
     {%- endif -%}
-    {{ return(dict(own, **dbt_backfill.get_needed_features(
-        columns | map(attribute='name') | list + columns | map(attribute='type') | list, columns | map(attribute='type') | list
-    ))) }}
-{% endmacro %}
-
-
-{#- Whether a plan may go on without one: its ranges are read from the upstream itself. -#}
-{% macro without_replica(plan) %}
-    {{ return(dict(plan, sources=plan.sources | rejectattr('role', 'equalto', 'replica') | list)) }}
+    {{ return(dict(own, **dbt_backfill.get_copy_properties(backfill.upstream, dbt_backfill.get_source(plan)))) }}
 {% endmacro %}
 
 
@@ -281,13 +317,20 @@
 {% macro release_replica(backfill, state) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set is_used = source and source.get('version') is not none and not state.finished -%}
-    {%- if not is_used and not state.get('planned') and (source or not dbt_backfill.get_catalog(backfill.replica)) and dbt_backfill.load_table(backfill.replica) is not none -%}
-        {%- do dbt_backfill.drop_replica(backfill) -%}
+    {#- Where tables are looked up by a statement, only if there has been one. -#}
+    {%- if not is_used and not state.get('planned') and (source or not dbt_backfill.get_catalog(backfill.replica)) -%}
+        {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
+        {%- if existing is not none and dbt_backfill.is_own_replica(backfill, existing) -%}
+            {%- do dbt_backfill.run_table('drop the replica', 'drop table if exists ' ~ backfill.replica.render()) -%}
+            {%- do adapter.cache_dropped(backfill.replica) -%}
+        {%- endif -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{% macro drop_replica(backfill) %}
-    {%- do dbt_backfill.run_table('drop the replica', 'drop table if exists ' ~ backfill.replica.render()) -%}
-    {%- do adapter.cache_dropped(backfill.replica) -%}
+{#- Have no barrier read it any more. It is not dropped: its versions would begin anew. -#}
+{% macro let_go_of_replica(backfill) %}
+    {%- do dbt_backfill.run_table(
+        'let go of the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
+    ) -%}
 {% endmacro %}

@@ -61,7 +61,7 @@
 -#}
 {% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
-    {%- set kept = dbt_backfill.get_stored_columns(backfill, columns) -%}
+    {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
@@ -115,6 +115,15 @@
         backfill.upstream, dbt_backfill.get_source(plan).version) ~ '))' -%}
     {%- set rows = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
     {{ return(rows - (state.row_count if plan.get('range_low') else 0)) }}
+{% endmacro %}
+
+
+{#- Iceberg has no smaller integers than int. -#}
+{% macro _get_kept_columns(backfill, columns) %}
+    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
+    {%- set kept = [] -%}
+    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
+    {{ return(kept) }}
 {% endmacro %}
 
 

@@ -27,20 +27,19 @@
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
             'cache table ' ~ name,
-            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(backfill, name, keys, kept) ~ ')',
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept) ~ ')',
         ],
         'views': [name] + changes.get('views', []),
     }) }}
 {% endmacro %}
 
 
-{% macro _get_overlaid_sql(backfill, name, keys, kept) -%}
+{% macro _get_overlaid_sql(name, keys, kept) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
-    {%- set doubts = ['overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.'))] -%}
-    {%- if not backfill.options.check_key %}
-    select struct(count(*), count_if({{ doubts | join(' or ') }})) from {{ name }} as overlay
-    {%- else %}
-    {%- do doubts.append('coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)') %}
+    {%- set doubts = [
+        'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
+        'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
+    ] -%}
     select struct(count(*), count_if({{ doubts | join(' or ') }}))
     from {{ name }} as overlay
     left join (
@@ -51,7 +50,6 @@
         group by {{ columns | join(', ') }}
     ) as kept
     on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
-    {%- endif %}
 {%- endmacro %}
 
 

@@ -7,7 +7,7 @@
     {%- if not replica or plan.kind != 'advance' -%} {{ return(dbt_backfill.get_planned_read(backfill, plan)) }} {%- endif -%}
     {%- set rows = dbt_backfill.get_replica_rows_sql(replica) -%}
     {%- if not replica.get('overlay') -%} {{ return('(' ~ rows ~ ')') }} {%- endif -%}
-    {%- set names = dbt_backfill.identifiers(fromjson(replica.definition).columns | map(attribute='name')) -%}
+    {%- set names = dbt_backfill.identifiers(fromjson(replica.definition).columns) -%}
     {%- set sql -%}
     (
         select kept.*
@@ -24,14 +24,7 @@
 {% endmacro %}
 
 
-{#- With the types of the upstream. -#}
 {% macro get_replica_rows_sql(replica) -%}
-    {%- set noted, read = fromjson(replica.definition), [] -%}
     {%- set table = {'relation': dbt_backfill.parse_relation(replica.relation), 'kind': replica.kind} -%}
-    {%- for column in noted.columns -%}
-        {%- set name = dbt_backfill.identifier(column.name) -%}
-        {%- set is_kept = replica.kind != 'iceberg' or not modules.re.search('(tiny|small)int', column.type) -%}
-        {%- do read.append(name if is_kept else 'cast(' ~ name ~ ' as ' ~ column.type ~ ') as ' ~ name) -%}
-    {%- endfor -%}
-    select {{ read | join(', ') }} from {{ dbt_backfill.get_upstream_read(table, replica.version) }}
+    select {{ dbt_backfill.identifiers(fromjson(replica.definition).columns) }} from {{ dbt_backfill.get_upstream_read(table, replica.version) }}
 {%- endmacro %}

@@ -9,6 +9,23 @@
 {% endmacro %}
 
 
+{% macro delta_copy_format() %}
+    {{ return('delta') }}
+{% endmacro %}
+
+
+{#- A column's default goes with it. -#}
+{% macro delta_copy_properties(source) %}
+    {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
+{% endmacro %}
+
+
+{% macro delta_byte_count(upstream) %}
+    {%- set rows = dbt_backfill.run_table('measure the upstream', 'describe detail ' ~ upstream.relation.render()) -%}
+    {{ return(rows[0]['sizeInBytes'] | int) }}
+{% endmacro %}
+
+
 {#- The change events in (from_version, to_version], as `upstream/upstream.sql` describes them. -#}
 {% macro delta_upstream_changes(observed, from_version, to_version, keys) %}
     {%- set events -%}

@@ -20,6 +20,23 @@
 {% endmacro %}
 
 
+{% macro iceberg_copy_format() %}
+    {{ return('iceberg') }}
+{% endmacro %}
+
+
+{#- Some types there are from format 3 on. -#}
+{% macro iceberg_copy_properties(source) %}
+    {{ return({'format-version': dbt_backfill.parse_iceberg_id(source.id).format}) }}
+{% endmacro %}
+
+
+{% macro iceberg_byte_count(upstream) %}
+    {%- set sql = 'select coalesce(sum(file_size_in_bytes), 0) from ' ~ upstream.relation.render() ~ '.files' -%}
+    {{ return(dbt_backfill.run_table('measure the upstream', sql)[0][0] | int) }}
+{% endmacro %}
+
+
 {#-
     The change events in (from_version, to_version], as `upstream/upstream.sql` describes them: of format 3 by row
     lineage, of format 2 by Iceberg's changelog.

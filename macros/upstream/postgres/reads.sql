@@ -13,6 +13,21 @@
 {% endmacro %}
 
 
+{% macro postgres_copy_format() %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro postgres_copy_properties(source) %}
+    {{ return({}) }}
+{% endmacro %}
+
+
+{% macro postgres_byte_count(upstream) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#- A text as PostgreSQL writes it. -#}
 {% macro postgres_literal(text) %}
     {{ return("'" ~ text | replace("'", "''") ~ "'") }}

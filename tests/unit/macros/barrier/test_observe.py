@@ -26,7 +26,7 @@ def observe(
     """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("_gives_way", lambda backfill, learned, left: False)
-    macros.stub("explain_backfill", lambda backfill, nothing: learned)
+    macros.stub("learn_query", lambda backfill, nothing: learned)
 
     def observe(
         exist: str = "mpb",
@@ -93,7 +93,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     macros: Macros, observe: Observe, learned: Any
 ) -> None:
     explained: list[Any] = []
-    macros.stub("explain_backfill", lambda backfill, known: explained.append(known) or learned)
+    macros.stub("learn_query", lambda backfill, known: explained.append(known) or learned)
     observed = observe("")
     state = observed.pop("state")
     committed = state.pop("committed")

@@ -111,7 +111,7 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("observe_upstream", lambda *_: {"version": "17"})
         macros.stub("find_gap", lambda *_: gap)
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
-        macros.stub("explain_backfill", lambda backfill, learned: {**learned, "explained": True})
+        macros.stub("learn_query", lambda backfill, learned: {**learned, "explained": True})
         return macros.call("find_standstill", backfill, make_state(**state))["why"]
 
     return standstill
@@ -164,5 +164,6 @@ def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> No
     assert drops == [
         "drop table if exists lake.mv;",
         "drop table if exists lake.mv__barriers;",
+        "drop table if exists lake.mv__replica;",
         "drop table if exists lake.mv__progress;",
     ]

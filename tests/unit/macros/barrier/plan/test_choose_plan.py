@@ -24,7 +24,7 @@ def choose(
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.context["explained"] = []
     macros.stub(
-        "explain_backfill",
+        "learn_query",
         lambda backfill, nothing: macros.context["explained"].append(1) or learned,
     )
     macros.stub("find_change", lambda *_: {"rebuild": None, "columns": None})

@@ -93,12 +93,12 @@ def test_a_change_rebuilds_the_mv_where_the_user_said_so(
     assert find(changes, {**settings, "on_query_change": "rebuild"}) == reason
 
 
-@pytest.mark.parametrize("broken", ["observe_upstream", "explain_backfill"])
+@pytest.mark.parametrize("broken", ["observe_upstream", "learn_query"])
 def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     find: Any, macros: Macros, refused: Any, broken: str
 ) -> None:
     """Nobody should rebuild for a query that is refused then."""
-    for name in ("observe_upstream", "explain_backfill"):
+    for name in ("observe_upstream", "learn_query"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
     changed = {**OTHER_QUERY, "explained": False}

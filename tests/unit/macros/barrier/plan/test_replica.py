@@ -11,7 +11,7 @@ import pytest
 
 from support.macros import Macros
 
-COLUMNS = [{"name": "id", "type": "bigint"}, {"name": "shard", "type": "smallint"}]
+COLUMNS = ["id", "shard"]
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def noted(make_source: Any, relations: Any) -> Callable[..., dict[str, Any]]:
 
     def noted(version: str | None = "3", **changes: Any) -> dict[str, Any]:
         definition = {
-            "version": "15", "query_hash": "h1", "vnodes": None, "vnode_count": 4,
-            "columns": COLUMNS, "ranges": None, "scans": 8.0,
+            "version": "15", "query_hash": "h1", "query_columns": "k: bigint", "vnodes": None,
+            "vnode_count": 4, "columns": COLUMNS, "ranges": None, "scans": 8.0,
         }  # fmt: skip
         return dict(
             make_source(
@@ -42,10 +42,16 @@ def find(
     macros.stub(
         "read_table_properties", lambda relation: {"dbt_backfill.replica": macros.context["made"]}
     )
+    macros.stub("read_version", lambda relations, table: macros.context.get("at", "3"))
     macros.context["made"] = "u1"
 
     def find(source: Any, seen: str | None = None, **last: Any) -> Any:
-        last = {"vnode_count": 4, "backfill_rate_limit": 10, **last}
+        last = {
+            "vnode_count": 4,
+            "backfill_rate_limit": 10,
+            "query_columns": "k: bigint",
+            **last,
+        }
         sources = [make_source(version="16"), *([source] if source else [])]
         state = make_state(committed=make_plan(sources=sources, **last))
         return macros.call("find_replica", backfill, state, {}, seen)
@@ -81,9 +87,25 @@ def test_a_copy_is_not_read_over_a_gap_or_once_it_is_gone(
     macros.context["made"] = "u2"
     assert find(noted()) is None
     assert find(noted(), seen="u1") == noted()
+    macros.context["made"] = "u1"
+    macros.context["at"] = "4"  # it was compacted
+    assert find(noted()) is None
     macros.context["there"] = None
     assert find(noted(), seen="u1") is None
     assert find({**noted(), "relation": "lake.other__replica"}) is None
+
+
+def test_a_copy_has_no_column_that_the_query_has_since(find: Any, choose: Any, noted: Any) -> None:
+    assert find(noted(), query_columns="k: bigint, c: int") is None
+    assert choose(found=noted(), last=noted(), query_columns="k: bigint, c: int")[0] is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"check_key": False}, {"file_format": "iceberg"}, {"replicate": "never"}]
+)
+def test_not_all_can_be_copied(find: Any, noted: Any, options: Any, change: Any) -> None:
+    options.update(change)
+    assert find(noted()) is None
 
 
 def test_a_part_ends_with_the_ranges_it_was_made_of(find: Any, noted: Any) -> None:
@@ -117,7 +139,8 @@ def choose(
         """What is read, and the source that the plan has of it."""
         planned = {
             "kind": "advance", "last_range": False, "range_low": ["1"], "range_high": ["2"],
-            "next_bounds": [[str(n)] for n in range(3, 42)], "bounds_complete": True, **plan,
+            "next_bounds": [[str(n)] for n in range(3, 42)], "bounds_complete": True,
+            "query_columns": "k: bigint", **plan,
         }  # fmt: skip
         committed = make_plan(sources=[make_source(), *([last] if last else [])])
         choice = macros.call(
@@ -180,11 +203,22 @@ def test_of_one_that_cannot_be_read_it_is_known_what_it_is_for(choose: Any, note
     assert (read, source) == (None, void)  # few rows are left
 
 
-@pytest.mark.parametrize(
-    "change", [{"kind": "reset"}, {"kind": "sweep"}, {"state": {"finished": True}}]
-)
-def test_what_begins_anew_or_has_finished_has_none(choose: Any, noted: Any, change: Any) -> None:
-    assert choose(found=noted(), last=noted(), **change) == (None, None)
+@pytest.mark.parametrize("kind", ["reset", "sweep"])
+def test_what_begins_anew_knows_what_it_was_for(choose: Any, noted: Any, kind: str) -> None:
+    void = {**noted(), "version": None}
+    assert choose(found=noted(), last=noted(), kind=kind) == (None, void)
+
+
+def test_what_has_finished_has_none(choose: Any, noted: Any) -> None:
+    finished = {"finished": True}
+    assert choose(found=noted(), last=noted(), state=finished) == (None, None)
+
+
+def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, noted: Any) -> None:
+    others = [{"role": "upstream"}]
+    void = {**noted(), "version": None}
+    assert macros.call("with_void_replica", [*others, noted()]) == [*others, void]
+    assert macros.call("with_void_replica", others) == others
 
 
 def test_each_part_has_the_keys_of_a_range(macros: Macros) -> None:
@@ -202,12 +236,9 @@ def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -
     assert len(thinned) == parts
 
 
-def test_a_copy_keeps_the_types_of_the_upstream(macros: Macros, noted: Any) -> None:
-    source = noted()
-    rows = macros.call("get_replica_rows_sql", source)
+def test_a_copy_is_read_at_its_version(macros: Macros, noted: Any) -> None:
+    rows = macros.call("get_replica_rows_sql", noted())
     assert rows == "select `id`, `shard` from lake.mv__replica version as of 3"
-    rows = macros.call("get_replica_rows_sql", {**source, "kind": "iceberg"})
-    assert rows.startswith("select `id`, cast(`shard` as smallint) as `shard` from ")
 
 
 @pytest.mark.parametrize(

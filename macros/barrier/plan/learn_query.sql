@@ -21,8 +21,8 @@
 {% endmacro %}
 
 
-{#- Explain the model's query, and refuse what cannot be followed, among it a change table without the upstream's columns. -#}
-{% macro explain_backfill(backfill, learned) %}
+{#- What Spark makes of the model's query; refuses what cannot be followed, among it a change table without the upstream's columns. -#}
+{% macro learn_query(backfill, learned) %}
     {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
@@ -39,7 +39,7 @@
         read_columns=dbt_backfill.find_read_columns(explained),
     )) -%}
     {#- Of today's query, and not of one of before. -#}
-    {%- if config.get('contract').enforced and backfill.generation != 'former' -%}
+    {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
     {{ return(learned) }}

@@ -36,7 +36,7 @@ def explain(macros: Macros, backfill: Any) -> Any:
         """What was asked, and what is known then."""
         macros.config["contract"] = SimpleNamespace(enforced=enforced)
         known = {**macros.call("new_learned"), "explained": explained}
-        return asked, macros.call("explain_backfill", backfill, known)
+        return asked, macros.call("learn_query", backfill, known)
 
     return explain
 
