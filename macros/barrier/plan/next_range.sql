@@ -91,7 +91,7 @@
     ) -%}
     {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, total, done, plan.key, backfill.options.backfill_rate_limit,
-        backfill.options.replicate == 'auto' and plan.kind == 'advance' and state.uniform and not backfill.get('read_from') and dbt_backfill.may_replicate(backfill)
+        plan.kind == 'advance' and state.uniform and not backfill.get('read_from') and dbt_backfill.may_replicate(backfill)
     ))[0]) }}
 {% endmacro %}
 
