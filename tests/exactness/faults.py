@@ -54,8 +54,8 @@ class Tally:
     """What the cells of a pytest process amounted to."""
 
     cells: int = 0
-    seed: str = ""
-    """By which they were chosen."""
+    day: int = 0
+    """Of which the scenarios are."""
     mv_versions: int = 0
     barriers: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.cells} faults, {self.barriers} barriers, {self.mv_versions} MV versions, "
-            f"{len(self.wrong)} wrong{f' (DBT_BACKFILL_SEED={self.seed})' if self.seed else ''}"
+            f"{len(self.wrong)} wrong{f' (DBT_BACKFILL_DAY={self.day})' if self.day else ''}"
         )
 
 
