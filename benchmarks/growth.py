@@ -209,7 +209,7 @@ class Growth:
             f"{self.options.barriers} runs: heap {before.heap:.0f} to {after.heap:.0f} MB, "
             f"Python {before.python:.0f} to {after.python:.0f} MB; files: "
             + ", ".join(
-                f"{t} {self.files(t)}" for t in ("runs", "runs__progress", "runs__barriers")
+                f"{t} {self.project.files(t)}" for t in ("runs", "runs__progress", "runs__barriers")
             )
         )
         self.project.run("--select", "runs")
@@ -327,12 +327,6 @@ class Growth:
                 kept = sample if number >= self.options.warm_up else Sample("")
                 kept.run(self.project, "--select", f"idle_{name}")
         return Comparison("nothing to do, versions", *samples)
-
-    def files(self, table: str) -> int:
-        """Of a table's current version."""
-        if self.project.file_format == "delta":
-            return int(self.project.sql(f"describe detail {{schema}}.{table}")[0]["numFiles"])
-        return int(self.project.value(f"select count(*) from {{schema}}.{table}.files"))
 
     # -- versions -----------------------------------------------------------------------------
 

@@ -54,14 +54,9 @@
 {% endmacro %}
 
 
-{#- Refuse to replicate what cannot be: see may_replicate, and changes that are told by a table which its owner may shorten. -#}
+{#- Refuse to replicate what cannot be. -#}
 {% macro check_replicate(upstream, feed, options) %}
-    {%- if options.replicate != 'always' -%} {{ return(none) }} {%- endif -%}
-    {%- set name, format = upstream.relation.render(), dbt_backfill.get_copy_format(upstream) -%}
-    {%- set reason = name ~ ' is a live table' if format is none
-        else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
-        else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
-        else 'check_key is false' if not options.check_key else none -%}
+    {%- set reason = dbt_backfill.why_no_replica(upstream, feed, options) if options.replicate == 'always' else none -%}
     {%- if reason -%}
         {%- do dbt_backfill.refuse(
             "replicate is 'always', and " ~ reason,
@@ -88,7 +83,8 @@
     or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, options) %}
-    {%- set taken = [relations.progress, relations.barriers, relations.controls, relations.staged, relations.replica] + ([relations.live] if options.get('live_view') else []) -%}
+    {%- set taken = [] -%}
+    {%- for name in dbt_backfill.companion_names() + (['live'] if options.get('live_view') else []) -%} {%- do taken.append(relations[name]) -%} {%- endfor -%}
     {%- set own = taken | length -%}
     {%- if options.full_refresh_mode == 'beside' -%} {%- set taken = taken + dbt_backfill.get_next_relations(relations.mv).values() | list -%} {%- endif -%}
     {%- for relation in taken -%}
@@ -108,7 +104,7 @@
 {#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
 {% macro find_maker(relation) %}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search('(?i)__(progress|barriers|controls|staged|replica|live|next)$', node.get('alias') or node.name)
+            and modules.re.search('(?i)__(' ~ (dbt_backfill.companion_names() + ['live', 'next']) | join('|') ~ ')$', node.get('alias') or node.name)
             and node.config.materialized != 'ephemeral' -%}
         {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}

@@ -129,7 +129,7 @@
     {%- else -%}
         {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
         {%- set choice = dbt_backfill.choose_plan(
-            dict(backfill, read_from=replica if replica and dbt_backfill.is_whole(replica) else none), state, observed, learned, rebuild, next
+            dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
         ) -%}
         {%- if choice is none -%}
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}

@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
     {%- set choice = dbt_backfill.choose_plan(
-        dict(backfill, read_from=replica if replica and dbt_backfill.is_whole(replica) else none), state, upstream, observed.learned, none
+        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, none
     ) -%}
     {%- if choice is none -%} {{ return(begun + ['there is nothing to do']) }} {%- endif -%}
     {{ return(begun + dbt_backfill._get_plan_lines(backfill, state, choice.plan, replica)) }}
@@ -30,11 +30,8 @@
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.mv is none and existing.progress is none -%}
         {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
-    {%- elif existing.mv is none -%}
-        {%- do dbt_backfill.refuse_missing_mv(backfill) -%}
-    {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(backfill, dbt_backfill.read_table_properties(backfill.mv)) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_both_exist(backfill, existing) -%}
     {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
 {% endmacro %}
 

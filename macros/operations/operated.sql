@@ -32,11 +32,18 @@
         {%- do dbt_backfill.refuse(
             operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ operated.name, mv=operated.name
         ) -%}
-    {%- elif existing.mv is none -%}
-        {%- do dbt_backfill.refuse_missing_mv(operated) -%}
-    {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_both_exist(operated, existing) -%}
     {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
     {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew)) }}
+{% endmacro %}
+
+
+{#- Refuse an MV without its state, and a state without its MV. `existing`: as get_existing_relations returned it. -#}
+{% macro check_both_exist(relations, existing) %}
+    {%- if existing.mv is none -%}
+        {%- do dbt_backfill.refuse_missing_mv(relations) -%}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(relations, dbt_backfill.read_table_properties(relations.mv)) -%}
+    {%- endif -%}
 {% endmacro %}

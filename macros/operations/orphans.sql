@@ -24,7 +24,7 @@
     {%- endfor -%}
     {%- set names, left = [], [] -%}
     {%- for table in tables -%}
-        {%- set name = modules.re.fullmatch('(?s)(.+)__(progress|barriers|controls|staged|replica)', table) -%}
+        {%- set name = modules.re.fullmatch('(?s)(.+)__(' ~ dbt_backfill.companion_names() | join('|') ~ ')', table) -%}
         {%- if name -%} {%- do names.append(name.group(1)) -%} {%- endif -%}
     {%- endfor -%}
     {%- for name in names | unique(case_sensitive=true) | sort -%}

@@ -34,6 +34,12 @@
 {% endmacro %}
 
 
+{#- Those that stand beside the MV, by what their names end in. -#}
+{% macro companion_names() %}
+    {{ return(dbt_backfill.table_names() | reject('equalto', 'mv') | list) }}
+{% endmacro %}
+
+
 {#- Which of them exist; by default of those that a run looks for. -#}
 {% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
@@ -72,12 +78,23 @@
 {#- The version that one of the tables of an MV now has, as text; `none` of an Iceberg table without a snapshot. `relations` with 'options'. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
-    {%- if relations.options.file_format == 'iceberg' -%}
-        {{ return(dbt_backfill.read_table_properties(relation).get('current-snapshot-id', 'none')) }}
-    {%- endif -%}
+    {%- if relations.options.file_format == 'iceberg' -%} {{ return(dbt_backfill._get_snapshot(dbt_backfill.read_table_properties(relation))) }} {%- endif -%}
     {{ return(dbt_backfill.run_table(
         'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', relations.mv
     )[0]['version'] | string) }}
+{% endmacro %}
+
+
+{#- {'version': as read_version tells it, 'properties'}: of that version, or of a later one. -#}
+{% macro read_version_and_properties(relations, table) %}
+    {%- set version = none if relations.options.file_format == 'iceberg' else dbt_backfill.read_version(relations, table) -%}
+    {%- set properties = dbt_backfill.read_table_properties(relations[table]) -%}
+    {{ return({'version': version or dbt_backfill._get_snapshot(properties), 'properties': properties}) }}
+{% endmacro %}
+
+
+{% macro _get_snapshot(properties) %}
+    {{ return(properties.get('current-snapshot-id', 'none')) }}
 {% endmacro %}
 
 

@@ -8,12 +8,6 @@ from support.checks import model, source
 from support.project import Project
 
 
-def files(project: Project) -> int:
-    if project.file_format == "delta":
-        return int(project.sql("describe detail {schema}.mv__barriers")[0]["numFiles"])
-    return int(project.value("select count(*) from {schema}.mv__barriers.files"))
-
-
 @pytest.mark.every_profile
 def test_the_files_of_fifty_barriers_are_made_one(project: Project) -> None:
     project.create_table("people", "id int, name string")
@@ -21,7 +15,7 @@ def test_the_files_of_fifty_barriers_are_made_one(project: Project) -> None:
     for number in range(3):
         project.sql(f"insert into {{schema}}.people values ({number}, 'new')")
         project.run()
-    assert files(project) > 1
+    assert project.files("mv__barriers") > 1
     last = "concat('{\"epoch\":49', substr(last, instr(last, ',')))"
     project.sql(f"update {{schema}}.mv__progress set epoch = 49, last = {last}")
     project.sql("update {schema}.mv__barriers set epoch = 49 where epoch = 3")
@@ -29,7 +23,7 @@ def test_the_files_of_fifty_barriers_are_made_one(project: Project) -> None:
 
     assert "BARRIER 50 " in project.run().message("mv")
 
-    assert files(project) == 1
+    assert project.files("mv__barriers") == 1
     assert project.rows("select epoch from {schema}.mv__barriers") == [
         (0,),
         (1,),

@@ -7,15 +7,16 @@
     {%- if backfill.options.backfill_rate_limit is none -%}
         {{ return({'plan': dict(begun, last_range=true, range_high=windows.low), 'most_rows': none}) }}
     {%- endif -%}
+    {%- set most = (backfill.options.backfill_rate_limit * 1.25) | int -%}
     {%- set known = dbt_backfill.get_next_bounds(backfill, state, begun) -%}
     {%- if known is not none -%}
         {#- Rows may have been added since the bounds were found. -#}
-        {{ return({'plan': dict(begun, **known), 'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int}) }}
+        {{ return({'plan': dict(begun, **known), 'most_rows': most}) }}
     {%- endif -%}
     {#- What came since a replica was made is not in the bounds that are found in it. -#}
     {{ return({
         'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun)),
-        'most_rows': (backfill.options.backfill_rate_limit * 1.25) | int if backfill.get('read_from') else none,
+        'most_rows': most if backfill.get('read_from') else none,
     }) }}
 {% endmacro %}
 

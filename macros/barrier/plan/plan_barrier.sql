@@ -76,7 +76,7 @@
                 else dbt_backfill.without_replica(attempt) -%}
             {%- set bounds = find(dict(backfill, read_from=attempt.read_from), state, attempt.plan) -%}
             {%- set planning.attempt = dbt_backfill.new_attempt(
-                backfill, state, observed, learned, dict(attempt.plan, **bounds), replica=attempt.replica
+                backfill, state, observed, learned, dict(attempt.plan, **bounds), replica=attempt.read_from
             ) -%}
             {%- set planning.attempt = dict(planning.attempt, keys_are_unique=attempt.keys_are_unique) -%}
         {%- endif -%}
@@ -105,8 +105,7 @@
       'changes': how they are read, see get_changes; none if it has none,
       'views': the temporary views that they are staged in,
       'most_rows': with how many rows its range holds; none for any number,
-      'replica': as a source of the plan; none where its range is read from the upstream itself,
-      'read_from': what its range is read from then, see get_range_read,
+      'read_from': what its range is read from, see get_range_read; none where the upstream itself is,
       'overlay': how what changed since the version of the replica is read, see get_overlay; none where nothing can have,
       'keys_are_unique': whether equal hashes were found to be no equal keys
     }
@@ -123,7 +122,6 @@
         'changes': changes,
         'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (overlay.views if overlay else []),
         'most_rows': most_rows,
-        'replica': replica,
         'read_from': dict(replica, overlay=overlay.name if overlay else none) if replica else none,
         'overlay': overlay,
         'keys_are_unique': false,
@@ -163,7 +161,7 @@
 {#- The same attempt at a plan whose range is read from the upstream itself. -#}
 {% macro without_replica(attempt) %}
     {%- set plan = dict(attempt.plan, sources=dbt_backfill.with_void_replica(attempt.plan.sources)) -%}
-    {{ return(dict(attempt, plan=plan, replica=none, read_from=none, overlay=none)) }}
+    {{ return(dict(attempt, plan=plan, read_from=none, overlay=none)) }}
 {% endmacro %}
 
 
@@ -212,10 +210,10 @@
         declare planned string;
         {%- endif %}
         {%- if stage %}
-        {{ dbt_backfill.get_staging_statements(stage, handler) }}
+        {{ dbt_backfill.get_staging_statements(stage.statements, handler, 'set lost = true') }}
         {%- endif %}
         {%- if overlay %}
-        {{ dbt_backfill.get_overlay_statements(overlay, dbt_backfill.get_lost_conditions(backfill.upstream)) }}
+        {{ dbt_backfill.get_staging_statements(overlay.statements, dbt_backfill.get_lost_conditions(backfill.upstream), 'set overlaid = null') }}
         if overlaid.doubtful = 0 then
         {%- endif %}
         {%- if scan %}
@@ -280,13 +278,14 @@
 
     Arguments:
       handler (string or none): the conditions by which that shows, see get_lost_conditions.
+      then (string): what is done where it does.
 -#}
-{% macro get_staging_statements(stage, handler) -%}
+{% macro get_staging_statements(statements, handler, then) -%}
     {%- if handler -%}
         begin
-            declare exit handler for {{ handler }} begin set lost = true; end;
+            declare exit handler for {{ handler }} begin {{ then }}; end;
         {% endif -%}
-        {{ stage.statements | join(';\n        ') }};
+        {{ statements | join(';\n        ') }};
     {%- if handler %}
         end;
     {%- endif -%}

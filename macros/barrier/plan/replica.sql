@@ -37,21 +37,28 @@
         {{ return(none) }}
     {%- endif -%}
     {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
-    {%- if seen != source.id and (dbt_backfill.read_version(backfill, 'replica') != source.version
-            or dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != source.id) -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {{ return(source) }}
+    {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
+    {{ return(source if dbt_backfill._read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
+{% endmacro %}
+
+
+{#- Whether a replica can be made at all, and the model lets it. -#}
+{% macro may_replicate(backfill) %}
+    {{ return(backfill.options.replicate != 'never' and dbt_backfill.why_no_replica(backfill.upstream, backfill.feed, backfill.options) is none) }}
 {% endmacro %}
 
 
 {#-
-    Whether a replica can be made at all, and the model lets it. It has the format of the upstream: another one gives back other types
-    than it was given. What keys stand twice has to be looked for, because the feed need not tell that one of two rows went.
+    Why no replica can be made, see make_replica; none if one can. It has the format of the upstream: another one gives back other types
+    than it was given. A change table of the user's own may be shortened by its owner. What keys stand twice has to be looked for,
+    because the feed need not tell that one of two rows went.
 -#}
-{% macro may_replicate(backfill) %}
-    {{ return(backfill.options.replicate != 'never' and backfill.options.check_key and not backfill.feed
-        and dbt_backfill.get_copy_format(backfill.upstream) == backfill.options.file_format) }}
+{% macro why_no_replica(upstream, feed, options) %}
+    {%- set name, format = upstream.relation.render(), dbt_backfill.get_copy_format(upstream) -%}
+    {{ return(name ~ ' is a live table' if format is none
+        else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
+        else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
+        else 'check_key is false' if not options.check_key else none) }}
 {% endmacro %}
 
 
@@ -83,19 +90,17 @@
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if state.finished -%} {{ return(choice) }} {%- endif -%}
-    {%- if not dbt_backfill.may_replicate(backfill) -%} {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }} {%- endif -%}
+    {%- set without = dbt_backfill._with_source(choice, dbt_backfill._get_void(last)) -%}
+    {%- if not dbt_backfill.may_replicate(backfill) -%} {{ return(without) }} {%- endif -%}
     {%- if plan.kind != 'advance' or not dbt_backfill.has_range(plan) -%}
-        {%- set carried = found if plan.kind in ['advance', 'fill'] else none -%}
-        {{ return(dbt_backfill._with_source(choice, carried or dbt_backfill._get_void(last))) }}
+        {{ return(dbt_backfill._with_source(choice, found) if found and plan.kind in ['advance', 'fill'] else without) }}
     {%- endif -%}
     {%- set evidence = plan.get('evidence') or dbt_backfill._get_known_evidence(state, last) -%}
     {%- set has_it = found and plan.query_columns == fromjson(found.definition).query_columns
         and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
-    {%- if not has_it and not dbt_backfill._is_wanted(backfill, plan, evidence) -%}
-        {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }}
-    {%- endif -%}
-    {%- set source = found if has_it else dbt_backfill.make_replica(backfill, state, plan, evidence) -%}
-    {%- if not source -%} {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last))) }} {%- endif -%}
+    {%- set source = found if has_it
+        else dbt_backfill.make_replica(backfill, state, plan, evidence) if dbt_backfill._is_wanted(backfill, plan, evidence) else none -%}
+    {%- if not source -%} {{ return(without) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
     {{ return(dict(dbt_backfill._with_source(choice, carried), replica=source)) }}
@@ -105,6 +110,12 @@
 {#- Whether it has all rows that are ahead, so that also bounds can be found in it. -#}
 {% macro is_whole(source) %}
     {{ return(fromjson(source.definition).ranges is none) }}
+{% endmacro %}
+
+
+{#- The backfill whose next bounds are found in a replica that find_replica returned, if it has all of them. -#}
+{% macro with_bounds_from(backfill, replica) %}
+    {{ return(dict(backfill, read_from=replica) if replica and dbt_backfill.is_whole(replica) else backfill) }}
 {% endmacro %}
 
 
@@ -136,7 +147,8 @@
 
 
 {#-
-    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto` makes one if the ranges ahead would read many more rows in vain.
+    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto`
+    makes one if the ranges ahead would read many more rows in vain.
 -#}
 {% macro _is_wanted(backfill, plan, evidence) %}
     {%- set wanted = dbt_backfill.wants_replica(backfill, plan, evidence) -%}
@@ -204,8 +216,8 @@
     {%- do dbt_backfill.run_table(
         'copy the rows that are ahead', dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id)
     ) -%}
-    {%- set version = dbt_backfill.read_version(backfill, 'replica') -%}
-    {%- if dbt_backfill.read_table_properties(backfill.replica).get('dbt_backfill.replica') != id -%}
+    {%- set made = dbt_backfill._read_replica(backfill) -%}
+    {%- if made.id != id -%}
         {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
@@ -215,13 +227,20 @@
         info=true
     ) -%}
     {{ return({
-        'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': version,
+        'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': made.version,
         'definition': tojson({
             'version': dbt_backfill.get_source(plan).version, 'query_hash': plan.query_hash, 'query_columns': plan.query_columns,
             'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count, 'columns': columns | map(attribute='name') | list,
             'ranges': ranges, 'scans': (evidence or {}).get('scans'),
         }),
     }) }}
+{% endmacro %}
+
+
+{#- {'version', 'id'} of the one that is there. The version is read first: with this id it is of this one, whatever came later. -#}
+{% macro _read_replica(backfill) %}
+    {%- set read = dbt_backfill.read_version_and_properties(backfill, 'replica') -%}
+    {{ return({'id': read.properties.get('dbt_backfill.replica'), 'version': read.version}) }}
 {% endmacro %}
 
 

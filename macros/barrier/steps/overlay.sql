@@ -51,16 +51,3 @@
     ) as kept
     on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
 {%- endmacro %}
-
-
-{#- As get_staging_statements: what is gone shows only now, and then `overlaid` stays null. -#}
-{% macro get_overlay_statements(overlay, handler) -%}
-    {%- if handler -%}
-        begin
-            declare exit handler for {{ handler }} begin set overlaid = null; end;
-        {% endif -%}
-        {{ overlay.statements | join(';\n        ') }};
-    {%- if handler %}
-        end;
-    {%- endif -%}
-{%- endmacro %}
