@@ -71,10 +71,15 @@ def assert_no_java(text: str) -> None:
     assert not _JAVA.search(text), text
 
 
+def all_tables(project: Project) -> set[str]:
+    """What the project's schema has, without the session's temporary views."""
+    shown = project.sql("show tables in {schema}")
+    return {row["tableName"] for row in shown if not row["isTemporary"]}
+
+
 def existing_tables(project: Project, *tables: str) -> list[str]:
     """Those of these tables, or views, that the project's schema has."""
-    shown = project.sql("show tables in {schema}")
-    existing = {row["tableName"] for row in shown if not row["isTemporary"]}
+    existing = all_tables(project)
     return [table for table in tables if table in existing]
 
 
