@@ -26,6 +26,7 @@ from dbt.adapters.spark_backfill.errors import (
     is_conflict,
     silence_error_log,
 )
+from dbt.adapters.spark_backfill.one_call import let_threads_share
 from dbt.adapters.spark_backfill.stop import Stop, interrupt_on_sigterm
 from dbt.adapters.spark_backfill.turns import Turnstile
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from dbt.adapters.contracts.connection import AdapterRequiredConfig
 
 logger = AdapterLogger("SparkBackfill")
+
+OVER_THRIFT = (SparkConnectionMethod.THRIFT, SparkConnectionMethod.HTTP)
+"""The methods whose connections are PyHive's."""
 
 CONFLICT_WAITS = (1.0, 5.0, 15.0)
 """Seconds before a statement that lost a conflict is sent again."""
@@ -63,7 +67,10 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
     def open(cls, connection: Connection) -> Connection:
         if connection.credentials.method == SparkConnectionMethod.SESSION:
             silence_error_log()
-        return super().open(connection)
+        opened = super().open(connection)
+        if connection.credentials.method in OVER_THRIFT:
+            let_threads_share(opened.handle.handle)
+        return opened
 
     @classmethod
     def _close_handle(cls, connection: Connection) -> None:
