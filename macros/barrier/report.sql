@@ -45,7 +45,7 @@
     size are left and how long they would take one after the other, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
 -#}
 {% macro get_time_text(barrier) %}
-    {%- set took = dbt_backfill._duration_text(barrier.seconds) -%}
+    {%- set took = dbt_backfill.get_duration_text(barrier.seconds) -%}
     {%- set rows, left = barrier.plan.get('range_row_count'), dbt_backfill.get_rows_left(barrier.state) -%}
     {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range -%} {{ return(took) }} {%- endif -%}
     {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.seconds, 0.001] | max) ~ ' rows/s' -%}
@@ -55,7 +55,7 @@
     {%- if left is none or differs or dbt_backfill.is_complete(barrier.state) -%} {{ return(took) }} {%- endif -%}
     {%- set barriers = [1, (left / rows) | round(0, 'ceil') | int] | max -%}
     {{ return(took ~ ', ' ~ '{:,}'.format(barriers) ~ (' barriers' if barriers > 1 else ' barrier')
-        ~ ' left (about ' ~ dbt_backfill._duration_text(barriers * barrier.seconds) ~ ')') }}
+        ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.seconds) ~ ')') }}
 {% endmacro %}
 
 
@@ -73,7 +73,7 @@
 
 
 {#- Seconds as `12 s`, `3 min` or `2.5 h`. -#}
-{% macro _duration_text(seconds) %}
+{% macro get_duration_text(seconds) %}
     {%- if seconds < 100 -%} {{ return('{:.0f} s'.format(seconds)) }} {%- endif -%}
     {{ return('{:.0f} min'.format(seconds / 60) if seconds < 6000 else '{:.1f} h'.format(seconds / 3600)) }}
 {% endmacro %}

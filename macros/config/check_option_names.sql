@@ -12,10 +12,10 @@
         'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
         'backfill_vnodes', 'backfill_order', 'backfill_partitions', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
         'full_refresh_mode', 'live_view', 'file_format', 'change_feed', 'run_minutes', 'run_rows', 'barrier_seconds',
-        'take_turns', 'replicate', 'replica_rows',
+        'take_turns', 'replicate', 'replica_rows', 'compact_every', 'sort_when_finished',
     ] -%}
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
-        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica)', name) and name not in own -%}
+        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica|compact|sort_when)', name) and name not in own -%}
             {%- do dbt_backfill._refuse_option_name(name, own) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -72,7 +72,7 @@
             'batch_size', 'begin', 'lookback', 'concurrent_batches',
         ],
         'Set clustered_by, which is liquid clustering on Delta': ['cluster_by', 'liquid_clustered_by', 'auto_liquid_cluster'],
-        'Set tblproperties, or sort the table between two barriers': ['zorder'],
+        'Set sort_when_finished: true, or sort the table between two barriers': ['zorder'],
         'Set tblproperties': ['options', 'table_properties'],
         "Set file_format to 'iceberg' or 'delta'; the catalog is the session's": ['table_format', 'catalog_name'],
         'Set a pre_hook, which runs in the same session': ['sql_header'],

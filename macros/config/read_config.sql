@@ -16,6 +16,8 @@
         'backfill_partitions': dbt_backfill._read_integer('backfill_partitions', 1, 1024, default=1),
         'replicate': dbt_backfill._read_choice('replicate', ['auto', 'always', 'never']),
         'replica_rows': dbt_backfill._read_integer('replica_rows', 1),
+        'compact_every': dbt_backfill._read_integer('compact_every', 1),
+        'sort_when_finished': dbt_backfill._read_boolean('sort_when_finished', false),
         'vnode_count': dbt_backfill._read_integer('vnode_count', 1, 32768, default=256),
         'backfill_vnodes': dbt_backfill._read_vnodes(),
         'check_key': dbt_backfill._read_boolean('check_key', true),

@@ -85,7 +85,7 @@
             '{:.1f} %'.format(row.progress * 100),
             count if total is none or row.backfill_finished else count ~ ' of ' ~ dbt_backfill.get_number_text(total),
             dbt_backfill.get_rate_text(rate) if rate else '',
-            dbt_backfill._duration_text(left) if left else '',
+            dbt_backfill.get_duration_text(left) if left else '',
             dbt_backfill._behind_text(row),
         ], widths) -%}
         {%- for note in dbt_backfill._progress_notes(row) -%} {%- do log('  ' ~ note, info=true) -%} {%- endfor -%}
@@ -97,7 +97,7 @@
 {% macro _behind_text(row) %}
     {%- if row.behind is none -%} {{ return('?' if row.get('upstream_version') else '') }} {%- endif -%}
     {%- set seconds = row.behind_seconds -%}
-    {{ return(row.behind ~ (' (' ~ dbt_backfill._duration_text(seconds) ~ ')' if row.behind and seconds is not none else '')) }}
+    {{ return(row.behind ~ (' (' ~ dbt_backfill.get_duration_text(seconds) ~ ')' if row.behind and seconds is not none else '')) }}
 {% endmacro %}
 
 

@@ -126,22 +126,6 @@
 {%- endmacro %}
 
 
-{#-
-    A statement of a script that makes the files of a table one. Iceberg's would raise an error where another run has done the
-    same meanwhile, which no handler can take; with partial progress it notes it in its log, and the next one does it.
--#}
-{% macro get_compaction_sql(relation, file_format) -%}
-    {%- if file_format == 'delta' -%}
-        {{ return('execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render())) }}
-    {%- endif -%}
-    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
-    call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
-        table => {{ dbt_backfill.string_literal(relation.render()) }},
-        options => map('min-input-files', '2', 'partial-progress.enabled', 'true')
-    )
-{%- endmacro %}
-
-
 {#- Write what the history does not have yet, unless it has it all. Returns the state, of which it then has everything. -#}
 {% macro write_history(backfill, state) %}
     {%- if state.written is not none and state.written >= state.epoch -%} {{ return(state) }} {%- endif -%}

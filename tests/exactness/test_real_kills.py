@@ -2,10 +2,11 @@
 
 The process dies as soon as a statement was sent, or somewhat later. A server may well go on with
 what a client that is gone has sent. What dies is the dbt process that talks to a Thrift server,
-the server, or a dbt process that has Spark in it (`method: session`), Spark included.
+the server, or a dbt process that has Spark in it (`method: session`), Spark included. Over a live
+PostgreSQL the landing dies, too.
 
 DBT_BACKFILL_KILLS=20     how many of each (1); without it a client dies on one profile, a server on
-                          the other, and no session
+                          the other, no session, and none over PostgreSQL
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,14 @@ import yaml
 
 from exactness.conftest import faults
 from exactness.faults import Scene
+from exactness.live import STAGE, WAIT, LiveScene
 from support.lake import SessionLake
-from support.processes import start
+from support.postgres import Database
+from support.processes import start, start_landing
 from support.profiles import SESSION_DELTA, THRIFT, needs_a_server
 from support.project import Project
 from support.thrift_lake import ThriftLake
+from support.writers import orders
 
 KILLS = int(os.environ.get("DBT_BACKFILL_KILLS", "1"))
 ALL = "DBT_BACKFILL_KILLS" in os.environ
@@ -69,10 +73,10 @@ def kill(run: subprocess.Popen[str]) -> None:
     run.communicate()
 
 
-def moments(seed: str) -> Iterator[tuple[str, float]]:
+def moments(seed: str, steps: Sequence[str] = STEPS) -> Iterator[tuple[str, float]]:
     rng = random.Random(seed)
     for _ in range(KILLS):
-        yield rng.choice(STEPS), rng.choice(DELAYS)
+        yield rng.choice(steps), rng.choice(DELAYS)
 
 
 def survive(
@@ -152,3 +156,39 @@ def test_a_process_with_spark_in_it_is_killed(
 
     # dbt-spark turns ANSI mode off in its session: no other query may be run by the server, too.
     survive(project, "session", die, query="everything")
+
+
+@pytest.mark.skipif(not ALL, reason=TAKES_LONG)
+def test_a_run_over_a_live_postgresql_is_killed_and_what_lands_its_changes(
+    project: Project, database: Database
+) -> None:
+    """Applications go on writing, and another landing begins at once."""
+    scene = LiveScene(
+        project, database, orders(40 * KILLS, "killed"), rows=30 * KILLS, seed="kill", by_hand=False
+    )
+    scene.write(backfill_rate_limit=10, change_feed=scene.feed(60))
+    landing = start_landing(project, scene.mv.name, subprocess.DEVNULL)
+    try:
+        with scene.writers(3, 15):
+            scene.run()
+            steps = (STAGE, WAIT, "plan the barrier", "commit the barrier")
+            for number, (step, delay) in enumerate(moments("live", steps)):
+                run = start(project, scene.mv.name, debug=True)
+                wait_for(run, step, delay)
+                kill(run)
+                if number % 2:
+                    kill(landing)
+                    landing = start_landing(project, scene.mv.name, subprocess.DEVNULL)
+                scene.run()
+                faults.cells += 1
+        scene.write(barriers_per_run="all", change_feed=scene.feed(60))
+        scene.run()
+    finally:
+        kill(landing)
+    scene.catch_up()
+    checked = scene.check()
+    scene.mv.check_complete()
+    assert scene.wrong_events() == []
+    faults.mv_versions += checked.mv_versions
+    faults.barriers += checked.barriers
+    scene.end()

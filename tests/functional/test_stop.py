@@ -3,20 +3,16 @@ where, and a landing that goes on for ever."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
 from exactness.live import LiveScene
 from support.checks import model, source
 from support.postgres import Database
-from support.processes import start
+from support.processes import start, start_landing
 from support.project import Project
 from support.writers import orders
 
@@ -77,15 +73,7 @@ def test_a_landing_that_goes_on_for_ever_ends_at_sigterm(
 ) -> None:
     scene = LiveScene(project, database, orders(50, "for_ever"), rows=20, by_hand=False)
     scene.write()
-    command = [Path(sys.executable).with_name("dbt-backfill"), "land", scene.mv.name]
-    place = ["--project-dir", project.root, "--profiles-dir", project.root]
-    landing = subprocess.Popen(
-        [*map(str, [*command, "--every", "1s", *place])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    landing = start_landing(project, scene.mv.name)
     try:
         assert landing.stdout is not None
         output = up_to("0 events landed in", landing.stdout)

@@ -1,4 +1,4 @@
-"""dbt in a process of its own, beside the one that the tests run in."""
+"""dbt and `dbt-backfill` in processes of their own, beside the one that the tests run in."""
 
 from __future__ import annotations
 
@@ -35,5 +35,24 @@ def start(
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")},
+        start_new_session=True,
+    )
+
+
+def start_landing(
+    project: Project, mv: str, output: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    """`dbt-backfill land` every second for ever, in a process group of its own.
+
+    :param output: a pipe that nobody reads stops it once it is full
+    """
+    command = Path(sys.executable).with_name("dbt-backfill")
+    place = ["--project-dir", project.root, "--profiles-dir", project.root]
+    return subprocess.Popen(
+        [*map(str, [command, "land", mv, "--every", "1s", *place])],
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     )

@@ -37,3 +37,5 @@ class SparkBackfillConfig(SparkConfig):
     take_turns: bool = False
     replicate: str = "auto"
     replica_rows: int | None = None
+    compact_every: int | None = None
+    sort_when_finished: bool = False

@@ -209,6 +209,8 @@ def options() -> dict[str, Any]:
         "take_turns": False,
         "replicate": "auto",
         "replica_rows": None,
+        "compact_every": None,
+        "sort_when_finished": False,
     }
 
 

@@ -190,7 +190,7 @@ def test_a_barrier_tells_how_long_it_took_and_what_is_left(
     ],
 )
 def test_a_duration_is_told_in_its_largest_unit(macros: Macros, seconds: float, text: str) -> None:
-    assert macros.call("_duration_text", seconds) == text
+    assert macros.call("get_duration_text", seconds) == text
 
 
 @pytest.mark.parametrize(

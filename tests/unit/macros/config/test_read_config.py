@@ -47,6 +47,8 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "take_turns": False,
         "replicate": "auto",
         "replica_rows": None,
+        "compact_every": None,
+        "sort_when_finished": False,
     }
 
 
@@ -69,6 +71,8 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("replicate", "always", "always"),
         ("replicate", "never", "never"),
         ("replica_rows", 1, 1),
+        ("compact_every", 50, 50),
+        ("sort_when_finished", True, True),
         ("unique_key", "id", ["id"]),
         ("unique_key", ["id"], ["id"]),
         ("unique_key", ["b", "a"], ["b", "a"]),
@@ -165,6 +169,12 @@ VNODES = "Set it to a list of vnode numbers, or text such as '0-15,32', or leave
         ("check_key", "no", 'check_key is "no". Set it to true or false.'),
         ("check_key", 0, "check_key is 0. Set it to true or false."),
         ("take_turns", 2, "take_turns is 2. Set it to true or false."),
+        (
+            "compact_every",
+            0,
+            "compact_every is 0. Set it to a whole number of 1 or more, or leave it out.",
+        ),
+        ("sort_when_finished", "key", 'sort_when_finished is "key". Set it to true or false.'),
         ("on_query_change", "ignore", 'on_query_change is "ignore". Set it to fail or rebuild.'),
         (
             "on_schema_change",
@@ -227,7 +237,7 @@ def test_a_missing_unique_key_is_refused_with_an_example(
     [
         *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
         *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
-        *("run_minute", "run_row", "barriers_seconds", "take_turn"),
+        *("run_minute", "run_row", "barriers_seconds", "take_turn", "compact_ever"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_names_there_are(
@@ -239,7 +249,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
         "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
         "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
-        "replicate, replica_rows, and dbt's own. "
+        "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own. "
         "What something else reads belongs into meta."
     )
     with refused(text):

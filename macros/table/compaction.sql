@@ -1,0 +1,22 @@
+{#-
+    A statement of a script that makes few files of a table's small ones. Iceberg's would raise an error where another run has
+    done the same meanwhile, which no handler can take; with partial progress it notes it in its log, and the next one does it.
+
+    Arguments:
+      sorted_by (list): columns, quoted. All rows are written again, so that those are together whose values are: on Delta by
+        `zorder by`.
+-#}
+{% macro get_compaction_sql(relation, file_format, sorted_by=[]) -%}
+    {%- if file_format == 'delta' -%}
+        {%- set order = ' zorder by (' ~ sorted_by | join(', ') ~ ')' if sorted_by else '' -%}
+        {{ return('execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ order)) }}
+    {%- endif -%}
+    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
+    call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
+        table => {{ dbt_backfill.string_literal(relation.render()) }},
+        {%- if sorted_by %}
+        strategy => 'sort', sort_order => {{ dbt_backfill.string_literal(sorted_by | join(', ')) }},
+        {%- endif %}
+        options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
+    )
+{%- endmacro %}

@@ -1,0 +1,116 @@
+"""`compact_every`, `sort_when_finished`: other files, the same rows, at every version of the MV."""
+
+from __future__ import annotations
+
+import pytest
+
+from exactness.follow import Follower, Upstream, row
+from exactness.oracle import rows_by_key
+from exactness.queries import positive
+from exactness.upstream import Schema
+from support.checks import model
+from support.profiles import any_connection, at_home_on_iceberg
+from support.project import Project, crash_before
+
+pytestmark = at_home_on_iceberg
+
+SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
+ROWS = 40
+AFTER = "the MV after the barrier"
+
+
+@pytest.fixture
+def upstream(project: Project) -> Upstream:
+    rows = [row(SCHEMA, n, n, f"r{n}") for n in range(1, ROWS + 1)]
+    return Upstream.create(project, "up", SCHEMA, rows_by_key(rows, SCHEMA.key))
+
+
+@pytest.fixture
+def mv(project: Project, upstream: Upstream) -> Follower:
+    return Follower(project, upstream, "mv", positive(SCHEMA), vnode_count=4)
+
+
+def change(upstream: Upstream, first: int) -> None:
+    """Among what has been read and what is ahead."""
+    commits = upstream.commits
+    for number in (first, first + ROWS // 2):
+        upstream.commit(commits.update(upstream.rows, [(number,)], {"label": f"new {number}"}))
+        upstream.commit(commits.delete(upstream.rows, [(number + 1,)]))
+        upstream.commit(commits.insert([row(SCHEMA, 100 + number, 1, "late")]))
+
+
+def files(project: Project) -> int:
+    """How many data files the MV has: Iceberg keeps some of the deletes that it has applied."""
+    if project.file_format == "iceberg":
+        return int(project.value("select count(*) from {schema}.mv.data_files"))
+    return project.files("mv")
+
+
+@pytest.mark.every_profile
+@any_connection
+def test_every_so_many_barriers_and_at_the_end_its_small_files_are_made_few(
+    project: Project, upstream: Upstream, mv: Follower
+) -> None:
+    mv.write(backfill_rate_limit=10, compact_every=2, barriers_per_run=1)
+    for number in (1, 2, 3, 4):
+        result = project.run()
+        assert (f"mv [COMPACTED after BARRIER {number} · " in result.output) is (number % 2 == 0)
+        change(upstream, number * 3)
+    assert files(project) == 1
+
+    # What it has compacted it goes on with, up to the end, and from there.
+    mv.write(backfill_rate_limit=None, compact_every=7, barriers_per_run="all")
+    assert "mv [COMPACTED after BARRIER 5 · " in project.run().output
+    change(upstream, 15)
+    later = project.run()
+    assert "COMPACTED" not in later.output and "BARRIER 6" in later.output
+    mv.check_complete()
+    mv.check()
+
+
+def test_once_all_has_been_read_it_is_sorted(
+    project: Project, upstream: Upstream, mv: Follower
+) -> None:
+    options = {"backfill_rate_limit": 15, "sort_when_finished": True}
+    mv.write(**options, barriers_per_run=1)
+    assert "SORTED" not in project.run().output
+    change(upstream, 2)
+    mv.write(**options, barriers_per_run="all")
+    output = project.run().output
+    assert output.count("mv [SORTED after BARRIER ") == 1
+    assert files(project) == 1
+    change(upstream, 8)
+    assert "SORTED" not in project.run().output
+    mv.check_complete()
+    mv.check()
+
+
+def test_a_run_that_dies_before_it_leaves_it_to_the_next_time(
+    project: Project, upstream: Upstream, mv: Follower
+) -> None:
+    mv.write(backfill_rate_limit=10, compact_every=2, barriers_per_run=1)
+    project.run()
+    project.fail(intercept=crash_before(AFTER))
+    for number in (3, 4):
+        change(upstream, number)
+        compacted = "COMPACTED after BARRIER 4" in project.run().output
+    assert compacted
+    mv.check()
+
+
+def test_an_mv_downstream_is_told_of_no_change(
+    project: Project, upstream: Upstream, mv: Follower
+) -> None:
+    mv.write(backfill_rate_limit=None, compact_every=1)
+    project.run()
+    reader = model("select id, label from {{ ref('mv') }}", barriers_per_run="all")
+    project.write({"reader": reader})
+    project.run("--select", "reader")
+    change(upstream, 5)
+    project.run("--select", "mv")
+    read = project.run("--select", "reader").output
+    # Of each of the two places: an update, a delete and an insert.
+    assert "4 changed, 2 deleted" in read
+    assert project.rows("select * from {schema}.reader") == project.rows(
+        "select id, label from {schema}.mv"
+    )
