@@ -92,7 +92,7 @@ def test_a_run_that_dies_before_it_leaves_it_to_the_next_time(
     project.run()
     project.fail(intercept=crash_before(AFTER))
     for number in (3, 4):
-        change(upstream, number)
+        change(upstream, 3 * number)
         compacted = "COMPACTED after BARRIER 4" in project.run().output
     assert compacted
     mv.check()
@@ -103,7 +103,8 @@ def test_an_mv_downstream_is_told_of_no_change(
 ) -> None:
     mv.write(backfill_rate_limit=None, compact_every=1)
     project.run()
-    reader = model("select id, label from {{ ref('mv') }}", barriers_per_run="all")
+    query = "select id_of_row, label from {{ ref('mv') }}"
+    reader = model(query, unique_key="id_of_row", barriers_per_run="all")
     project.write({"reader": reader})
     project.run("--select", "reader")
     change(upstream, 5)
@@ -112,5 +113,5 @@ def test_an_mv_downstream_is_told_of_no_change(
     # Of each of the two places: an update, a delete and an insert.
     assert "4 changed, 2 deleted" in read
     assert project.rows("select * from {schema}.reader") == project.rows(
-        "select id, label from {schema}.mv"
+        "select id_of_row, label from {schema}.mv"
     )
