@@ -92,8 +92,9 @@
     {%- set plan, state = barrier.plan, barrier.state -%}
     {%- set parts = [] -%}
     {%- if not state.finished or plan.get('range_row_count') is not none -%}
-        {%- set total = '' if state.finished else ' of {:,}'.format(plan.get('upstream_row_count') or 0) -%}
-        {%- do parts.append('{:,}'.format(state.row_count) ~ total ~ ' rows') -%}
+        {#- A database may not have estimated how many there are. -#}
+        {%- set total = plan.get('upstream_row_count') if not state.finished else none -%}
+        {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows') -%}
         {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
         {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
     {%- endif -%}
