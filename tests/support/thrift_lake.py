@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
-from nyc.thrift_server import HOST, ThriftServer
+from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
@@ -43,6 +43,7 @@ class ThriftLake(Lake):
             self.profile.file_format,
             self._resources.enter_context(postgresql(programs)) if programs else None,
             {**SMALL, OPTIONS: f"{SMALL[OPTIONS]} {QUICK_COMPILER}", **self.extra_parameters},
+            packages=() if programs else (POSTGRESQL,),
         )
         self._resources.enter_context(polled_soon())
         return self._resources.enter_context(server)
