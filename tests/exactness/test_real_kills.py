@@ -167,6 +167,7 @@ def test_a_run_over_a_live_postgresql_is_killed_and_what_lands_its_changes(
         project, database, orders(40 * KILLS, "killed"), rows=30 * KILLS, seed="kill", by_hand=False
     )
     scene.write(backfill_rate_limit=10, change_feed=scene.feed(60))
+    scene.land()
     landing = start_landing(project, scene.mv.name, subprocess.DEVNULL)
     try:
         with scene.writers(3, 15):
