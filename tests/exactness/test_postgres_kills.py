@@ -272,6 +272,67 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
     scene.end()
 
 
+def test_after_a_failover_the_whole_table_is_compared(
+    project: Project, forgetful: Database
+) -> None:
+    """What the slot of before would have told may never have come to the standby."""
+    scene = LiveScene(
+        project, forgetful, orders(500, "failed_over"), rows=80, by_hand=False, catalog="pg_other"
+    )
+    scene.write(backfill_rate_limit=20)
+    scene.land()
+    scene.barrier()
+    before = scene.database.value("select timeline_id from pg_control_checkpoint()")
+    scene.database.fail_over()
+    with scene.writers(1, 15):
+        landed = project.dbt(*scene.landing)
+        said = scene.barrier().output
+    assert f"the timeline of the WAL is {before + 1} and was {before}: what reads" in landed.output
+    assert "re-anchored: the upstream was emptied, or events of it may be missing" in said
+    scene.check()
+    scene.catch_up()
+    assert project.rows(f"select id from {scene.mv.table}") == project.rows(
+        f"select id as id_of_row from {scene.upstream.table} where amount > 0"
+    )
+    scene.end()
+
+
+def test_a_database_that_was_put_back_is_refused(project: Project) -> None:
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL found (Debian: postgresql)")
+    with logical_postgresql(programs) as database:
+        scene = LiveScene(
+            project, database, orders(500, "put_back"), rows=80, by_hand=False, catalog="pg_old"
+        )
+        scene.write(backfill_rate_limit=20)
+        scene.land()
+        scene.barrier()
+        saved = database.save()
+        database.sql(f"update {scene.name} set amount = amount + 1")
+        scene.land()
+        scene.barrier()
+        shown = project.rows(f"select * from {scene.mv.table}")
+        database.put_back(saved)
+        landing = project.fail(*scene.landing)
+        assert "so it is another database, or one that was put back" in landing.error
+        project.fail("run", "--select", scene.mv.name)
+        assert project.rows(f"select * from {scene.mv.table}") == shown
+        scene.end()
+
+
+def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Database) -> None:
+    scene = LiveScene(project, database, orders(500, "at_once"), rows=300, catalog="pg_at_once")
+    project.configure({"spark.sql.catalog.pg_at_once.fetchsize": "0"})
+    scene.write(backfill_rate_limit=100)
+    with scene.writers(2, 15):
+        for _ in range(2):
+            scene.land()
+            scene.barrier()
+    scene.check()
+    scene.end()
+
+
 @contextlib.contextmanager
 def no_connections(database: Database, role: str) -> Iterator[None]:
     """Not even one for this role, once those that it has are closed."""

@@ -269,6 +269,18 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
     assert landed.project.value(rows) <= before + (landed.landed("idle") > position)
 
 
+def test_a_slot_that_holds_much_wal_back_is_warned_of(landed: Landed) -> None:
+    landed.table("much", "id int primary key, text text")
+    landed.database.sql(
+        "insert into much select n, repeat('x', 500) from generate_series(1, 9000) n"
+    )
+    told = "held back {} MB of WAL, from 1 MB on there is this warning"
+    [warning] = [line for line in landed.land("much", wal_warning_mb=1) if "this warning" in line]
+    megabytes = int(warning.split("has held back ")[1].split(" MB")[0])
+    assert megabytes >= 4 and told.format(megabytes) in warning
+    assert not any("this warning" in line for line in landed.land("much"))
+
+
 def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
     landed.table("gap", "id int primary key")
     landed.database.sql("insert into gap values (1)")

@@ -96,9 +96,35 @@ class Database:
     def start(self) -> None:
         _run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
 
+    def fail_over(self) -> None:
+        """A standby takes over, from where this server has stopped: another timeline begins."""
+        self.stop()
+        (self._data / "standby.signal").touch()
+        self.start()
+        self.sql("select pg_promote()")
+
+    def save(self) -> Path:
+        """A copy of all files, made while the server is down, for `put_back`."""
+        saved = self.directory / "saved"
+        self.stop()
+        _run(["cp", "-a", str(self._data), str(saved)])
+        self.start()
+        return saved
+
+    def put_back(self, saved: Path) -> None:
+        """As an administrator would who restores a backup: all that came since is gone."""
+        self.stop()
+        shutil.rmtree(self._data)
+        saved.rename(self._data)
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
     @property
     def _control(self) -> list[str]:
-        return [str(self.programs / "pg_ctl"), "-D", str(self.directory / "data"), "-w"]
+        return [str(self.programs / "pg_ctl"), "-D", str(self._data), "-w"]
 
 
 def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[str, str]:
