@@ -75,7 +75,7 @@
             or plan.get('invocation_id', invocation_id) != invocation_id -%}
         {{ return(none) }}
     {%- endif -%}
-    {{ return(dbt_backfill.new_measure(plan.range_row_count, barrier.seconds, plan.get('backfill_rate_limit'), cold)) }}
+    {{ return(dbt_backfill.new_measure(plan.range_row_count, barrier.range_seconds, plan.get('backfill_rate_limit'), cold)) }}
 {% endmacro %}
 
 

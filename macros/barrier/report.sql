@@ -48,14 +48,14 @@
     {%- set took = dbt_backfill.get_duration_text(barrier.seconds) -%}
     {%- set rows, left = barrier.plan.get('range_row_count'), dbt_backfill.get_rows_left(barrier.state) -%}
     {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range -%} {{ return(took) }} {%- endif -%}
-    {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.seconds, 0.001] | max) ~ ' rows/s' -%}
+    {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.range_seconds, 0.001] | max) ~ ' rows/s' -%}
     {#- Those that are left are not like this one where it read some vnodes only, or was the last of those that fill a column. -#}
     {%- set differs = barrier.plan.get('vnodes') is not none
         or barrier.plan.get('fills') and not dbt_backfill.get_filling(barrier.state) -%}
     {%- if left is none or differs or dbt_backfill.is_complete(barrier.state) -%} {{ return(took) }} {%- endif -%}
     {%- set barriers = [1, (left / rows) | round(0, 'ceil') | int] | max -%}
     {{ return(took ~ ', ' ~ '{:,}'.format(barriers) ~ (' barriers' if barriers > 1 else ' barrier')
-        ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.seconds) ~ ')') }}
+        ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.range_seconds) ~ ')') }}
 {% endmacro %}
 
 

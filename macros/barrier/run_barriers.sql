@@ -95,7 +95,7 @@
     {%- endif -%}
     {%- if traits.reads_range and run.plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + run.plan.range_row_count -%}
-        {%- set run.read_seconds = run.read_seconds + barrier.seconds -%}
+        {%- set run.read_seconds = run.read_seconds + barrier.range_seconds -%}
     {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
     {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
@@ -112,7 +112,8 @@
 
 
 {#-
-    One barrier: {'plan', 'state', 'counts', 'seconds', 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
+    One barrier: {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the
+    ranges ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
 
     Arguments:
       learned (dict): what the run has learned of its query before, see new_learned.
@@ -121,6 +122,7 @@
 -#}
 {% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
+    {%- set copied_in = 0 -%}
     {%- set plan = state.get('planned') -%}
     {#- Where nothing was committed, the log has to reach back to what is planned. -#}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or plan) -%}
@@ -136,7 +138,9 @@
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
+        {%- set chosen_at = modules.datetime.datetime.now() -%}
         {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
+        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
         {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
         {%- set choice = dict(choice, learned=learned) -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
@@ -166,11 +170,13 @@
     {%- if counts -%}
         {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
     {%- endif -%}
+    {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
         'plan': plan,
         'counts': counts,
         'state': committed,
-        'seconds': (modules.datetime.datetime.now() - started_at).total_seconds(),
+        'seconds': seconds,
+        'range_seconds': seconds - copied_in,
         'learned': work.learned,
     }) }}
 {% endmacro %}

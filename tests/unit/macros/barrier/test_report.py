@@ -24,7 +24,8 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
             "upstream_row_count": 336776, "range_row_count": 50000, **(plan or {})
         })  # fmt: skip
         after = make_state(**{"row_count": 134710, "committed": planned, **state})
-        barrier = {"plan": planned, "state": after, "counts": counts or {}, "seconds": 4.2}
+        took = {"seconds": 4.2, "range_seconds": 4.2}
+        barrier = {"plan": planned, "state": after, "counts": counts or {}, **took}
         macros.call("report_barrier", backfill, barrier)
         (line,) = macros.logged
         return line
@@ -173,9 +174,20 @@ def test_a_barrier_tells_how_long_it_took_and_what_is_left(
     text: str,
 ) -> None:  # fmt: skip
     planned = make_plan(**{"upstream_row_count": 100, "range_row_count": 10, **plan})
-    barrier = {"plan": planned, "state": make_state(**state), "seconds": seconds}
+    took = {"seconds": seconds, "range_seconds": seconds}
+    barrier = {"plan": planned, "state": make_state(**state), **took}
 
     assert macros.call("get_time_text", barrier) == text
+
+
+def test_a_copy_of_the_upstream_is_no_part_of_the_rate(
+    macros: Macros, make_plan: Any, make_state: Any
+) -> None:
+    planned = make_plan(upstream_row_count=100, range_row_count=10)
+    took = {"seconds": 70, "range_seconds": 10}
+    barrier = {"plan": planned, "state": make_state(row_count=60), **took}
+    told = "70 s, 1.0 rows/s, 4 barriers left (about 40 s)"
+    assert macros.call("get_time_text", barrier) == told
 
 
 @pytest.mark.parametrize(
