@@ -244,7 +244,7 @@ def test_at_rate_10_on_1000_rows_the_first_barrier_is_one_percent_of_a_hundred(
         state = make_state(epoch=epoch, row_count=10 * epoch, finished=epoch == 100, committed=plan)
         shares.append(macros.call("get_progress_text", state))
         if epoch == 1:
-            barrier = {"plan": plan, "state": state, "seconds": 2}
+            barrier = {"plan": plan, "state": state, "seconds": 2, "range_seconds": 2}
             assert macros.call("get_time_text", barrier) == (
                 "2 s, 5.0 rows/s, 99 barriers left (about 3 min)"
             )
@@ -305,13 +305,14 @@ def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_f
     fills = [{"name": "x", "type": "int"}]
     plan = make_plan(kind="fill", fills=fills, filled_row_count=12, range_row_count=4)
     state = make_state(committed=plan, finished=True)
-    barrier = {"plan": plan, "state": state, "seconds": 10}
+    barrier = {"plan": plan, "state": state, "seconds": 10, "range_seconds": 10}
 
     assert macros.call("get_result_message", state, None, None, True) == "PAUSED (30.0 %)"
     assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s, 7 barriers left (about 70 s)"
     ended = dict(plan, last_fill=True)
     state = make_state(committed=ended)
-    assert macros.call("get_time_text", {"plan": ended, "state": state, "seconds": 10}) == (
+    barrier = {"plan": ended, "state": state, "seconds": 10, "range_seconds": 10}
+    assert macros.call("get_time_text", barrier) == (
         "10 s, 0.4 rows/s"
     )
 

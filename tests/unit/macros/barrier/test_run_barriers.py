@@ -76,6 +76,7 @@ def run(
             return {
                 "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
                 "seconds": 4.0,
+                "range_seconds": 4.0,
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)
