@@ -312,9 +312,7 @@ def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_f
     ended = dict(plan, last_fill=True)
     state = make_state(committed=ended)
     barrier = {"plan": ended, "state": state, "seconds": 10, "range_seconds": 10}
-    assert macros.call("get_time_text", barrier) == (
-        "10 s, 0.4 rows/s"
-    )
+    assert macros.call("get_time_text", barrier) == ("10 s, 0.4 rows/s")
 
 
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
