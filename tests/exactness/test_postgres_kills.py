@@ -283,7 +283,10 @@ def test_after_a_failover_the_whole_table_is_compared(
     scene.land()
     scene.barrier()
     before = scene.database.value("select timeline_id from pg_control_checkpoint()")
-    scene.database.fail_over()
+    scene.database.become_standby()
+    for command in (("run", "--select", scene.mv.name), scene.landing):
+        assert "a standby" in project.fail(*command).error
+    scene.database.promote()
     with scene.writers(1, 15):
         landed = project.dbt(*scene.landing)
         said = scene.barrier().output

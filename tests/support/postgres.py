@@ -96,11 +96,14 @@ class Database:
     def start(self) -> None:
         _run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
 
-    def fail_over(self) -> None:
-        """A standby takes over, from where this server has stopped: another timeline begins."""
+    def become_standby(self) -> None:
+        """It takes no writes until `promote`."""
         self.stop()
         (self._data / "standby.signal").touch()
         self.start()
+
+    def promote(self) -> None:
+        """Of a standby, by which another timeline of the WAL begins."""
         self.sql("select pg_promote()")
 
     def save(self) -> Path:
