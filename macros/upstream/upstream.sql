@@ -48,6 +48,7 @@
       staged_read(upstream, version, stage, keys)              what was read, at a version
       land_feed(upstream)                                      land what changed, where nothing else has to
       check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
+      check_stage_reached(upstream, observed, read, name)      refuse what was read, as stage_script tells, of another database than the feed's
 -#}
 {% macro upstream_kinds() %}
     {{ return(dbt_backfill.versioned_kinds() + ['postgres']) }}
@@ -303,6 +304,11 @@
 {#- `columns`: those that are read, {'name', 'type'}; `name`: the model's. -#}
 {% macro check_staged(upstream, observed, plan, columns, name) %}
     {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
+{% endmacro %}
+
+
+{% macro check_stage_reached(upstream, observed, read, name) %}
+    {%- do dbt_backfill._of_upstream(upstream, 'check_stage_reached')(upstream, observed, read, name) -%}
 {% endmacro %}
 
 

@@ -55,6 +55,7 @@
       'version': of the table that keeps them, at which they stay whatever is staged later,
       'columns': those that were read,
       'since': the version that was observed before,
+      'renewed': see postgres_read_upstream,
       'window': what the plan has of its range,
       'plan': what of the plan has to be the same where a later one takes them
     }
@@ -72,11 +73,13 @@
     {%- set read = dbt_backfill.run_json(
         'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
+    {%- do dbt_backfill.check_stage_reached(backfill.upstream, observed, read, dbt_backfill._get_stager_name(backfill)) -%}
     {{ return(dict(
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
         columns=columns,
         since=observed.version,
+        renewed=observed.get('renewed'),
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
@@ -178,7 +181,10 @@
     {{ return({
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
         'version': noted.version,
-        'definition': tojson({'snapshot': noted.snapshot, 'reached': noted.reached, 'columns': noted.columns | map(attribute='name') | list}),
+        'definition': tojson({
+            'snapshot': noted.snapshot, 'reached': noted.reached, 'renewed': noted.get('renewed'),
+            'columns': noted.columns | map(attribute='name') | list,
+        }),
     }) }}
 {% endmacro %}
 

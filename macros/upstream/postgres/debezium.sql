@@ -42,6 +42,11 @@
 {% endmacro %}
 
 
+{% macro debezium_feed_renewed() %}
+    {{ return('cast(null as bigint)') }}
+{% endmacro %}
+
+
 {% macro _debezium_position() -%}
     case
                 when op = 'r' then source.lsn

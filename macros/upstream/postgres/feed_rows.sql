@@ -36,6 +36,8 @@
     A scalar subquery of JSON, by one pass over the change table: {
       'landed': as get_feed_landed_sql,
       'floor': the least position that the feed still has; null if it has none,
+      'renewed': the last position from which on its events are those of another history of the database, or of another slot;
+        whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be told,
       'breaks': the first ten positions greater than `since` at which the table was truncated or events may be missing before;
         null if there is none, or without `since`
     }
@@ -50,6 +52,7 @@
         select to_json(named_struct(
             'landed', {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }},
             'floor', min(__bf_position),
+            'renewed', {{ dbt_backfill.of_kind(feed.format, 'feed_renewed')() }},
             'breaks', {{ breaks if since is not none else 'cast(null as array<bigint>)' }}
         ), map('ignoreNullFields', 'false'))
         from (
@@ -78,6 +81,12 @@
 {% endmacro %}
 
 
+{#- Such a mark lands after all transactions have ended that ran before, see begin_change_tables. -#}
+{% macro landed_feed_renewed() %}
+    {{ return("max(__bf_position) filter (where __bf_op = 'g')") }}
+{% endmacro %}
+
+
 {#-
     A change table with columns that the model's config names. At the same position and sequence an insert or update comes after a
     delete or before-image, which is how an update that changes the key shows.
@@ -97,6 +106,11 @@
 
 {% macro declared_feed_landed() %}
     {{ return('max(__bf_position)') }}
+{% endmacro %}
+
+
+{% macro declared_feed_renewed() %}
+    {{ return('cast(null as bigint)') }}
 {% endmacro %}
 
 

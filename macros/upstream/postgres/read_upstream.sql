@@ -9,6 +9,7 @@
       'id': the database cluster and the table in it,
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
+      'renewed': see get_feed_place_sql,
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
         not changed,
@@ -53,6 +54,7 @@
         'id': [facts.system_identifier, facts.database, facts.get('oid')] | join('/'),
         'definition': dbt_backfill.describe_postgres_feed(feed),
         'floor': place.floor,
+        'renewed': place.get('renewed'),
         'breaks': place.get('breaks') or [],
         'untold': dbt_backfill._get_read_names(feed, news.untold),
         'facts': facts,

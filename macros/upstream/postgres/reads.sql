@@ -51,7 +51,8 @@
     The rows of a range at the version of its plan: those that were read from the live table, overlaid, per key, by the last event
     up to that version. Of a key that has an event up to there, the last one says how its row is; of any other key the row
     has not changed since the feed began, so what was read is right whenever that was. Only events whose transaction the reader
-    could not see have to be looked at for that, which are few.
+    could not see have to be looked at for that, which are few. Those of another history of the database have ids that it gives
+    again, and do not count.
 -#}
 {% macro postgres_staged_read(upstream, version, stage, keys) -%}
     {%- set noted = fromjson(stage.definition) -%}
@@ -94,6 +95,7 @@
             {{ dbt_backfill.get_feed_rows_sql(feed, noted.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }} and {{ dbt_backfill.unseen_predicate(noted.snapshot) }}
+            {%- if noted.get('renewed') is not none %} and __bf_position > {{ noted.renewed }} {%- endif %}
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
     )
 {%- endmacro %}

@@ -122,6 +122,23 @@
 {%- endmacro %}
 
 
+{#- Refuse a database whose WAL, after a range of it was read, is not where its feed has come to before. -#}
+{% macro postgres_check_stage_reached(upstream, observed, read, name) %}
+    {%- if read.reached < observed.landed -%}
+        {%- do dbt_backfill.refuse_other_database(upstream.feed.relation, read.reached, observed.landed, name) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro refuse_other_database(change_table, position, landed, name) %}
+    {%- do dbt_backfill.refuse(
+        'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed
+            ~ ', so it is another database, or one that was put back',
+        'Drop ' ~ change_table.render() ~ ': it is landed anew, and what reads it begins anew', mv=name
+    ) -%}
+{% endmacro %}
+
+
 {% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
     {%- do dbt_backfill.check_postgres_table(
         observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list, name

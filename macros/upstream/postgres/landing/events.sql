@@ -32,6 +32,31 @@
 {%- endmacro %}
 
 
+{#- Whether what the slot tells from where it stands up to a position is other than what has landed of it: {'differs'}. -#}
+{% macro get_told_otherwise_sql(landing, table, landed) -%}
+    {%- set query = dbt_backfill.get_postgres_query_sql(
+        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, landed), 3
+    ) -%}
+    select to_json(named_struct('differs', count(*) > 0))
+    from (
+        select _lsn, _seq, _op
+        from (
+            select _lsn, _seq, _op
+            from (
+                {{ dbt_backfill.get_landed_events_sql(table, query) }}
+            )
+            union all
+            select _lsn, _seq, _op
+            from {{ table.relation.render() }}
+            where _op in ('i', 'u', 'd', 't')
+        )
+        where _lsn > {{ landing.confirmed }} and _lsn <= {{ landed }}
+        group by _lsn, _seq, _op
+        having count(*) <> 2
+    )
+{%- endmacro %}
+
+
 {#-
     On Delta one of two at once gives way: it lands nothing, and what the other one has landed is read before the slot moves on.
     On Iceberg it ends with an error.

@@ -120,15 +120,30 @@
     {%- if place.get('landed') is none -%}
         {{ return({'op': 'w', 'position': confirmed, 'why': none}) }}
     {%- elif place.landed > table.facts.position -%}
-        {%- do dbt_backfill.refuse(
-            'the WAL of its database is at ' ~ table.facts.position ~ ', and its change_feed ' ~ table.relation.render() ~ ' has landed up to ' ~ place.landed
-                ~ ', so it is another database, or one that was put back',
-            'Drop ' ~ table.relation.render() ~ ': it is landed anew, and what reads it begins anew', mv=table.name
-        ) -%}
+        {%- do dbt_backfill.refuse_other_database(table.relation, table.facts.position, place.landed, table.name) -%}
     {%- elif confirmed > place.landed -%}
         {{ return({'op': 'g', 'position': confirmed, 'why': 'events between ' ~ place.landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot}) }}
     {%- elif place.timeline != table.facts.timeline -%}
         {{ return({'op': 'g', 'position': place.landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ' and was ' ~ place.timeline}) }}
+    {%- elif confirmed < place.landed and dbt_backfill.tells_otherwise(landing, table, place.landed) -%}
+        {{ return({'op': 'g', 'position': place.landed + 1, 'why': 'the slot ' ~ landing.slot ~ ' tells other events between ' ~ confirmed ~ ' and '
+            ~ place.landed ~ ' than have landed, so the database was put back'}) }}
     {%- endif -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Whether a slot that stands behind the change table, as it does after a landing that died, tells other events up to there than have
+    landed: then the database was put back to an earlier state, and its WAL has passed by where it was. A slot that another landing
+    has advanced meanwhile tells nothing of that; the other one has looked itself.
+-#}
+{% macro tells_otherwise(landing, table, landed) %}
+    {%- set read = dbt_backfill.run_json(
+        'compare what has landed of ' ~ table.table ~ ' with the slot ' ~ landing.slot, dbt_backfill.get_told_otherwise_sql(landing, table, landed)
+    )[0] -%}
+    {%- if not read.differs -%} {{ return(false) }} {%- endif -%}
+    {%- set facts = dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
+        dbt_backfill.get_postgres_facts_query('', landing.slot)) -%}
+    {{ return(facts.slot is not none and facts.slot.confirmed == landing.confirmed) }}
 {% endmacro %}

@@ -173,18 +173,27 @@ def test_a_database_of_which_nothing_can_be_landed_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("place", "mark"),
+    ("place", "tells_otherwise", "mark"),
     [
-        ({"landed": None, "timeline": None}, ("w", 100)),
-        ({"landed": 100, "timeline": 1}, None),
-        ({"landed": 150, "timeline": 1}, None),
-        ({"landed": 90, "timeline": 1}, ("g", 100)),
-        ({"landed": 150, "timeline": 2}, ("g", 151)),
+        ({"landed": None, "timeline": None}, None, ("w", 100)),
+        ({"landed": 100, "timeline": 1}, None, None),
+        ({"landed": 150, "timeline": 1}, False, None),
+        ({"landed": 150, "timeline": 1}, True, ("g", 151)),
+        ({"landed": 90, "timeline": 1}, None, ("g", 100)),
+        ({"landed": 150, "timeline": 2}, None, ("g", 151)),
     ],
 )
 def test_a_gap_is_marked_where_the_slot_does_not_go_on(
-    macros: Macros, place: Any, mark: Any
+    macros: Macros, place: Any, tells_otherwise: bool | None, mark: Any
 ) -> None:
+    """Only a slot that stands behind the change table is asked for what it tells."""
+    asked = []
+
+    def tells(landing: Any, table: Any, landed: int) -> bool:
+        asked.append(landed)
+        return bool(tells_otherwise)
+
+    macros.stub("tells_otherwise", tells)
     table = {
         "facts": {"position": 200, "timeline": 1},
         "relation": macros.relation,
@@ -194,9 +203,23 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     landing = {"slot": "s", "confirmed": 100}
     found = macros.call("get_needed_mark", landing, table, place)
     assert mark == (found and (found["op"], found["position"]))
+    assert asked == ([] if tells_otherwise is None else [150])
 
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
         macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
+
+
+@pytest.mark.parametrize(
+    ("differs", "confirmed", "other"), [(False, 100, False), (True, 100, True), (True, 150, False)]
+)
+def test_a_slot_that_another_landing_has_advanced_tells_nothing(
+    macros: Macros, differs: bool, confirmed: int, other: bool
+) -> None:
+    macros.stub("get_told_otherwise_sql", lambda *_: "select")
+    macros.stub("run_json", lambda *_: [{"differs": differs}])
+    macros.stub("read_from_postgres", lambda *_: {"slot": {"confirmed": confirmed}})
+    landing, table = {"slot": "s", "catalog": "pg", "confirmed": 100}, {"table": "public.orders"}
+    assert macros.call("tells_otherwise", landing, table, 150) is other
 
 
 @pytest.mark.parametrize(

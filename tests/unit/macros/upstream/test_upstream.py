@@ -14,7 +14,14 @@ QUESTIONS = dict(re.findall(r"^      (\w+)\(([\w, ]*)\) ", CONTRACT.read_text(),
 # Asked of a kind that stages ranges only, which the contract has after the others.
 STAGING = [
     *("noted_feed", "enforces_keys", "bounds_sql"),
-    *("stage_script", "wait_script", "staged_read", "check_staged", "land_feed"),
+    *(
+        "stage_script",
+        "wait_script",
+        "staged_read",
+        "check_staged",
+        "check_stage_reached",
+        "land_feed",
+    ),
 ]
 KINDS = ["delta", "iceberg", "postgres"]
 
