@@ -75,9 +75,10 @@
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
     {%- set measure = dbt_backfill.measure_barrier(barrier, cold=run.committed == 1) -%}
     {%- if measure -%} {%- do run.measures.append(measure) -%} {%- endif -%}
-    {%- do dbt_backfill.compact_mv(backfill, run.state, barrier.state) -%}
+    {%- set before = run.state -%}
     {%- set run.state = barrier.state -%}
     {%- do dbt_backfill.tell_place(backfill, run.state) -%}
+    {%- do dbt_backfill.compact_mv(backfill, before, run.state) -%}
     {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
