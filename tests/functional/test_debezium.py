@@ -140,8 +140,11 @@ def truths(debezium: Debezium) -> list[dict[str, Any]]:
         time.sleep(0.3)
         truths.append(truth())
         if len(truths) % 5 == 2 and kills < 3:
+            told = debezium.bytes_told()
             database.sql(BIG)
-            time.sleep((0.1, 0.3, 0.6)[kills])
+            while debezium.bytes_told() == told:
+                time.sleep(0.01)
+            time.sleep((0, 0.1, 0.3)[kills])
             debezium.kill()
             debezium.start()
             kills += 1

@@ -144,6 +144,10 @@ class Debezium:
     def _landed(self) -> Path:
         return self.directory / "landed.jsonl"
 
+    def bytes_told(self) -> int:
+        """Of all events so far."""
+        return self._landed.stat().st_size if self._landed.exists() else 0
+
     def events(self) -> Iterator[dict[str, Any]]:
         """What a table would be given: the envelopes, also of the heartbeats."""
         if self._landed.exists():
