@@ -100,6 +100,8 @@ class Debezium:
         """Begins, or goes on, unless it is at work."""
         if self._process:
             return
+        # What was killed within an event tells it again.
+        self._landed.write_text(self._whole_lines())
         properties = {
             "name": "engine",
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -150,11 +152,15 @@ class Debezium:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """What a table would be given: the envelopes, also of the heartbeats."""
-        if self._landed.exists():
-            for line in self._landed.read_text().splitlines():
-                # The last one may not have been written as a whole.
-                if line.endswith("}"):
-                    yield json.loads(line)
+        for line in self._whole_lines().splitlines():
+            yield json.loads(line)
+
+    def _whole_lines(self) -> str:
+        """The last line may not have been written as a whole."""
+        if not self._landed.exists():
+            return ""
+        lines, end, _ = self._landed.read_text().rpartition("\n")
+        return lines + end
 
     def commits(self) -> list[int]:
         """The commits that the events tell, each the position of one."""
