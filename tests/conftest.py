@@ -88,17 +88,25 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def database():  # type: ignore[no-untyped-def]
-    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it.
-
-    One for all, as Spark keeps the catalog of a name, with its URL, for as long as a session lives.
-    """
-    from support.postgres import binaries, logical_postgresql
+def postgresql_programs():  # type: ignore[no-untyped-def]
+    """Where PostgreSQL's programs are; a test that needs them is skipped without."""
+    from support.postgres import binaries
 
     programs = binaries()
     if programs is None:
         pytest.skip("no PostgreSQL found (Debian: postgresql)")
-    with logical_postgresql(programs) as started:
+    return programs
+
+
+@pytest.fixture(scope="session")
+def database(postgresql_programs):  # type: ignore[no-untyped-def]
+    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it.
+
+    One for all, as Spark keeps the catalog of a name, with its URL, for as long as a session lives.
+    """
+    from support.postgres import logical_postgresql
+
+    with logical_postgresql(postgresql_programs) as started:
         yield started
 
 

@@ -24,7 +24,7 @@
     {%- set has_finished = state.finished and not before.get('finished', false) -%}
     {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
     {%- set every = options.compact_every -%}
-    {%- if every and (has_finished or state.epoch // every > before.get('epoch', 0) // every) -%} {{ return('compact') }} {%- endif -%}
+    {%- if every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%} {{ return('compact') }} {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 
@@ -33,8 +33,7 @@
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, columns = dbt_backfill.get_file_format(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
-        {%- set partitions = config.get('partition_by') or [] -%}
-        {%- set partitions = [partitions] if partitions is string else partitions -%}
+        {%- set partitions = dbt_backfill.get_layout_columns('partition_by') -%}
         {%- set columns = dbt_backfill.mv_columns(state.committed.key | rejectattr('name', 'in', partitions) | list) -%}
     {%- endif -%}
     begin

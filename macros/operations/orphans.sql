@@ -22,9 +22,10 @@
     {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
         {%- do known.extend([key, key ~ '__next']) -%}
     {%- endfor -%}
+    {%- set companion = '(?s)(.+)__(' ~ dbt_backfill.companion_names() | join('|') ~ ')' -%}
     {%- set names, left = [], [] -%}
     {%- for table in tables -%}
-        {%- set name = modules.re.fullmatch('(?s)(.+)__(' ~ dbt_backfill.companion_names() | join('|') ~ ')', table) -%}
+        {%- set name = modules.re.fullmatch(companion, table) -%}
         {%- if name -%} {%- do names.append(name.group(1)) -%} {%- endif -%}
     {%- endfor -%}
     {%- for name in names | unique(case_sensitive=true) | sort -%}

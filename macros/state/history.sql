@@ -120,7 +120,7 @@
 
 
 {% macro _get_compaction_statement(relations, since, epoch) -%}
-    {%- if epoch // 50 > [since, 0] | max // 50 %}
+    {%- if dbt_backfill.passes_multiple(since, epoch, 50) %}
     {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }};
     {%- endif %}
 {%- endmacro %}

@@ -20,3 +20,9 @@
         options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
     )
 {%- endmacro %}
+
+
+{#- Whether the barriers after `since`, up to `epoch`, come to a multiple of `every` of them: then the table is compacted. -#}
+{% macro passes_multiple(since, epoch, every) %}
+    {{ return(epoch // every > [since, 0] | max // every) }}
+{% endmacro %}

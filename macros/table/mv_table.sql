@@ -76,13 +76,20 @@
 {%- endmacro %}
 
 
+{#- The columns that one of dbt-spark's options names, `partition_by` or `clustered_by`, as a list. -#}
+{% macro get_layout_columns(option) %}
+    {%- set columns = config.get(option) or [] -%}
+    {{ return([columns] if columns is string else columns) }}
+{% endmacro %}
+
+
 {#- dbt-spark's buckets, or liquid clustering where `clustered_by` stands without `buckets`. -#}
 {% macro cluster_clause() -%}
-    {%- set columns = config.get('clustered_by') -%}
+    {%- set columns = dbt_backfill.get_layout_columns('clustered_by') -%}
     {%- if columns and config.get('buckets') -%}
         {{ clustered_cols(label='clustered by') }}
     {%- elif columns -%}
-        cluster by ({{ ([columns] if columns is string else columns) | join(', ') }})
+        cluster by ({{ columns | join(', ') }})
     {%- endif -%}
 {%- endmacro %}
 

@@ -52,8 +52,7 @@
 {#- Refuse a column to partition or cluster by that the query does not return; Iceberg's transforms are left to Spark. -#}
 {% macro _check_columns_of_clauses(names) %}
     {%- for option in ['partition_by', 'clustered_by'] -%}
-        {%- set columns = config.get(option) or [] -%}
-        {%- for column in ([columns] if columns is string else columns)
+        {%- for column in dbt_backfill.get_layout_columns(option)
                 if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
             {%- do dbt_backfill.refuse(
                 option ~ " names the column '" ~ column ~ "', which its query does not return",

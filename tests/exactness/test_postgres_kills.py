@@ -21,6 +21,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from exactness.conftest import faults
 from exactness.faults import Cell, action_of, cells_of
 from exactness.live import STAGE, WAIT, LiveScene
 from exactness.runners import Runner, Statement, once, stepping
-from support.postgres import Database, binaries, logical_postgresql
+from support.postgres import Database, logical_postgresql
 from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project
 from support.writers import orders
@@ -219,12 +220,9 @@ def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def forgetful() -> Iterator[Database]:
+def forgetful(postgresql_programs: Path) -> Iterator[Database]:
     """A server that soon removes the WAL that a slot keeps: a slot of any other test, too."""
-    programs = binaries()
-    if programs is None:
-        pytest.skip("no PostgreSQL found (Debian: postgresql)")
-    with logical_postgresql(programs, {"max_slot_wal_keep_size": "64MB"}) as started:
+    with logical_postgresql(postgresql_programs, {"max_slot_wal_keep_size": "64MB"}) as started:
         yield started
 
 
@@ -272,16 +270,21 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
     scene.end()
 
 
+def after_one_barrier(project: Project, database: Database, name: str) -> LiveScene:
+    """A table to which nobody writes yet, by a catalog of its own; its slot is landed from."""
+    catalog = f"pg_{name}"
+    scene = LiveScene(project, database, orders(500, name), rows=80, by_hand=False, catalog=catalog)
+    scene.write(backfill_rate_limit=20)
+    scene.land()
+    scene.barrier()
+    return scene
+
+
 def test_after_a_failover_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
     """What the slot of before would have told may never have come to the standby."""
-    scene = LiveScene(
-        project, forgetful, orders(500, "failed_over"), rows=80, by_hand=False, catalog="pg_other"
-    )
-    scene.write(backfill_rate_limit=20)
-    scene.land()
-    scene.barrier()
+    scene = after_one_barrier(project, forgetful, "failed_over")
     before = scene.database.value("select timeline_id from pg_control_checkpoint()")
     scene.database.become_standby()
     for command in (("run", "--select", scene.mv.name), scene.landing):
@@ -299,18 +302,12 @@ def test_after_a_failover_the_whole_table_is_compared(
     scene.end()
 
 
-def test_a_database_that_was_put_back_is_refused_or_compared(project: Project) -> None:
+def test_a_database_that_was_put_back_is_refused_or_compared(
+    project: Project, postgresql_programs: Path
+) -> None:
     """Its slot, too, is where it was. What the truth has seen is of the time before."""
-    programs = binaries()
-    if programs is None:
-        pytest.skip("no PostgreSQL found (Debian: postgresql)")
-    with logical_postgresql(programs) as database:
-        scene = LiveScene(
-            project, database, orders(500, "put_back"), rows=80, by_hand=False, catalog="pg_old"
-        )
-        scene.write(backfill_rate_limit=20)
-        scene.land()
-        scene.barrier()
+    with logical_postgresql(postgresql_programs) as database:
+        scene = after_one_barrier(project, database, "put_back")
         saved = database.save()
         database.sql(f"update {scene.name} set amount = amount + 1")
         scene.land()

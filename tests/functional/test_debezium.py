@@ -24,7 +24,7 @@ from exactness.live import LiveScene
 from support.debezium import Database, Debezium
 from support.feeds import UPSTREAM, Feeds
 from support.postgres import Database as LogicalDatabase
-from support.postgres import binaries, postgresql
+from support.postgres import postgresql
 from support.profiles import any_connection
 from support.project import MakeProject, Project
 from support.writers import orders
@@ -99,12 +99,11 @@ BIG = (
 
 
 @pytest.fixture(scope="module")
-def debezium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debezium]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("there is no PostgreSQL")
-    with postgresql(programs) as url:
-        database = Database(programs, url)
+def debezium(
+    postgresql_programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Debezium]:
+    with postgresql(postgresql_programs) as url:
+        database = Database(postgresql_programs, url)
         database.decode()
         database.sql(TABLES)
         database.sql("select pg_create_logical_replication_slot('witness', 'test_decoding')")

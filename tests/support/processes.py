@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.parsed import PARSED
@@ -29,14 +30,7 @@ def start(
     dbt = [sys.executable, "-m", "support.parsed"]
     command = [*dbt, "--no-use-colors", *level, "run", *place]
     paths = ["--target-path", target, "--log-path", target / "logs"]
-    return subprocess.Popen(
-        [*map(str, [*command, *paths]), "--select", *names],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")},
-        start_new_session=True,
-    )
+    return _start([*command, *paths, "--select", *names], {"PYTHONPATH": str(REPOSITORY / "tests")})
 
 
 def start_landing(
@@ -48,11 +42,17 @@ def start_landing(
     """
     command = Path(sys.executable).with_name("dbt-backfill")
     place = ["--project-dir", project.root, "--profiles-dir", project.root]
+    return _start([command, "land", mv, "--every", "1s", *place], {"PYTHONUNBUFFERED": "1"}, output)
+
+
+def _start(
+    command: Sequence[object], environment: Mapping[str, str], output: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*map(str, [command, "land", mv, "--every", "1s", *place])],
+        [*map(str, command)],
         stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, **environment},
         start_new_session=True,
     )

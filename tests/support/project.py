@@ -324,11 +324,14 @@ class Project:
         rows = self.sql(kind.current_version(name))
         return str(rows[0][0]) if rows else None
 
-    def files(self, table: str) -> int:
-        """How many data files a table of the profile's format has now."""
+    def files(self, table: str, kind: str = "files") -> int:
+        """How many files a table of the profile's format has now.
+
+        :param kind: of an Iceberg table `data_files` are without those of deletes, `files` all
+        """
         if self.file_format == "delta":
             return int(self.sql(f"describe detail {{schema}}.{table}")[0]["numFiles"])
-        return int(self.value(f"select count(*) from {{schema}}.{table}.files"))
+        return int(self.value(f"select count(*) from {{schema}}.{table}.{kind}"))
 
     def _newest_commit(self, table: str) -> str | None:
         """What `describe history` says first of a managed Delta table, by its log's files."""

@@ -7,14 +7,10 @@
       from, to (integer): positions; the first is up to where it has landed, or none.
 -#}
 {% macro get_land_sql(landing, table, from, to) -%}
-    {%- set facts = table.facts -%}
-    {%- set query = dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to), 3
-    ) -%}
-    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': facts.timeline} -%}
+    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': table.facts.timeline} -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (
-        {{ dbt_backfill.get_landed_events_sql(table, query) | trim }}
+        {{ dbt_backfill._get_told_events_sql(landing, table, to) }}
         where lsn > {{ from }}
         union all
         select {{ dbt_backfill._get_mark_columns(table, marks) }}
@@ -32,18 +28,24 @@
 {%- endmacro %}
 
 
+{#- What the slot tells of a table in the commits up to a position, see get_landed_events_sql. -#}
+{% macro _get_told_events_sql(landing, table, to) -%}
+    {%- set query = dbt_backfill.get_postgres_query_sql(
+        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to), 3
+    ) -%}
+    {{ dbt_backfill.get_landed_events_sql(table, query) | trim }}
+{%- endmacro %}
+
+
 {#- Whether what the slot tells from where it stands up to a position is other than what has landed of it: {'differs'}. -#}
 {% macro get_told_otherwise_sql(landing, table, landed) -%}
-    {%- set query = dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, landed), 3
-    ) -%}
     select to_json(named_struct('differs', count(*) > 0))
     from (
         select _lsn, _seq, _op
         from (
             select _lsn, _seq, _op
             from (
-                {{ dbt_backfill.get_landed_events_sql(table, query) }}
+                {{ dbt_backfill._get_told_events_sql(landing, table, landed) }}
             )
             union all
             select _lsn, _seq, _op

@@ -87,8 +87,14 @@
     {%- endif -%}
     {%- do dbt_backfill.run_table('make the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
         landing.catalog, dbt_backfill.get_create_slot_query(landing.slot))) -%}
-    {{ return(dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' begins',
-        dbt_backfill.get_postgres_facts_query('', landing.slot)).slot.confirmed) }}
+    {{ return(dbt_backfill.read_slot(landing).confirmed) }}
+{% endmacro %}
+
+
+{#- What PostgreSQL knows of the slot, see get_postgres_facts_query; none if it is gone. -#}
+{% macro read_slot(landing) %}
+    {{ return(dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
+        dbt_backfill.get_postgres_facts_query('', landing.slot)).slot) }}
 {% endmacro %}
 
 

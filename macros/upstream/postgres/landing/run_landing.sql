@@ -143,7 +143,5 @@
         'compare what has landed of ' ~ table.table ~ ' with the slot ' ~ landing.slot, dbt_backfill.get_told_otherwise_sql(landing, table, landed)
     )[0] -%}
     {%- if not read.differs -%} {{ return(false) }} {%- endif -%}
-    {%- set facts = dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
-        dbt_backfill.get_postgres_facts_query('', landing.slot)) -%}
-    {{ return(facts.slot is not none and facts.slot.confirmed == landing.confirmed) }}
+    {{ return((dbt_backfill.read_slot(landing) or {}).get('confirmed') == landing.confirmed) }}
 {% endmacro %}

@@ -11,6 +11,11 @@ import pytest
 from support.macros import Macros
 
 
+def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
+    """What of a barrier tells its time; all of it went into its range, unless it says otherwise."""
+    return {"seconds": seconds, "range_seconds": seconds if of_range is None else of_range}
+
+
 @pytest.fixture
 def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Callable[..., str]:
     """The line of a barrier at 134,710 of 336,776 rows."""
@@ -24,8 +29,7 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
             "upstream_row_count": 336776, "range_row_count": 50000, **(plan or {})
         })  # fmt: skip
         after = make_state(**{"row_count": 134710, "committed": planned, **state})
-        took = {"seconds": 4.2, "range_seconds": 4.2}
-        barrier = {"plan": planned, "state": after, "counts": counts or {}, **took}
+        barrier = {"plan": planned, "state": after, "counts": counts or {}, **took(4.2)}
         macros.call("report_barrier", backfill, barrier)
         (line,) = macros.logged
         return line
@@ -174,8 +178,7 @@ def test_a_barrier_tells_how_long_it_took_and_what_is_left(
     text: str,
 ) -> None:  # fmt: skip
     planned = make_plan(**{"upstream_row_count": 100, "range_row_count": 10, **plan})
-    took = {"seconds": seconds, "range_seconds": seconds}
-    barrier = {"plan": planned, "state": make_state(**state), **took}
+    barrier = {"plan": planned, "state": make_state(**state), **took(seconds)}
 
     assert macros.call("get_time_text", barrier) == text
 
@@ -184,8 +187,7 @@ def test_a_copy_of_the_upstream_is_no_part_of_the_rate(
     macros: Macros, make_plan: Any, make_state: Any
 ) -> None:
     planned = make_plan(upstream_row_count=100, range_row_count=10)
-    took = {"seconds": 70, "range_seconds": 10}
-    barrier = {"plan": planned, "state": make_state(row_count=60), **took}
+    barrier = {"plan": planned, "state": make_state(row_count=60), **took(70, of_range=10)}
     told = "70 s, 1.0 rows/s, 4 barriers left (about 40 s)"
     assert macros.call("get_time_text", barrier) == told
 
@@ -244,7 +246,7 @@ def test_at_rate_10_on_1000_rows_the_first_barrier_is_one_percent_of_a_hundred(
         state = make_state(epoch=epoch, row_count=10 * epoch, finished=epoch == 100, committed=plan)
         shares.append(macros.call("get_progress_text", state))
         if epoch == 1:
-            barrier = {"plan": plan, "state": state, "seconds": 2, "range_seconds": 2}
+            barrier = {"plan": plan, "state": state, **took(2)}
             assert macros.call("get_time_text", barrier) == (
                 "2 s, 5.0 rows/s, 99 barriers left (about 3 min)"
             )
@@ -305,14 +307,14 @@ def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_f
     fills = [{"name": "x", "type": "int"}]
     plan = make_plan(kind="fill", fills=fills, filled_row_count=12, range_row_count=4)
     state = make_state(committed=plan, finished=True)
-    barrier = {"plan": plan, "state": state, "seconds": 10, "range_seconds": 10}
+    barrier = {"plan": plan, "state": state, **took(10)}
 
     assert macros.call("get_result_message", state, None, None, True) == "PAUSED (30.0 %)"
     assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s, 7 barriers left (about 70 s)"
     ended = dict(plan, last_fill=True)
     state = make_state(committed=ended)
-    barrier = {"plan": ended, "state": state, "seconds": 10, "range_seconds": 10}
-    assert macros.call("get_time_text", barrier) == ("10 s, 0.4 rows/s")
+    barrier = {"plan": ended, "state": state, **took(10)}
+    assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s"
 
 
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,
