@@ -74,8 +74,9 @@ def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
         ("w", 20, None, None, None, None),
     ]
     assert feeds.landed(feed) == 20
-    assert feeds.place(feed, None) == {"landed": 20, "floor": 5, "breaks": None}
-    assert feeds.place(feed, "9") == {"landed": 20, "floor": 5, "breaks": [12, 15]}
+    place = {"landed": 20, "floor": 5, "renewed": 15}
+    assert feeds.place(feed, None) == {**place, "breaks": None}
+    assert feeds.place(feed, "9") == {**place, "breaks": [12, 15]}
     assert feeds.place(feed, "12")["breaks"] == [15]
     assert feeds.place(feed, "15")["breaks"] is None
 
@@ -95,7 +96,12 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
         ("w", 12, None, None, None, None),
     ]
     assert feeds.landed(feed) == 12
-    assert feeds.place(feed, "5") == {"landed": 12, "floor": 5, "breaks": [10]}
+    assert feeds.place(feed, "5") == {
+        "landed": 12,
+        "floor": 5,
+        "renewed": None,
+        "breaks": [10],
+    }
 
 
 @pytest.mark.every_profile
@@ -126,7 +132,12 @@ def test_an_empty_feed_has_landed_nothing(feeds: Feeds) -> None:
     feed = feeds.feed("empty", "landed")
 
     assert feeds.landed(feed) is None
-    assert feeds.place(feed, "7") == {"landed": None, "floor": None, "breaks": None}
+    assert feeds.place(feed, "7") == {
+        "landed": None,
+        "floor": None,
+        "renewed": None,
+        "breaks": None,
+    }
 
 
 # -- Debezium -----------------------------------------------------------------------------------

@@ -497,13 +497,14 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
         "insert into t.modelled values ('a', '1 day')",
     )
     project.create_table("changes", "id string, op string, seq bigint, pos bigint")
-    project.sql("insert into {schema}.changes values (null, 'w', 0, 9000000000000000000)")
+    project.sql("insert into {schema}.changes values (null, 'w', 0, 1)")
     source = {"name": "pg", "schema": f"{CATALOG}.t", "tables": [{"name": "modelled"}]}
     feed = {
         "relation": "source('lake', 'changes')",
         "operation": "op",
         "sequence": "seq",
         "position": "pos",
+        "wait_seconds": 0,
     }
     config = f"materialized='backfilled_mv', unique_key='id', change_feed={feed}"
     project.write(
@@ -519,5 +520,8 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     assert project.sql("show tables in {schema} like 'mv'") == []
 
     tables.database.transaction('alter table t.modelled alter id type text collate "C"')
+    project.run()
+    landed = tables.database.value("select (pg_current_wal_lsn() - '0/0')::bigint")
+    project.sql(f"insert into {{schema}}.changes values (null, 'w', 0, {landed})")
     project.run()
     assert [tuple(row) for row in project.sql("select id from {schema}.mv")] == [("a",)]
