@@ -33,10 +33,12 @@
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, columns = dbt_backfill.get_file_format(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
-        {%- set partitions = dbt_backfill.get_layout_columns('partition_by') -%}
-        {%- set columns = dbt_backfill.mv_columns(state.committed.key | rejectattr('name', 'in', partitions) | list) -%}
+        {%- set partitions = dbt_backfill.get_layout_columns('partition_by') | map('lower') | list -%}
+        {%- for key in state.committed.key if key.name | lower not in partitions -%}
+            {%- do columns.append(dbt_backfill.identifier(key.name)) -%}
+        {%- endfor -%}
     {%- endif -%}
     begin
-        {{ dbt_backfill.get_yielding_sql(dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns), file_format) }}
+        {{ dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns) }}
     end
 {%- endmacro %}

@@ -121,7 +121,7 @@
 
 {% macro _get_compaction_statement(relations, since, epoch) -%}
     {%- if dbt_backfill.passes_multiple(since, epoch, 50) %}
-    {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }};
+    {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }}
     {%- endif %}
 {%- endmacro %}
 

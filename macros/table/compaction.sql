@@ -1,6 +1,7 @@
 {#-
-    A statement of a script that makes few files of a table's small ones. Iceberg's would raise an error where another run has
-    done the same meanwhile, which no handler can take; with partial progress it notes it in its log, and the next one does it.
+    A statement of a script that makes few files of a table's small ones, and gives way to another run that has written the table
+    meanwhile: the next one does it. Iceberg's would raise an error there, which no handler can take; with partial progress it
+    notes it in its log.
 
     Arguments:
       sorted_by (list): columns, quoted. All rows are written again, so that those are together whose values are: on Delta by
@@ -9,7 +10,8 @@
 {% macro get_compaction_sql(relation, file_format, sorted_by=[]) -%}
     {%- if file_format == 'delta' -%}
         {%- set order = ' zorder by (' ~ sorted_by | join(', ') ~ ')' if sorted_by else '' -%}
-        {{ return('execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ order)) }}
+        {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ order) -%}
+        {{ return(dbt_backfill.get_yielding_sql(optimize, file_format)) }}
     {%- endif -%}
     {%- set catalog = dbt_backfill.get_catalog(relation) -%}
     call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
@@ -18,7 +20,7 @@
         strategy => 'sort', sort_order => {{ dbt_backfill.string_literal(sorted_by | join(', ')) }},
         {%- endif %}
         options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
-    )
+    );
 {%- endmacro %}
 
 

@@ -169,10 +169,8 @@ class Scene:
                 )
         else:
             catalog = self.project.lake.catalogs["iceberg"]
-            self._touch(
-                f"call {catalog}.system.expire_snapshots(table => '{table}', "
-                "older_than => timestamp '2100-01-01', retain_last => 1)"
-            )
+            for statement in self.project.format.clean_up(catalog, table):
+                self._touch(statement)
 
     def _touch(self, sql: str) -> None:
         self.upstream.commit(Commit("touch", sql, ()))

@@ -18,8 +18,10 @@ from exactness.follow import Follower, Upstream, row
 from exactness.oracle import rows_by_key
 from exactness.queries import UPSTREAM, positive
 from exactness.upstream import Schema
+from support.checks import assert_no_java
+from support.formats import properties_clause
 from support.profiles import at_home_on_iceberg
-from support.project import Project, RunResult, crash_before
+from support.project import Proceed, Project, RunResult, crash_before
 
 pytestmark = at_home_on_iceberg
 
@@ -96,6 +98,47 @@ class Scene:
 @pytest.fixture
 def make(project: Project) -> Callable[..., Scene]:
     return lambda **config: Scene(project, **config)
+
+
+def replace(scene: Scene) -> None:
+    """By other rows of the same keys, and of others."""
+    project, table = scene.project, scene.upstream.table
+    clauses = f"using {project.file_format} {properties_clause(project.format.followable)}"
+    rows = f"select id + id % 3 as id, amount + 1 as amount, 'replaced' as label from {table}"
+    project.sql(f"create or replace table {table} {clauses} as {rows}")
+
+
+def recreate(scene: Scene) -> None:
+    project, table = scene.project, scene.upstream.table
+    project.sql(f"drop table {table}")
+    project.create_table("up", ", ".join(f"{name} {kind}" for name, kind in SCHEMA.columns.items()))
+    project.sql(f"insert into {table} select id, id, 'new' from range(5, 600, 5)")
+
+
+def clean_up(scene: Scene) -> None:
+    """What was there before is rewritten, and its files are gone."""
+    project, table = scene.project, scene.upstream.table
+    project.sql(f"update {table} set amount = amount + 1 where id % 20 = 0")
+    project.sql(f"delete from {table} where id % 30 = 0")
+    project.clean_up("up")
+
+
+def restore(scene: Scene) -> None:
+    project = scene.project
+    version = project.current_version("up")
+    project.sql(f"delete from {scene.upstream.table} where id % 20 = 0")
+    project.restore("up", version)
+
+
+SURPRISES: dict[str, Callable[[Scene], None]] = {
+    each.__name__: each for each in (replace, recreate, clean_up, restore)
+}
+# The statement before which it happens.
+MOMENTS = {
+    "made": "copy the rows that are ahead",
+    "planned": "plan the barrier",
+    "read": "merge the ",
+}
 
 
 def of_the_upstream(result: RunResult, project: Project) -> list[str]:
@@ -213,5 +256,34 @@ def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: P
     scene.check_now()
     assert scene.run().output.count(COPIED) == 1
     scene.check_now()
+    scene.finish()
+    scene.check_now()
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("surprise", SURPRISES)
+def test_what_happens_to_the_upstream_meanwhile(
+    make: Callable[..., Scene], surprise: str, moment: str
+) -> None:
+    """In the middle of a statement's way: it may end with an error, and no row is wrong."""
+    scene = make()
+    if moment != "made":
+        scene.run()
+    happened: list[str] = []
+
+    def happen(sql: str, proceed: Proceed) -> None:
+        if MOMENTS[moment] in sql and not happened:
+            happened.append(sql)
+            SURPRISES[surprise](scene)
+        proceed()
+
+    first = scene.project.dbt("run", expect=False, intercept=happen)
+    assert happened
+    assert_no_java(first.output + first.error)
+    if first.success and scene.project.exists("mv"):
+        scene.check_now()
+    for _ in range(3):
+        scene.run()
+        scene.check_now()
     scene.finish()
     scene.check_now()

@@ -146,16 +146,7 @@ def compact(project: Project, table: str, turn: int) -> None:
 
 
 def clean_up(project: Project, table: str, turn: int = 0) -> None:
-    """Delete what only old versions need, whatever its age."""
-    if project.file_format == "iceberg":
-        catalog = project.lake.catalogs["iceberg"]
-        project.sql(
-            f"call {catalog}.system.expire_snapshots(table => '{project.schema}.{table}',"
-            " older_than => timestamp'2100-01-01', retain_last => 1)"
-        )
-        return
-    project.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
-    project.sql(f"vacuum {{schema}}.{table} retain 0 hours")
+    project.clean_up(table)
 
 
 def clean_up_untold(project: Project, table: str, turn: int) -> None:

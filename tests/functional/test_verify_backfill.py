@@ -420,14 +420,7 @@ def test_an_mv_that_has_read_nothing_is_empty(others: Project) -> None:
 @any_connection
 def test_a_version_that_is_gone_is_not_compared(numbers: Project) -> None:
     numbers.sql("update {schema}.numbers set name = 'gone'")
-    if numbers.file_format == "delta":
-        numbers.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
-        numbers.sql("vacuum {schema}.numbers retain 0 hours")
-    else:
-        numbers.sql(
-            f"call {numbers.lake.catalogs['iceberg']}.system.expire_snapshots("
-            f"table => '{numbers.schema}.numbers', older_than => timestamp '2100-01-01 00:00:00')"
-        )
+    numbers.clean_up("numbers")
 
     message = refused(numbers, model="mv")
 

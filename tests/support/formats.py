@@ -64,6 +64,10 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
+    def clean_up(self, catalog: str, table: str) -> list[str]:
+        """Statements that delete what only old versions need, whatever its age."""
+
+    @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
         """A statement that makes a table what it was at a version."""
 
@@ -94,6 +98,12 @@ class Delta(TableFormat):
     def replace_rows(self, table: str, key: str) -> str:
         # One without a condition may bring other columns, and is compared anew.
         return f"insert into {table} replace where {key} is not null"
+
+    def clean_up(self, catalog: str, table: str) -> list[str]:
+        return [
+            "set spark.databricks.delta.retentionDurationCheck.enabled = false",
+            f"vacuum {table} retain 0 hours",
+        ]
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"restore table {table} to version as of {version}"
@@ -133,6 +143,12 @@ class Iceberg(TableFormat):
 
     def replace_rows(self, table: str, key: str) -> str:
         return f"insert overwrite {table}"
+
+    def clean_up(self, catalog: str, table: str) -> list[str]:
+        return [
+            f"call {catalog}.system.expire_snapshots(table => '{table}',"
+            " older_than => timestamp'2100-01-01', retain_last => 1)"
+        ]
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"call {catalog}.system.set_current_snapshot('{table}', {version})"

@@ -356,6 +356,12 @@ class Project:
         """Rewrite the files of a table of the profile's format; no row changes."""
         self.sql(self.format.compact(self.lake.catalogs[self.file_format], self.table(table)))
 
+    def clean_up(self, table: str) -> None:
+        """Delete what only old versions of a table of the profile's format need."""
+        catalog = self.lake.catalogs[self.file_format]
+        for statement in self.format.clean_up(catalog, self.table(table)):
+            self.sql(statement)
+
     def table_properties(self, table: str) -> dict[str, str]:
         return {row[0]: row[1] for row in self.sql(f"show tblproperties {self.table(table)}")}
 

@@ -50,6 +50,7 @@ def test_and_once_all_has_been_read(
         ({}, "compact", "optimize lake.mv'"),
         ({}, "sort", "optimize lake.mv zorder by (`id`, `from`)'"),
         ({"partition_by": "id"}, "sort", "optimize lake.mv zorder by (`from`)'"),
+        ({"partition_by": "ID"}, "sort", "optimize lake.mv zorder by (`from`)'"),
         ({"partition_by": ["from", "id"]}, "sort", "optimize lake.mv'"),
         ({"clustered_by": "name"}, "sort", "optimize lake.mv'"),
         (
