@@ -185,3 +185,4 @@ format: $(INSTALLED)
 clean:
 	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache dist site
 	rm -rf target logs dbt_packages spark-warehouse metastore_db derby.log
+	rm -rf $(foreach project,example_project example_cdc,$(addprefix $(project)/,.lake target logs dbt_packages))

@@ -120,8 +120,12 @@
 
 {#-
     What dbt prints as the model's result: the barriers that the run committed, and, where it looked for another one and
-    there was nothing to do or a budget was used up, why it ended, and what rules it (`ruled`); `waits`: see take_staged_range. `plan` is the last barrier's, none if nothing was written; `first` is the
-    epoch of the first one.
+    there was nothing to do or a budget was used up, why it ended, and what rules it (`ruled`).
+
+    Arguments:
+      plan (dict or none): of the last barrier; none if nothing was written.
+      first (integer): the epoch of the first one.
+      waits (string or none): see take_staged_range.
 -#}
 {% macro get_result_message(state, plan, first, ended, spent=false, ruled='', waits=none) %}
     {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}

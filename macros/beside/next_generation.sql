@@ -23,7 +23,7 @@
     {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
     {%- set exists = looks and dbt_backfill.load_table(next.progress) is not none -%}
     {%- if not is_beside -%}
-        {%- if exists -%} {%- do dbt_backfill._warn_of_next_generation(backfill, next) -%} {%- endif -%}
+        {%- if exists -%} {%- do dbt_backfill._warn_of_next_generation(next) -%} {%- endif -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set state = observed.state -%}
@@ -36,7 +36,7 @@
 {% endmacro %}
 
 
-{% macro _warn_of_next_generation(backfill, next) %}
+{% macro _warn_of_next_generation(next) %}
     {%- if dbt_backfill.find_maker(next.progress) is none -%}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '

@@ -10,7 +10,7 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
 -#}
 {% macro abandon_plan(model=none) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'abandon_plan') -%}
     {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set plan = operated.state.get('planned') -%}

@@ -12,7 +12,7 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
 -#}
 {% macro adopt_table(model=none) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'adopt_table') -%}
     {%- do dbt_backfill.check_argument_names('adopt_table', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
     {%- set adopted = dbt_backfill.get_operated(node) -%}
     {%- set existing = dbt_backfill.get_existing_relations(adopted) -%}

@@ -67,7 +67,7 @@
 -#}
 {% macro find_backfills(models=none) %}
     {%- set nodes, found = dbt_backfill.find_backfilled_mvs() if models is none else [], [] -%}
-    {%- for name in ([models] if models is string else models or []) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name)) -%} {%- endfor -%}
+    {%- for name in ([models] if models is string else models or []) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, 'backfill_progress')) -%} {%- endfor -%}
     {%- for node in nodes | sort(attribute='unique_id') -%}
         {%- set mv = dbt_backfill.get_node_relation(node) -%}
         {%- do found.append(dbt_backfill._find_backfill(node, dbt_backfill.get_relations(mv))) -%}

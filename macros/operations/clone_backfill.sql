@@ -16,7 +16,7 @@
       replace (boolean): whether a clone without a state that stands in its place may be dropped before.
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
     {%- set clone = dict(dbt_backfill.get_operated(node), location_root=node.config.get('location_root')) -%}
     {%- do dbt_backfill.check_clone_arguments(clone.name, {'model': model, 'source': source, 'replace': replace}, kwargs) -%}
     {%- set original = dbt_backfill.observe_original(clone, source | trim) -%}

@@ -25,7 +25,7 @@
         {%- set argument = 'model' if given.model is not none else 'models' -%}
         {%- do dbt_backfill._refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
     {%- endif -%}
-    {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name)) -%} {%- endfor -%}
+    {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
     {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}
 {% endmacro %}
 

@@ -24,7 +24,7 @@
     {%- do dbt_backfill.check_drop_arguments(given, kwargs) -%}
     {%- set catalog = dbt_backfill.read_current_catalog() -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
-    {%- set dropped = dbt_backfill.find_dropped(model, mv, keep_mv, owners, catalog) -%}
+    {%- set dropped = dbt_backfill.find_dropped(model, mv, owners, catalog) -%}
     {%- set next = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)) -%}
     {#- The next generation first: without its MV nothing goes on with it. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}

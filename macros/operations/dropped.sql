@@ -4,7 +4,7 @@
       'owner': the node of the project that makes the table of this name, none if there is none
     }
 -#}
-{% macro find_dropped(model, mv, keep_mv, owners, catalog) %}
+{% macro find_dropped(model, mv, owners, catalog) %}
     {%- if model is not none -%}
         {%- set node = dbt_backfill.find_model(
             model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"

@@ -12,7 +12,7 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
 -#}
 {% macro explain_backfill(model=none) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'explain_backfill') -%}
     {%- set name = dbt_backfill.get_model_name(node) -%}
     {%- do dbt_backfill.check_argument_names('explain_backfill', kwargs, ['model'], name) -%}
     {%- do dbt_backfill.speak_for(node) -%}

@@ -58,7 +58,7 @@
 {% macro find_landings(given) %}
     {%- set wanted, all = [given.slot] if given.slot else [], dbt_backfill.get_landed_tables() -%}
     {%- for name in dbt_backfill._as_list(given.model or given.models or []) -%}
-        {%- set landed = dbt_backfill.get_landed_table(dbt_backfill.find_backfilled_mv(name)) -%}
+        {%- set landed = dbt_backfill.get_landed_table(dbt_backfill.find_backfilled_mv(name, 'land_changes')) -%}
         {%- if not landed -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed names no slot to land from', "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name

@@ -60,15 +60,19 @@
 {% endmacro %}
 
 
-{#- See get_upstream_lag; none where the table is gone or is another one, or where nothing was read yet. -#}
+{#-
+    See get_upstream_lag; none where the table is gone or is another one, where nothing was read yet, and of a table without versions
+    of its own, of which it is not known how many are ahead.
+-#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set relation = dbt_backfill.parse_relation(source.relation) -%}
+    {%- set upstream = {'relation': relation, 'kind': source.kind} -%}
+    {%- if dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
     {%- set existing = dbt_backfill.load_table(relation) -%}
     {%- if existing is none or existing.is_view or dbt_backfill.get_table_format(existing, relation) != source.kind -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set upstream = {'relation': relation, 'kind': source.kind} -%}
     {{ return(dbt_backfill.get_upstream_lag(upstream, dbt_backfill.read_upstream(upstream, source), source)) }}
 {% endmacro %}
 

@@ -13,7 +13,7 @@
       vnode_count (integer): how many vnodes it is to have. A full refresh gives it those of its config again.
 -#}
 {% macro rescale_backfill(model=none, vnode_count=none) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'rescale_backfill') -%}
     {%- do dbt_backfill.check_rescale_arguments(dbt_backfill.get_model_name(node), vnode_count, kwargs) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set planned = operated.state.get('planned') -%}

@@ -27,7 +27,7 @@
     {%- set low = state.get('position') if state.uniform else dbt_backfill.read_windows(
         dict(operated, options=dict(operated.options, backfill_vnodes=none)), state
     ).low -%}
-    {%- set plan = dbt_backfill.new_rescale_plan(operated, state, node, vnode_count, low) -%}
+    {%- set plan = dbt_backfill.new_rescale_plan(state, node, vnode_count, low) -%}
     {%- set sql -%}
         begin
             declare planned string;

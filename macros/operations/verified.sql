@@ -1,17 +1,20 @@
 {#-
     The node of the graph that a user names, as `name` or `package.name`, where it has versions as `name.v2` or
     `package.name.v2`; refused unless it is a backfilled_mv.
+
+    Arguments:
+      operation (string): the run-operation that was given the name.
 -#}
-{% macro find_backfilled_mv(name) %}
+{% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
         {%- do dbt_backfill.refuse(
-            'the argument model is missing', "Name the model to verify: --args '{model: my_mv}'", mv='verify_backfill'
+            'the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation
         ) -%}
     {%- endif -%}
     {%- set node = dbt_backfill.find_model(name) -%}
     {%- if node.config.materialized != 'backfilled_mv' -%}
         {%- do dbt_backfill.refuse(
-            "its materialization is '" ~ node.config.materialized ~ "', which promises nothing to verify",
+            "its materialization is '" ~ node.config.materialized ~ "', so it is no backfilled_mv",
             "Name a model with materialized='backfilled_mv'", mv=name
         ) -%}
     {%- endif -%}

@@ -17,7 +17,7 @@
       repair (boolean): whether the difference is merged.
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
-    {%- set node = dbt_backfill.find_backfilled_mv(model) -%}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
     {%- set given = {'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair} -%}
     {%- do dbt_backfill.check_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
     {%- set verified = dbt_backfill.observe_verified(node) -%}

@@ -525,3 +525,7 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     project.sql(f"insert into {{schema}}.changes values (null, 'w', 0, {landed})")
     project.run()
     assert [tuple(row) for row in project.sql("select id from {schema}.mv")] == [("a",)]
+
+    shown = project.operation("backfill_progress", model="mv", format="json").messages[-1]
+    assert json.loads(shown)["backfill_finished"]
+    assert json.loads(shown)["behind"] is None

@@ -20,6 +20,10 @@ from dbt.adapters.spark_backfill.cli.project import ModelResult
 BARRIER = ModelResult("mv", "success", "BARRIER 3 (30.0 %)", {"code": "BARRIER"})
 CAUGHT_UP = ModelResult("mv", "success", "CAUGHT UP", {"code": "NO-OP"})
 LAST = ModelResult("mv", "success", "BARRIERS 3 to 9 (100.0 %), CAUGHT UP", {"code": "BARRIER"})
+WAITS = ModelResult(
+    "mv", "success", "WAITS: 9 bytes of the WAL have not landed in l.c (30.0 %)", {"code": "NO-OP"}
+)
+LAST_WAITS = ModelResult("mv", "success", "BARRIER 3 (30.0 %), WAITS: 9 bytes", {"code": "BARRIER"})
 FAILED = ModelResult("mv", "error", "Database Error in model mv\n  gone", {})
 REFUSED = ModelResult("mv", "error", "Compilation Error in model mv\n  unique_key is missing", {})
 
@@ -78,6 +82,12 @@ def test_what_failed_is_run_again_after_a_pause_that_grows() -> None:
     ending, waited, _ = loop(FAILED, FAILED, BARRIER, FAILED, CAUGHT_UP)
     assert (ending, waited) == (Ending.CAUGHT_UP, [5.0, 10.0, 0.0, 5.0])
     assert loop(FAILED, FAILED, FAILED, retries=2)[0] == Ending.FAILED
+
+
+def test_what_waits_for_a_change_feed_is_run_again_after_a_short_pause() -> None:
+    ending, waited, _ = loop(BARRIER, LAST_WAITS, WAITS, LAST)
+    assert (ending, waited) == (Ending.CAUGHT_UP, [0.0, 5.0, 5.0])
+    assert loop(WAITS, WAITS, budget=3.0)[0] == Ending.BUDGET_SPENT
 
 
 def test_a_refused_run_is_not_run_again() -> None:

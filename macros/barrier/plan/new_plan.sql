@@ -97,7 +97,7 @@
       node (dict): the model's, of the graph.
       low (list or none): the lowest position of all vnodes, which is that of all of them if they agree after it.
 -#}
-{% macro new_rescale_plan(backfill, state, node, vnode_count, low) %}
+{% macro new_rescale_plan(state, node, vnode_count, low) %}
     {%- set last, kept = state.committed, {} -%}
     {%- for name in ['backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'key', 'backfill_mode', 'backfill_rate_limit'] -%}
         {%- do kept.update({name: last.get(name)}) -%}

@@ -92,7 +92,7 @@
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
         {%- set assignments = [] -%}
-        {%- for column, value in dbt_backfill.get_committed_columns(backfill, state, plan).items() -%}
+        {%- for column, value in dbt_backfill.get_committed_columns(state, plan).items() -%}
             {%- do assignments.append(column ~ ' = ' ~ value) -%}
         {%- endfor -%}
         {%- set sql -%}
@@ -111,7 +111,7 @@
 
 
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
-{% macro get_committed_columns(backfill, state, plan) %}
+{% macro get_committed_columns(state, plan) %}
     {{ return(dict(
         dbt_backfill.get_state_columns(state, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
     )) }}
@@ -151,7 +151,7 @@
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.read_progress_columns(backfill) -%}
-    {%- set columns = dbt_backfill.get_committed_columns(backfill, state, plan) -%}
+    {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
     {%- set own = dbt_backfill.progress_columns() -%}
     {%- set positions = plan.key | map(attribute='position') | map('lower') | list -%}
     {%- for name in present if name not in own and name not in positions -%}

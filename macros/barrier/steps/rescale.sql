@@ -43,7 +43,7 @@
     finds nothing to do once the plan has been committed.
 -#}
 {% macro get_rescale_statement(backfill, state, plan) -%}
-    {%- set columns = dbt_backfill.get_committed_columns(backfill, state, plan) -%}
+    {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
     {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan, 'progress.') -%}
     {%- set assignments = [] -%}
     {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}

@@ -82,7 +82,8 @@ def run_loop(
     """Call `run`, a `dbt run` of one barrier or more per model, again and again.
 
     What fails is run again after a pause that doubles, up to five minutes, unless the run was
-    refused: then nothing was written, and the same run would be refused again.
+    refused: then nothing was written, and the same run would be refused again. What waits for a
+    change feed is run again after a short pause.
     """
     started, failures = clock(), 0
     while True:
@@ -94,21 +95,22 @@ def run_loop(
         failures = failures + 1 if failed else 0
         if failures > limits.retries:
             return Ending.FAILED
-        rest = 0.0
+        rest, spent = 0.0, Ending.BUDGET_SPENT
         if failed:
+            spent = Ending.FAILED
             rest = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
             report(f"runs again in {rest:.0f} s, for the {_ordinal(failures)} time")
         elif all(result.is_at_rest for result in results):
             if limits.every is None:
                 return Ending.CAUGHT_UP
-            rest = limits.every
+            rest, spent = limits.every, Ending.CAUGHT_UP
+        elif all(result.is_at_rest or result.waits for result in results):
+            rest = FIRST_PAUSE_SECONDS
         left = None if limits.budget is None else started + limits.budget - clock()
         if stop.wait(rest if left is None else min(rest, left)):
             return Ending.STOPPED
         if left is not None and left <= rest:
-            if failed:
-                return Ending.FAILED
-            return Ending.CAUGHT_UP if rest else Ending.BUDGET_SPENT
+            return spent
 
 
 def _ordinal(number: int) -> str:

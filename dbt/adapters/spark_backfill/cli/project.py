@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -52,7 +53,12 @@ class ModelResult:
     def is_at_rest(self) -> bool:
         """Whether it had nothing to do, or looked for more at its end and found none."""
         ends = self.message.endswith((", CAUGHT UP", ", PAUSED"))
-        return self.response.get("code") == "NO-OP" or ends
+        return (self.response.get("code") == "NO-OP" or ends) and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether it ended because the change feed of its upstream has not landed enough."""
+        return bool(re.match(r"(BARRIERS? .*\), )?WAITS: ", self.message))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def abandon(macros: Macros, verified: Any) -> Callable[..., list[Any]]:
 
     def abandon(planned: Any, now: Any = None, **arguments: Any) -> list[Any]:
         operated = {**verified, "state": {**verified["state"], "planned": planned}}
-        macros.stub("find_backfilled_mv", lambda model: {"name": model})
+        macros.stub("find_backfilled_mv", lambda model, operation: {"name": model})
         macros.stub("observe_operated", lambda node: operated)
         macros.stub("mark_abandoned", answer("mark", now))
         macros.stub("run_abandon", answer("stop", None))

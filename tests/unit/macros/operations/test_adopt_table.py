@@ -19,7 +19,7 @@ def adopt(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Ado
     """Marks the table of `mv`; returns the statements that write."""
     config = Config(materialized="backfilled_mv", backfill_rate_limit=500000)
     node = SimpleNamespace(name="mv", unique_id="model.p.mv", config=config, version=None)
-    macros.stub("find_backfilled_mv", lambda model: node)
+    macros.stub("find_backfilled_mv", lambda model, operation: node)
     macros.stub("get_operated", lambda node: verified)
     macros.stub("get_table_format", lambda existing, mv: "delta")
 

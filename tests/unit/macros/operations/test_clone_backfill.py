@@ -25,7 +25,7 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
     """Clones `prod.mv` as `lake.mv`, of which `there` exists; returns what is sent."""
     config = Config(materialized="backfilled_mv")
     node = SimpleNamespace(name="mv", unique_id="model.p.mv", config=config, version=None)
-    macros.stub("find_backfilled_mv", lambda model: node)
+    macros.stub("find_backfilled_mv", lambda model, operation: node)
     macros.stub("get_operated", lambda node: verified)
     committed = make_plan(epoch=2, mv_snapshot_id="7", mv_root_id="1", mv_reset_id="r")
 

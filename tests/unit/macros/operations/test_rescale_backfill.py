@@ -29,7 +29,8 @@ def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list
             last = {**operated["state"], "planned": None, "dirty": False, "committed": plan}
             return {**operated, "state": last}
 
-        macros.stub("find_backfilled_mv", lambda model: {"name": "mv", "unique_id": "model.p.mv"})
+        node = {"name": "mv", "unique_id": "model.p.mv"}
+        macros.stub("find_backfilled_mv", lambda model, operation: node)
         macros.stub("observe_operated", lambda node: operated)
         macros.stub("run_rescale", run)
         macros.stub(
@@ -107,7 +108,7 @@ def store(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., Any]:
         operated = {**verified, "state": {**verified["state"], **state}}
         low = {"moving": [0], "low": ["1", "0"]}
         macros.stub("read_windows", lambda backfill, state: low)
-        macros.stub("new_rescale_plan", lambda b, s, n, count, low: make_plan(
+        macros.stub("new_rescale_plan", lambda s, n, count, low: make_plan(
             kind="rescale", vnode_count=count, range_high=low, kept_settings={"a": "b"}
         ))  # fmt: skip
         macros.results = [[[json.dumps({"plan": stands})]]]

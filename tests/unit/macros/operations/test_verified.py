@@ -45,7 +45,9 @@ def test_a_model_is_found_by_its_name_with_or_without_its_package(
 ) -> None:
     graph(node("other"), node("mv"), node("mv2"))
 
-    assert macros.call("find_backfilled_mv", name)["unique_id"] == "model.ours.mv"
+    assert (
+        macros.call("find_backfilled_mv", name, "verify_backfill")["unique_id"] == "model.ours.mv"
+    )
 
 
 def test_a_model_with_versions_is_found_by_the_name_of_one(
@@ -58,8 +60,8 @@ def test_a_model_with_versions_is_found_by_the_name_of_one(
     graph(*versions)
 
     for name in ("mv.v2b", "ours.mv.v2b"):
-        assert macros.call("find_backfilled_mv", name)["version"] == "2b"
-    assert refusal(macros, "find_backfilled_mv", "mv") == (
+        assert macros.call("find_backfilled_mv", name, "verify_backfill")["version"] == "2b"
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill") == (
         "backfilled_mv mv: there are 2 models of this name. Name one of ours.mv.v1, ours.mv.v2b."
     )
 
@@ -69,15 +71,15 @@ def test_a_name_that_two_packages_have_is_refused(
 ) -> None:
     graph(node("mv"), node("mv", "theirs"))
 
-    assert refusal(macros, "find_backfilled_mv", "mv") == (
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill") == (
         "backfilled_mv mv: there are 2 models of this name. Name one of ours.mv, theirs.mv."
     )
 
 
 @pytest.mark.parametrize("name", [None, "", ["mv"]])
 def test_a_name_has_to_be_given(macros: Macros, name: Any) -> None:
-    assert refusal(macros, "find_backfilled_mv", name) == (
-        "backfilled_mv verify_backfill: the argument model is missing. Name the model to verify:"
+    assert refusal(macros, "find_backfilled_mv", name, "verify_backfill") == (
+        "backfilled_mv verify_backfill: the argument model is missing. Name the model:"
         " --args '{model: my_mv}'."
     )
 
@@ -87,8 +89,8 @@ def test_a_model_of_another_materialization_is_refused(
 ) -> None:
     graph(node("mv", materialized="table"))
 
-    assert refusal(macros, "find_backfilled_mv", "mv").startswith(
-        "backfilled_mv mv: its materialization is 'table', which promises nothing to verify. "
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill").startswith(
+        "backfilled_mv mv: its materialization is 'table', so it is no backfilled_mv. "
     )
 
 

@@ -20,7 +20,7 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
 
     def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
         made = make_state(**state)
-        return macros.call("new_rescale_plan", backfill, made, NODE, vnode_count, low)
+        return macros.call("new_rescale_plan", made, NODE, vnode_count, low)
 
     return plan
 

@@ -258,6 +258,6 @@ def test_a_rescale_leaves_the_order_as_it_is(
 ) -> None:
     state = make_state(committed=make_plan(key=descending))
     node = SimpleNamespace(unique_id="model.p.mv")
-    plan = macros.call("new_rescale_plan", backfill, state, node, 8, ["1", "2"])
+    plan = macros.call("new_rescale_plan", state, node, 8, ["1", "2"])
 
     assert order(plan) == "descending"

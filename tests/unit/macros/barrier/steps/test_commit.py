@@ -136,9 +136,7 @@ def test_a_position_goes_to_its_column_of_the_progress_table(
     macros: Macros, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> None:
     key = [{"name": "k", "upstream": "epoch", "type": "int", "position": "pk_epoch"}]
-    columns = macros.call(
-        "get_committed_columns", backfill, state, make_plan(key=key, range_high=["5"])
-    )
+    columns = macros.call("get_committed_columns", state, make_plan(key=key, range_high=["5"]))
 
     assert columns["`pk_epoch`"] == "if(true, 5, progress.`pk_epoch`)"
     assert columns["epoch"] == 3
