@@ -348,9 +348,9 @@ def test_a_value_that_the_reader_alters_is_found_by_its_column(tables: Tables) -
     found: dict[str, set[int]] = {}
     for name, type in types.items():
         columns = [{"name": name, "type": type}]
-        predicate = tables.macros.call("get_altered_value_predicate", columns, facts)
-        rows = tables.lake.sql(f"select id, {predicate} from {CATALOG}.t.altered")
-        found[name] = {row[0] for row in rows if row[1]}
+        named = tables.macros.call("get_altered_column_sql", columns, facts)
+        rows = tables.lake.sql(f"select id, {named} from {CATALOG}.t.altered")
+        found[name] = {row[0] for row in rows if row[1] == name}
     altered = {n for n, value in enumerate(values) if DATES[value]}
     assert found == {"d": altered | {100}, "s": altered, "z": altered, "f": set()}
 

@@ -1,23 +1,13 @@
 {#-
-    Over rows that Spark's JDBC reader gave: whether one of them may have another value than PostgreSQL, which the reader altered
-    without an error. Infinity becomes the last day of the year 9999, which is doubted where no check keeps it out, the ten days that no calendar of Java has become others, and years before the first
-    one are not what the text of the WAL says; other time zones than UTC alter what was before 1900.
+    Over a row that Spark's JDBC reader gave: the name of the first column that may have another value than in PostgreSQL, which the
+    reader altered without an error; null if none may. Infinity becomes the last day of the year 9999, which is doubted where no check
+    keeps it out, the ten days that no calendar of Java has become others, and years before the first one are not what the text of
+    the WAL says; other time zones than UTC alter what was before 1900.
 
     Arguments:
       columns (list of {'name', 'type'}): those that were read, with Spark's types.
       facts (dict): of get_postgres_facts_query.
 -#}
-{% macro get_altered_value_predicate(columns, facts) -%}
-    {%- set altered = [] -%}
-    {%- for column in columns -%}
-        {%- set predicate = dbt_backfill._get_altered_predicate(column, facts) -%}
-        {%- if predicate -%} {%- do altered.append(predicate) -%} {%- endif -%}
-    {%- endfor -%}
-    {{ return('coalesce(' ~ altered | join(' or ') ~ ', false)' if altered else 'false') }}
-{%- endmacro %}
-
-
-{#- The name of the first of such columns in a row, as a SQL expression; null of a row that has none. -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}
     {%- for column in columns -%}
