@@ -213,9 +213,15 @@
         {%- if most <= bounds | length -%} {%- set ranges = most -%} {%- endif -%}
     {%- endif -%}
     {%- set begun = modules.datetime.datetime.now() -%}
-    {%- do dbt_backfill.run_table(
-        'copy the rows that are ahead', dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id)
-    ) -%}
+    {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
+    {%- set handler = dbt_backfill.get_lost_conditions(backfill.upstream) -%}
+    {%- set told = dbt_backfill.run_table('copy the rows that are ahead', dbt_backfill.get_copy_script(sql, handler)) -%}
+    {%- if handler and told[0][0] | string | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'files of the version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
+                ~ ' were deleted while it was copied', 'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
     {%- set made = dbt_backfill._read_replica(backfill) -%}
     {%- if made.id != id -%}
         {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
@@ -235,6 +241,17 @@
         }),
     }) }}
 {% endmacro %}
+
+
+{#- The statement that makes a replica, in a script whose result is whether files of its upstream are gone, where Spark tells that. -#}
+{% macro get_copy_script(sql, handler) -%}
+    {%- if not handler -%} {{ return(sql) }} {%- endif -%}
+    begin
+        declare lost boolean default false;
+        {{ dbt_backfill.get_staging_statements([sql], handler, 'set lost = true') }}
+        select lost;
+    end
+{%- endmacro %}
 
 
 {#- {'version', 'id'} of the one that is there. The version is read first: with this id it is of this one, whatever came later. -#}

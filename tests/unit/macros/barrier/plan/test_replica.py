@@ -249,3 +249,15 @@ def test_a_copy_is_outgrown_by_half(macros: Macros, count: int, rows: int, outgr
     result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
     assert macros.call("is_outgrown", result) is outgrown
     assert macros.call("is_outgrown", {}) is False
+
+
+def test_a_copy_tells_that_files_were_deleted_meanwhile(render: Callable[..., str]) -> None:
+    """Where Spark tells it by a condition of its own, as of Delta."""
+    assert render("get_copy_script", "create or replace table t", None) == (
+        "create or replace table t"
+    )
+    assert render("get_copy_script", "create or replace table t", "sqlstate 'KD002'") == (
+        "begin declare lost boolean default false;"
+        " begin declare exit handler for sqlstate 'KD002' begin set lost = true; end;"
+        " create or replace table t; end; select lost; end"
+    )
