@@ -52,6 +52,8 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "used_settings": [TIME_ZONE],
         "drops_rows": False,
         "read_columns": None,
+        "alias_columns": [],
+        "version": None,
         "feed_columns": None,
         "key_order_checked": False,
         "replica_id": None,
