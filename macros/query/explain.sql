@@ -159,26 +159,35 @@
 -#}
 {% macro find_alias_columns(explained) %}
     {%- set plan, found = explained.analyzed | join('\n'), [] -%}
-    {%- set text = '(?:(?!\\n[\\s:]*[+:]- ).)*' -%}
-    {%- set projections = modules.re.findall('(?s)Project \\[' ~ text, plan) -%}
+    {%- set text, below = '(?:(?!\\n[\\s:]*[+:]- ).)*', '\\n[\\s:]*[+:]- Project \\[' -%}
+    {#- What reads an alias beside it becomes a projection of its own. -#}
+    {%- set selects = modules.re.findall('(?s)Project \\[' ~ text ~ '(?:' ~ below ~ text ~ ')*', plan) -%}
     {%- for column in explained.upstream_columns if ' as ' ~ column.name | lower ~ '#' in plan | lower -%}
-        {%- for projection in projections if dbt_backfill._reads_beside_alias(projection, column.name) -%}
-            {%- do found.append(column.name) -%}
+        {%- for select in selects -%}
+            {%- set splits = modules.re.search(below, select) is not none -%}
+            {%- if dbt_backfill._reads_beside_alias(select, column.name, splits) -%} {%- do found.append(column.name) -%} {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {#- What reads an alias beside it becomes a projection of its own. -#}
-    {%- set uses_alias = modules.re.search('(?s)Project \\[' ~ text ~ '\\n[\\s:]*[+:]- Project \\[', plan) is not none -%}
-    {{ return((found | unique | list) if found or uses_alias else none) }}
+    {{ return((found | unique | list) if found or modules.re.search(below, selects | join('|')) else none) }}
 {% endmacro %}
 
 
-{#- Whether a projection has an alias of this name, and only behind it reads a column of the name. -#}
-{% macro _reads_beside_alias(projection, name) %}
-    {%- set name = modules.re.escape(name) ~ '#(\\d+)' -%}
-    {%- set mentions = modules.re.finditer('(?i)( AS )?(?<!\\w)' ~ name, projection) | list -%}
-    {%- if not mentions or not mentions[0].group(1) -%} {{ return(false) }} {%- endif -%}
-    {%- for mention in mentions if mention.group(2) != mentions[0].group(2) -%} {{ return(true) }} {%- endfor -%}
-    {{ return(false) }}
+{#-
+    Whether a SELECT of a plan has an alias of this name, and behind it reads a column of the name; where it is split into several
+    projections, whether an expression reads one at all.
+-#}
+{% macro _reads_beside_alias(select, name, splits) %}
+    {%- set column = '(?<!\\w)' ~ modules.re.escape(name) ~ '#(\\d+)' -%}
+    {%- set aliases = modules.re.findall('(?i) AS ' ~ column, select) -%}
+    {%- set reads = [] -%}
+    {%- for projection in select.split('Project [')[1:] -%}
+        {%- for item in dbt_backfill._split_list(projection) -%}
+            {%- set passed = modules.re.match('(?i)' ~ column ~ 'L?(?:\\]|$)', item) -%}
+            {%- if not (splits and passed) -%} {%- do reads.extend(modules.re.findall('(?i)' ~ column, item)) -%} {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set first = modules.re.search('(?i)( AS )?' ~ column, select) -%}
+    {{ return(reads | reject('in', aliases) | list != [] and aliases != [] and (splits or first.group(1) is not none)) }}
 {% endmacro %}
 
 

@@ -193,6 +193,27 @@ SALES = "Relation spark_catalog.lake.sales[id#1,a#2,gross#3,b#4] parquet"
         (["Project [a#2 AS b#8, (b#8 + 1) AS c#9]"], None),
         (["Project [id#1, a#2 AS net#8]", "+- Filter (gross#3 > 1)"], None),
         (["Project [id#1, n#8, n#8 AS m#9]", "+- Project [id#1, (a#2 * 2) AS n#8]"], []),
+        (
+            [
+                "Project [id#1, (a#2 * 2) AS gross#8, tax#9, (tax#9 + 1) AS more#10]",
+                "+- Project [id#1, a#2, gross#3, b#4, (gross#3 * 3) AS tax#9]",
+            ],
+            ["gross"],
+        ),
+        (
+            [
+                "Project [(a#2 * 2) AS gross#8, tax#9, (tax#9 + 1) AS more#10]",
+                "+- Project [a#2, gross#3, b#4, coalesce(a#2, gross#3, 0) AS tax#9]",
+            ],
+            ["gross"],
+        ),
+        (
+            [
+                "Project [gross#8, (gross#8 * 3) AS tax#9]",
+                "+- Project [id#1, a#2, gross#3, b#4, (a#2 * 2) AS gross#8]",
+            ],
+            [],
+        ),
     ],
 )
 def test_the_columns_that_stand_in_the_place_of_an_alias(
