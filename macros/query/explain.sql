@@ -304,7 +304,7 @@
     as `md5(to_json(struct(*)))`: then another column upstream makes other values of the same type. None elsewhere.
 -#}
 {% macro columns_of_inner_star(explained, query) %}
-    {%- set relation = modules.re.search('\\+- Relation [^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
+    {%- set relation = modules.re.search('\\+- Relation(?:V2)?\\b[^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
     {%- if not relation or not dbt_backfill.has_inner_star(query) -%} {{ return(none) }} {%- endif -%}
     {{ return(modules.re.sub('#\\d+L?', '', relation.group(1))) }}
 {% endmacro %}

@@ -296,6 +296,9 @@ def test_the_columns_that_a_star_inside_of_an_expression_stands_for_are_told(
     }
 
     assert macros.call("columns_of_inner_star", explained, query) == names
+    explained["analyzed"][2] = "   +- RelationV2[id#1L, name#2] pg.public.up public.up"
+    of_postgres = names and names.replace(",", ", ")
+    assert macros.call("columns_of_inner_star", explained, query) == of_postgres
 
 
 def test_the_types_of_the_upstreams_columns_are_read(explain: Any, explained_text: str) -> None:
