@@ -9,7 +9,7 @@ from support.formats import Iceberg
 from support.profiles import at_home_on_iceberg
 from support.project import Project
 
-pytestmark = [at_home_on_iceberg, pytest.mark.every_profile]
+pytestmark = at_home_on_iceberg
 
 QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
 
@@ -45,6 +45,7 @@ def changed(project: Project, *statements: str) -> str:
     return line
 
 
+@pytest.mark.every_profile
 def test_only_changes_of_what_is_read_reach_the_mv(wide: Project) -> None:
     project = wide
     before = project.current_version("mv")
