@@ -88,7 +88,7 @@
     The columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
     cannot be told: its optimized plan is more than projections and filters over one relation.
 -#}
-{% macro find_read_columns(explained) %}
+{% macro find_read_columns(explained, query) %}
     {%- set ids, read = [], [] -%}
     {%- for line in explained.optimized -%}
         {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
@@ -98,11 +98,96 @@
             {{ return(none) }}
         {%- endif -%}
     {%- endfor -%}
+    {#- A common table expression may give the relation's columns other ids in this plan than in the analyzed one. -#}
+    {%- set names = dbt_backfill.plan_attributes(explained.optimized) | selectattr('id', 'in', ids)
+        | map(attribute='name') | map('lower') | list -%}
+    {%- set filtered = dbt_backfill._find_filtered_ids(explained.analyzed, query) -%}
+    {%- if not names or filtered is none -%} {{ return(none) }} {%- endif -%}
     {%- for column in explained.upstream_columns -%}
         {%- if column.id == '' or column.type == 'unknown' -%} {{ return(none) }} {%- endif -%}
-        {%- if column.id in ids -%} {%- do read.append({'name': column.name, 'type': column.type}) -%} {%- endif -%}
+        {%- if column.name | lower in names or column.id in filtered -%}
+            {%- do read.append({'name': column.name, 'type': column.type}) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(read if read | length < explained.upstream_columns | length else none) }}
+{% endmacro %}
+
+
+{#-
+    The ids of the attributes that the filters of an analyzed plan are made of, down to those of the relation; rather one too many
+    than one too few. None where a line break in a text of the query may take a filter's line apart.
+
+    A filter need not be in the optimized plan: a source that evaluates it itself, as Iceberg does with one that selects whole
+    partitions, takes it out, and with it what was read for it alone.
+-#}
+{% macro _find_filtered_ids(plan, query) %}
+    {%- set texts = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'string') | map(attribute='text') | join(' ') -%}
+    {%- if modules.re.search('\n|\\\\[nuU0-7]', texts) -%} {{ return(none) }} {%- endif -%}
+    {%- set found, links = namespace(ids=[], grows=true), dbt_backfill._find_renamed_ids(plan) -%}
+    {%- for expression in dbt_backfill._plan_expressions(plan, query) -%}
+        {%- set ids = modules.re.findall('#(\\d+)', expression) -%}
+        {%- if modules.re.match('[\\s:]*(?:[+:]- )?Filter ', expression) -%}
+            {%- set found.ids = found.ids + ids -%}
+        {%- elif ' AS ' in expression -%}
+            {%- do links.append(ids) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for _ in links if found.grows -%}
+        {%- set known = found.ids | length -%}
+        {%- for ids in links if ids | select('in', found.ids) | list -%}
+            {%- set found.ids = (found.ids + ids) | unique | list -%}
+        {%- endfor -%}
+        {%- set found.grows = found.ids | length > known -%}
+    {%- endfor -%}
+    {{ return(found.ids) }}
+{% endmacro %}
+
+
+{#- Lists of ids that may mean the same: a common table expression's columns have others where it is read, and their names. -#}
+{% macro _find_renamed_ids(plan) %}
+    {%- set text, lists = plan | join('\n'), [] -%}
+    {%- for column in dbt_backfill.plan_attributes(plan, 'CTERelationRef') -%}
+        {%- do lists.append(modules.re.findall('(?i)(?<!\\w)' ~ modules.re.escape(column.name) ~ '#(\\d+)', text)) -%}
+    {%- endfor -%}
+    {{ return(lists) }}
+{% endmacro %}
+
+
+{#-
+    The columns of the upstream that a query reads where, without them, it would read an alias that stands before: that of `gross`
+    in `select a * 2 as gross, gross * 3 as tax`, if there is such a column. None if no other column could be read so either.
+-#}
+{% macro find_alias_columns(explained) %}
+    {%- set plan, found = explained.analyzed | join('\n'), [] -%}
+    {%- set text, below = '(?:(?!\\n[\\s:]*[+:]- ).)*', '\\n[\\s:]*[+:]- Project \\[' -%}
+    {#- What reads an alias beside it becomes a projection of its own. -#}
+    {%- set selects = modules.re.findall('(?s)Project \\[' ~ text ~ '(?:' ~ below ~ text ~ ')*', plan) -%}
+    {%- for column in explained.upstream_columns if ' as ' ~ column.name | lower ~ '#' in plan | lower -%}
+        {%- for select in selects -%}
+            {%- set splits = modules.re.search(below, select) is not none -%}
+            {%- if dbt_backfill._reads_beside_alias(select, column.name, splits) -%} {%- do found.append(column.name) -%} {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return((found | unique | list) if found or modules.re.search(below, selects | join('|')) else none) }}
+{% endmacro %}
+
+
+{#-
+    Whether a SELECT of a plan has an alias of this name, and behind it reads a column of the name; where it is split into several
+    projections, whether an expression reads one at all.
+-#}
+{% macro _reads_beside_alias(select, name, splits) %}
+    {%- set column = '(?<!\\w)' ~ modules.re.escape(name) ~ '#(\\d+)' -%}
+    {%- set aliases = modules.re.findall('(?i) AS ' ~ column, select) -%}
+    {%- set reads = [] -%}
+    {%- for projection in select.split('Project [')[1:] -%}
+        {%- for item in dbt_backfill._split_list(projection) -%}
+            {%- set passed = modules.re.match('(?i)' ~ column ~ 'L?(?:\\]|$)', item) -%}
+            {%- if not (splits and passed) -%} {%- do reads.extend(modules.re.findall('(?i)' ~ column, item)) -%} {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set first = modules.re.search('(?i)( AS )?' ~ column, select) -%}
+    {{ return(reads | reject('in', aliases) | list != [] and aliases != [] and (splits or first.group(1) is not none)) }}
 {% endmacro %}
 
 
@@ -219,7 +304,7 @@
     as `md5(to_json(struct(*)))`: then another column upstream makes other values of the same type. None elsewhere.
 -#}
 {% macro columns_of_inner_star(explained, query) %}
-    {%- set relation = modules.re.search('\\+- Relation [^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
+    {%- set relation = modules.re.search('\\+- Relation(?:V2)?\\b[^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
     {%- if not relation or not dbt_backfill.has_inner_star(query) -%} {{ return(none) }} {%- endif -%}
     {{ return(modules.re.sub('#\\d+L?', '', relation.group(1))) }}
 {% endmacro %}
@@ -228,18 +313,25 @@
 {#- Whether a star is an argument of a function: right after its bracket, or after a comma with that bracket around. -#}
 {% macro has_inner_star(query) %}
     {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
-    {%- set no_functions = ['', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except'] -%}
     {%- set star = '\\s*(?:[A-Za-z_`][\\w`]*\\s*[.]\\s*)*[*]' -%}
     {%- set calls = [] -%}
     {%- for match in modules.re.finditer('([\\w`]*)\\s*[(](' ~ star ~ ')?|(,)' ~ star ~ '|[)]', code) -%}
         {%- if match.group() == ')' -%}
             {%- do calls.pop() if calls -%}
         {%- elif match.group(3) is none -%}
-            {%- do calls.append(match.group(1) | lower not in no_functions) -%}
+            {%- do calls.append(dbt_backfill.is_call(match.group(1))) -%}
         {%- endif -%}
         {%- if calls and calls[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
+{% endmacro %}
+
+
+{#- Whether a bracket behind this word, '' for none, holds the arguments of a function. -#}
+{% macro is_call(word) %}
+    {{ return(word | lower not in [
+        '', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except',
+    ]) }}
 {% endmacro %}
 
 

@@ -1,10 +1,35 @@
-{#- Of these names of columns those that the code of a query has in it, all of them where it has a star. Their case does not matter. -#}
+{#-
+    Of these names of columns those that the code of a query has in it; all of them where it takes columns without naming them. Their
+    case does not matter.
+-#}
 {% macro get_named_columns(query, names) %}
     {%- set code = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
-    {%- if '*' in code -%} {{ return(names) }} {%- endif -%}
+    {%- if '*' in code or dbt_backfill._reads_without_select(query) -%} {{ return(names) }} {%- endif -%}
     {%- set found = [] -%}
-    {%- for name in names if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?!\\w)', code) -%}
+    {%- for name in names if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?!\\w)', code | replace('``', '`')) -%}
         {%- do found.append(name) -%}
     {%- endfor -%}
     {{ return(found) }}
+{% endmacro %}
+
+
+{#- Whether it has TABLE, a pipe, or a FROM without a SELECT before it, all of which take all columns; rather one too many. -#}
+{% macro _reads_without_select(query) %}
+    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
+    {#- Whether what each open bracket holds, and the query itself, may have a FROM: after a SELECT, or of a function. -#}
+    {%- set brackets = [false] -%}
+    {%- set signs = '(\\w*)\\s*[(]|[)]|\\bdistinct\\s+from\\b|\\b(select|from|table)\\b|[|]>' -%}
+    {%- for match in modules.re.finditer(signs, code | lower) -%}
+        {%- if match.group().endswith('(') -%}
+            {%- do brackets.append(dbt_backfill.is_call(match.group(1))) -%}
+        {%- elif match.group() == ')' -%}
+            {%- do brackets.pop() if brackets | length > 1 -%}
+        {%- elif match.group() == 'select' -%}
+            {%- do brackets.pop() -%}
+            {%- do brackets.append(true) -%}
+        {%- elif match.group() in ['table', '|>'] or match.group() == 'from' and not brackets[-1] -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}

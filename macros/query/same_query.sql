@@ -78,6 +78,9 @@
     What Spark makes of a query over the upstream, to be compared: {'columns': their names and types, 'plan': its optimized
     plan with the ids of expressions in the order in which they appear}; none if it does not run.
 
+    Through a LIMIT no filter is pushed down. Without it a plan does not show those that the source evaluates itself: Iceberg
+    those that select whole partitions, PostgreSQL nearly all.
+
     Arguments:
       columns (list or none): the columns of it that are looked at, none for all of them.
 -#}
@@ -87,7 +90,7 @@
         explain extended
         select {{ dbt_backfill.identifiers(columns) if columns else '*' }}
         from (
-            {{ dbt_backfill.get_query_sql(query, upstream, 'select * from ' ~ upstream.render()) }}
+            {{ dbt_backfill.get_query_sql(query, upstream, 'select * from ' ~ upstream.render() ~ ' limit 2147483647') }}
         )
     {%- endset -%}
     {%- set plan = dbt_backfill.run_explain('compare the query', sql) -%}

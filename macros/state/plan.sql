@@ -20,14 +20,16 @@
         fill_high: open above), filled_row_count (rows that were read to fill them), generation (of a swap: {'relation', 'id',
         'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
         the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
-        query_hash, query_columns, used_settings (see find_used_settings: those to note beside the others) or kept_settings (those of an earlier plan), key (a list of
+        query_hash, query_columns, alias_columns (see find_alias_columns), used_settings (see find_used_settings: those to note beside the others) or kept_settings (those of an earlier plan), key (a list of
         {name, upstream, type, position: the progress table's column, order: see is_descending}), vnode_count, backfill_mode,
         backfill_rate_limit.
         What is absent is null.
 -#}
 {% macro plan_columns(plan) %}
     {%- set text, texts, row = dbt_backfill.string_literal, dbt_backfill.string_array_literal, dbt_backfill._rows_literal -%}
-    {{ return({
+    {#- Where a state says nothing there are none. -#}
+    {%- set aliased = {'alias_columns': ['array<string>', texts(plan.alias_columns)]} if plan.get('alias_columns') else {} -%}
+    {{ return(dict({
         'epoch': ['bigint', plan.epoch],
         'plan_id': ['string', text(plan.plan_id)],
         'backfill_id': ['string', text(plan.backfill_id)],
@@ -63,7 +65,7 @@
         'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
         'invocation_id': ['string', text(invocation_id)],
         'planned_at': ['timestamp', 'current_timestamp()'],
-    }) }}
+    }, **aliased)) }}
 {% endmacro %}
 
 

@@ -5,13 +5,13 @@
 
     Arguments:
       sorted_by (list): columns, quoted. All rows are written again, so that those are together whose values are: on Delta by
-        `zorder by`.
+        `zorder by`. The script then has a variable `unsorted`, which gets the reason where the table cannot be sorted.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorted_by=[]) -%}
     {%- if file_format == 'delta' -%}
-        {%- set order = ' zorder by (' ~ sorted_by | join(', ') ~ ')' if sorted_by else '' -%}
-        {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ order) -%}
-        {{ return(dbt_backfill.get_yielding_sql(optimize, file_format)) }}
+        {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render()) -%}
+        {%- set sort = dbt_backfill._get_sort_sql(relation, sorted_by, optimize) if sorted_by else optimize -%}
+        {{ return(dbt_backfill.get_yielding_sql(sort, file_format)) }}
     {%- endif -%}
     {%- set catalog = dbt_backfill.get_catalog(relation) -%}
     call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
@@ -21,6 +21,24 @@
         {%- endif %}
         options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
     );
+{%- endmacro %}
+
+
+{#- On Delta. What only Delta can say, of the table as it is, is no error: it is compacted then as a table without an order is. -#}
+{% macro _get_sort_sql(relation, columns, optimize) -%}
+    {%- set sort = 'optimize ' ~ relation.render() ~ ' zorder by (' ~ columns | join(', ') ~ ')' -%}
+    {%- set reasons = {
+        'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
+    } -%}
+    begin
+        {%- for state, reason in reasons.items() %}
+        declare exit handler for sqlstate '{{ state }}' begin
+            {{ optimize }};
+            set unsorted = {{ dbt_backfill.string_literal(reason) }};
+        end;
+        {%- endfor %}
+        execute immediate {{ dbt_backfill.string_literal(sort) }};
+    end
 {%- endmacro %}
 
 

@@ -233,7 +233,10 @@
 {% endmacro %}
 
 
-{#- Then a query with a star in an expression has to be compared with the columns that it had. -#}
+{#-
+    Then a query with a star in an expression has to be compared with the columns that it had, and one that reads an alias of its own
+    with those that could take its place.
+-#}
 {% macro takes_added_columns(upstream) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'takes_added_columns')()) }}
 {% endmacro %}

@@ -79,6 +79,34 @@ def test_once_all_has_been_read_it_is_sorted(
     mv.check()
 
 
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg sorts by any column")
+def test_where_delta_cannot_sort_it_is_compacted_and_says_why(
+    project: Project, upstream: Upstream
+) -> None:
+    names = ("bare", "liquid")
+    mvs = {
+        name: Follower(project, upstream, name, positive(SCHEMA), vnode_count=4) for name in names
+    }
+    options = {"sort_when_finished": True, "live_view": True}
+    bare = {"tblproperties": {"delta.dataSkippingNumIndexedCols": "0"}}
+    for name, mv in mvs.items():
+        mv.write(**options, **(bare if name == "bare" else {}), backfill_rate_limit=15)
+    project.run()
+    project.sql("alter table {schema}.liquid cluster by (label)")
+    change(upstream, 2)
+    for name, mv in mvs.items():
+        mv.write(**options, **(bare if name == "bare" else {}), barriers_per_run="all")
+    output = project.run().output
+
+    assert "SORTED" not in output
+    assert "bare [COMPACTED after BARRIER 2 · not sorted: its key has no statistics · " in output
+    assert "liquid [COMPACTED after BARRIER 2 · not sorted: it has liquid clustering · " in output
+    for name, mv in mvs.items():
+        assert project.files(name) == 1
+        mv.check_complete()
+        mv.check()
+
+
 def test_a_run_that_dies_before_it_leaves_it_to_the_next_time(
     project: Project, upstream: Upstream, mv: Follower
 ) -> None:

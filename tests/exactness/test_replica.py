@@ -18,7 +18,7 @@ from exactness.follow import Follower, Upstream, row
 from exactness.oracle import rows_by_key
 from exactness.queries import UPSTREAM, positive
 from exactness.upstream import Schema
-from support.checks import assert_no_java
+from support.checks import assert_no_java, model, source
 from support.formats import properties_clause
 from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project, RunResult, crash_before
@@ -293,3 +293,17 @@ def test_what_happens_to_the_upstream_meanwhile(
     scene.check_now()
     scene.finish()
     scene.check_now()
+
+
+def test_a_query_without_a_select_has_all_columns_in_the_copy(project: Project) -> None:
+    rows = [row(SCHEMA, n, n, f"r{n}") for n in range(1, 21)]
+    Upstream.create(project, "up", SCHEMA, rows_by_key(rows, SCHEMA.key))
+    config = {"backfill_rate_limit": 8, "barriers_per_run": "all", "replicate": "always"}
+    names = {"by_table": "table", "by_from": "from"}
+    queries = {name: f"{word} {source('up')}" for name, word in names.items()}
+    texts = {name: model(query, **config) for name, query in queries.items()}
+    output = project.write(texts, sources=["up"]).run().output
+    for name in names:
+        assert f"{name}{COPIED}3 columns of " in output
+        rows_of = "select id, amount, label from {schema}."
+        assert project.rows(f"{rows_of}{name}") == project.rows(f"{rows_of}up")

@@ -80,7 +80,7 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert project.rows("select * from {schema}.last") == old_rows(project)
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    write(project, NEW)
+    write(project, NEW, sort_when_finished=True)
     seen: list[Any] = []
 
     def look(sql: str, proceed: Proceed) -> None:
@@ -91,6 +91,7 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert all(rows in (old_rows(project), new_rows(project)) for rows in seen)
     assert seen[0] == old_rows(project) and seen[-1] == new_rows(project)
     assert "mv [BARRIER 3 · 100.0 % · 20 rows · next generation put in place: " in third.output
+    assert third.output.count("SORTED") == third.output.count("mv [SORTED after BARRIER 3 · ") == 1
     assert project.rows("select * from {schema}.mv") == new_rows(project)
     assert project.rows("select * from {schema}.last") == [row[:2] for row in new_rows(project)]
     assert existing_tables(project, *NEXT) == []

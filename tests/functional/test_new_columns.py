@@ -269,6 +269,15 @@ def others(shared_project: MakeProject) -> Project:
     return project
 
 
+PARTED = f"select id, n from {source('parts')} where label = 'open'"
+
+
+def _write_parted(project: Project, queries: dict[str, str]) -> None:
+    config = {"on_schema_change": "sync_all_columns", "tblproperties": ALTERABLE}
+    texts = {name: model(query, **config) for name, query in queries.items()}
+    project.write(texts, sources=["parts"])
+
+
 def _write_others(
     project: Project, queries: dict[str, str], *, old: bool = False, syncs: bool = False
 ) -> None:
@@ -298,6 +307,25 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
     assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
     assert_refused(result, "stray", "has one already that is not of its query")
     assert_refused(result, "vnodes", "its vnodes have different positions")
+
+
+def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Project) -> None:
+    """Iceberg evaluates it itself, and then no plan of Spark has it."""
+    project.create_table("parts", "id int, n int, label string", layout="partitioned")
+    project.sql("insert into {schema}.parts values (1, 1, 'open'), (2, 2, 'shut')")
+    _write_parted(project, {"lost": PARTED, "turned": PARTED, "kept": PARTED})
+    project.run()
+    _write_parted(project, {
+        "lost": PARTED.replace("id, n", "id").replace(" where label = 'open'", ""),
+        "turned": PARTED.replace("n from", "n, n + 1 as m from").replace("=", "<>"),
+        "kept": PARTED.replace("id, n", "id"),
+    })  # fmt: skip
+    result = project.fail()
+
+    for name in ("lost", "turned"):
+        assert_refused(result, name, "not by its columns alone: it returns other rows, or other")
+    assert "dropped n" in result.output and result["kept"].status == "success"
+    assert project.rows("select * from {schema}.kept") == [(1,)]
 
 
 def test_layout_and_case_are_no_barrier_and_no_rebuild(project: Project) -> None:

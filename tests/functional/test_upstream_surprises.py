@@ -657,3 +657,43 @@ def test_the_sign_of_a_zero_and_padded_text_come_back_by_a_re_anchor(
     project.restore("zeros", before)
     assert "re-anchored" in project.run().output
     assert project.rows(f"{shown}mv") == project.rows(f"{shown}zeros")
+
+
+@pytest.mark.profiles(
+    "session-delta", "thrift-delta", reason="another schema is a gap of Iceberg's"
+)
+def test_a_column_that_gets_the_name_of_an_alias_takes_its_place(
+    new_project: Callable[[], Project],
+) -> None:
+    """From then on the query means something else, also of rows that nobody writes."""
+    project = new_project()
+    project.create_table("sales", "id int, amount int")
+    project.sql("insert into {schema}.sales select id, id from range(1, 11)")
+    columns = "id, amount * 2 as gross, gross * 3 as tax, tax + 1 as more"
+    query = f"with read as (select * from {source('sales')}) select {columns} from read"
+
+    def run(wanted: str | None, *, added: str = "", **config: Any) -> None:
+        def add_between(sql: str, proceed: Proceed) -> None:
+            proceed()
+            if added and "commit the barrier 2" in sql:
+                project.sql(f"alter table {{schema}}.sales add columns ({added} int)")
+
+        project.write({"mv": model(query, **config)}, sources=["sales"])
+        output = project.run(intercept=add_between).output
+        said = re.findall("re-anchored: the upstream has got the column '(\\w+)'", output)
+        assert said == ([wanted] if wanted else [])
+        last = project.value("select max(id) from {schema}.mv")
+        fresh = f"select {columns} from {{schema}}.sales where id <= {last}"
+        assert project.rows("select * from {schema}.mv") == project.rows(fresh)
+
+    run(None, backfill_rate_limit=3)
+    # Between two barriers of a run, which has explained its query before.
+    run("gross", added="gross", backfill_rate_limit=3, barriers_per_run=2)
+    # By a statement of which the log does not tell it.
+    project.sql(
+        "merge with schema evolution into {schema}.sales as t"
+        " using (select 11 as id, 5 as tax) as c on t.id = c.id when not matched then insert *"
+    )
+    run("tax", barriers_per_run="all")
+    project.sql("update {schema}.sales set gross = 7, tax = 8 where id = 2")
+    run(None)

@@ -39,12 +39,17 @@
 
 
 {#-
-    Give up a plan that cannot be executed. What it says of the number of vnodes is then that of the state, which stays. It is never overwritten by another: marked as abandoned, it fences the runs
+    Give up a plan that cannot be executed. What it says of the number of vnodes, and of the names in the query, is then that of the
+    state, which stays. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
     has committed it. Returns the plan as it now stands, none if another run has gone on.
 -#}
 {% macro mark_abandoned(backfill, state, plan, reason) %}
-    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
+    {%- set aliased = state.committed.get('alias_columns') or [] -%}
+    {%- set given_up = tojson(dict(
+        plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count,
+        **({'alias_columns': aliased} if aliased != (plan.get('alias_columns') or []) else {})
+    )) -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.get_guarded_update_sql(

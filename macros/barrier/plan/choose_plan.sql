@@ -28,7 +28,7 @@
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
     {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
+    {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version) -%}
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}
@@ -38,6 +38,8 @@
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
     {%- endif -%}
+    {%- set meaning = dbt_backfill.find_other_names(state, learned) -%}
+    {%- set gap = gap or meaning -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
@@ -45,7 +47,9 @@
     {%- if gap or filling and not started -%}
         {%- set reason = gap or 'its query returns other columns' -%}
         {{ return(dbt_backfill._new_choice(
-            learned, dbt_backfill.choose_reanchor(backfill, state, observed, learned, reason, started, filling=filling)
+            learned, dbt_backfill.choose_reanchor(
+                backfill, state, observed, learned, reason, started, whole=meaning is not none, filling=filling
+            )
         )) }}
     {%- elif filling and filling.columns -%}
         {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'fill', observed, version) -%}
@@ -106,6 +110,23 @@
         {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_feed_gap(backfill, observed, state.committed)) }}
+{% endmacro %}
+
+
+{#-
+    Why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No feed
+    tells what that changes.
+-#}
+{% macro find_other_names(state, learned) %}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- set was, is = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
+    {%- for name in is if name not in was -%}
+        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads in place of its alias of that name") }}
+    {%- endfor -%}
+    {%- for name in was if name not in is -%}
+        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' in place of its alias of that name") }}
+    {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}
 
 

@@ -6,6 +6,7 @@
       'used_settings': the settings that it depends on, see find_used_settings,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
+      'alias_columns': see find_alias_columns; with 'version', of the upstream, those that it has at this version,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
       'key_order_checked': see check_key_order,
       'replica_id': of the replica that is there, see find_replica; none until it was looked for
@@ -16,7 +17,7 @@
 {% macro new_learned() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
-        'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
+        'alias_columns': none, 'version': none, 'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
     }) }}
 {% endmacro %}
 
@@ -36,13 +37,31 @@
         columns=explained.columns ~ (' of ' ~ star if star else ''),
         used_settings=dbt_backfill.find_used_settings(explained, backfill.sql),
         drops_rows=dbt_backfill.drops_rows(explained),
-        read_columns=dbt_backfill.find_read_columns(explained),
+        read_columns=dbt_backfill.find_read_columns(explained, backfill.sql),
+        alias_columns=dbt_backfill.find_alias_columns(explained) if dbt_backfill.takes_added_columns(backfill.upstream) else none,
     )) -%}
     {#- Of today's query, and not of one of before. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
     {{ return(learned) }}
+{% endmacro %}
+
+
+{#-
+    The same, as it is at a version of the upstream that is to be read, the current one as a rule. A query that uses an alias of its
+    own is asked anew at each: a column that came with it would take the alias's place.
+-#}
+{% macro learn_query_at(backfill, learned, version) %}
+    {%- set is_old = learned.explained and learned.alias_columns is not none and learned.version != version -%}
+    {%- set learned = dbt_backfill.learn_query(backfill, dict(learned, explained=false) if is_old else learned) -%}
+    {%- set aliased = learned.alias_columns -%}
+    {#- What was explained is the table of today. -#}
+    {%- if aliased and learned.version != version and not dbt_backfill.stages_ranges(backfill.upstream) -%}
+        {%- set there = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, version)) -%}
+        {%- set aliased = aliased | select('in', there | map(attribute='name') | list) | list -%}
+    {%- endif -%}
+    {{ return(dict(learned, alias_columns=aliased, version=version)) }}
 {% endmacro %}
 
 

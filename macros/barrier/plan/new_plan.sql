@@ -18,6 +18,7 @@
         'query': backfill.query,
         'query_hash': backfill.query_hash,
         'query_columns': learned.columns,
+        'alias_columns': learned.alias_columns,
         'used_settings': learned.used_settings,
         'key': dbt_backfill.with_order(
             dbt_backfill.keep_positions(learned.key, state.committed), dbt_backfill._get_order(backfill, state)
@@ -59,7 +60,7 @@
 -#}
 {% macro new_swap_plan(backfill, state, learned, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'alias_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(
@@ -99,7 +100,7 @@
 -#}
 {% macro new_rescale_plan(state, node, vnode_count, low) %}
     {%- set last, kept = state.committed, {} -%}
-    {%- for name in ['backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'key', 'backfill_mode', 'backfill_rate_limit'] -%}
+    {%- for name in ['backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'alias_columns', 'key', 'backfill_mode', 'backfill_rate_limit'] -%}
         {%- do kept.update({name: last.get(name)}) -%}
     {%- endfor -%}
     {%- do kept.update({'sources': dbt_backfill.with_void_replica(last.sources)}) -%}

@@ -26,7 +26,7 @@ def test_it_is_compacted_when_a_multiple_is_passed(
     macros: Macros, every: int | None, before: int, after: int, due: str | None
 ) -> None:
     options = {"compact_every": every, "sort_when_finished": True}
-    state = {"epoch": before, "finished": False}
+    state = {"epoch": before, "finished": False, "committed": {"kind": "advance"}}
     assert macros.call("get_due_compaction", options, state, {**state, "epoch": after}) == due
 
 
@@ -38,10 +38,12 @@ def test_and_once_all_has_been_read(
     macros: Macros, every: int | None, sorts: bool, due: str | None
 ) -> None:
     options = {"compact_every": every, "sort_when_finished": sorts}
-    last = {"epoch": 8, "finished": True}
+    last = {"epoch": 8, "finished": True, "committed": {"kind": "advance"}}
     for before in ({"epoch": 7, "finished": False}, {"missing": True}):
         assert macros.call("get_due_compaction", options, before, last) == due
-    assert macros.call("get_due_compaction", options, last, {"epoch": 9, "finished": True}) is None
+    assert macros.call("get_due_compaction", options, last, {**last, "epoch": 9}) is None
+    put_in_place = {"epoch": 9, "finished": True, "committed": {"kind": "swap"}}
+    assert macros.call("get_due_compaction", options, last, put_in_place) == due
 
 
 @pytest.mark.parametrize(
@@ -79,11 +81,28 @@ def test_it_is_sorted_as_its_format_can(
     sql = render("get_compact_mv_sql", backfill, {"committed": {"key": KEY}}, work)
     assert statement in sql
     assert ("declare exit handler for sqlstate '2D521'" in sql) is ("file_format" not in config)
+    assert sql.startswith("begin declare unsorted string; ") and sql.endswith(
+        "select unsorted; end"
+    )
+
+
+def test_what_delta_cannot_sort_is_compacted_without_an_order(
+    render: Callable[..., str], backfill: Any
+) -> None:
+    state = {"committed": {"key": KEY}}
+    sql = render("get_compact_mv_sql", backfill, state, "sort")
+    reasons = {"KD00D": "no statistics", "42613": "liquid clustering", "42P10": "partitioned by"}
+    for sqlstate, reason in reasons.items():
+        handler = sql.split(f"declare exit handler for sqlstate '{sqlstate}' begin ")[1]
+        assert handler.startswith("execute immediate 'optimize lake.mv'; set unsorted = 'it")
+        assert reason in handler.split("end;")[0]
+    assert "KD00D" not in render("get_compact_mv_sql", backfill, state, "compact")
 
 
 def test_a_next_generation_is_left_as_it_is(macros: Macros, backfill: Any) -> None:
     options = {**backfill["options"], "compact_every": 1, "sort_when_finished": True}
     mv_beside = {**backfill, "options": options, "generation": "next"}
-    before, after = {"epoch": 0, "finished": False}, {"epoch": 1, "finished": True}
+    before = {"epoch": 0, "finished": False}
+    after = {"epoch": 1, "finished": True, "committed": {"kind": "advance"}}
     assert macros.call("compact_mv", mv_beside, before, after) is None
     assert not macros.logged

@@ -114,8 +114,12 @@ RELATION = "Relation spark_catalog.lake.up[id#1L,a#2,b#12] parquet"
 def test_the_columns_that_are_read_are_those_that_the_plan_names(
     macros: Macros, plan: list[str], read: list[str] | None
 ) -> None:
-    explained = {"optimized": [*plan, f"   +- {RELATION}"], "upstream_columns": UPSTREAM}
-    found = macros.call("find_read_columns", explained)
+    explained = {
+        "optimized": [*plan, f"   +- {RELATION}"],
+        "analyzed": ["Project [id#1L]", f"+- {RELATION}"],
+        "upstream_columns": UPSTREAM,
+    }
+    found = macros.call("find_read_columns", explained, "select 1")
 
     assert (None if found is None else [column["name"] for column in found]) == read
 
@@ -124,8 +128,104 @@ def test_columns_of_which_the_plan_tells_too_little_may_all_be_read(macros: Macr
     plan = ["Project [id#1L]", f"+- {RELATION}"]
     for unknown in ({"id": ""}, {"type": "unknown"}):
         columns = [*UPSTREAM[:2], {**UPSTREAM[2], **unknown}]
-        explained = {"optimized": plan, "upstream_columns": columns}
-        assert macros.call("find_read_columns", explained) is None
+        explained = {"optimized": plan, "analyzed": plan, "upstream_columns": columns}
+        assert macros.call("find_read_columns", explained, "select 1") is None
+
+
+PARTS = "RelationV2[{0}1L, a#{0}2, b#{0}3, label#{0}4] lake.s.parts"
+FILTERED = {
+    "itself": [
+        "Project [id#1L, a#2]",
+        "+- Filter (label#4 = EU)",
+        f"   +- {PARTS.format('').replace('[1L', '[id#1L')}",
+    ],
+    "by an alias": [
+        "Project [id#1L, a#2]",
+        "+- Filter (upper#9 = EU)",
+        "   +- Project [id#1L, a#2, upper(label#4) AS upper#9, b#3 AS c#8]",
+        f"      +- {PARTS.format('').replace('[1L', '[id#1L')}",
+    ],
+    "by a common table expression": [
+        "WithCTE",
+        ":- CTERelationDef 0, false",
+        ":  +- SubqueryAlias u",
+        ":     +- Project [id#1L, a#2, label#4 AS r#7, b#3]",
+        f":        +- {PARTS.format('').replace('[1L', '[id#1L')}",
+        "+- Project [id#21L, a#22]",
+        "   +- Filter (R#24 = EU)",
+        "      +- SubqueryAlias u",
+        "         +- CTERelationRef 0, true, [id#21L, a#22, r#24, b#23], false, false",
+    ],
+}
+
+
+@pytest.mark.parametrize("analyzed", FILTERED.values(), ids=FILTERED)
+def test_a_column_is_read_by_a_filter_that_the_source_evaluates(
+    macros: Macros, analyzed: list[str]
+) -> None:
+    """It is not in the optimized plan, whose columns may have ids of their own."""
+    relation = PARTS.format("3").replace("[31L", "[id#31L").replace(", b#33", "")
+    names = zip(("id", "a", "b", "label"), ("1", "2", "3", "4"), strict=True)
+    explained = {
+        "analyzed": analyzed,
+        "optimized": ["Project [id#31L, a#32]", f"+- {relation}"],
+        "upstream_columns": [{"name": n, "type": "int", "id": i} for n, i in names],
+    }
+
+    found = macros.call("find_read_columns", explained, "select 'a text' as b")
+    assert [column["name"] for column in found] == ["id", "a", "label"]
+    for text in ("'\n+- Project ['", r"'\u000a'", "r'\n'"):
+        assert macros.call("find_read_columns", explained, f"select {text}") is None
+
+
+SALES = "Relation spark_catalog.lake.sales[id#1,a#2,gross#3,b#4] parquet"
+
+
+@pytest.mark.parametrize(
+    ("analyzed", "columns"),
+    [
+        (["Project [id#1, (a#2 * 2) AS gross#8, (gross#3 * 3) AS tax#9]"], ["gross"]),
+        (["Project [id#1, (a#2 * 2) AS GROSS#8, (gross#3 * 3) AS tax#9]"], ["gross"]),
+        (["Project [(a#2", "b) AS gross#8, gross#3]", "+- SubqueryAlias u"], ["gross"]),
+        (["Project [id#1, a#2 AS b#8, b#4 AS a#9]"], ["b"]),
+        # What comes first was read so before.
+        (["Project [upper(b#4) AS b#8, concat(b#4, x) AS c#9]"], None),
+        (["Project [a#2 AS b#8, (b#8 + 1) AS c#9]"], None),
+        (["Project [id#1, a#2 AS net#8]", "+- Filter (gross#3 > 1)"], None),
+        (["Project [id#1, n#8, n#8 AS m#9]", "+- Project [id#1, (a#2 * 2) AS n#8]"], []),
+        (
+            [
+                "Project [id#1, (a#2 * 2) AS gross#8, tax#9, (tax#9 + 1) AS more#10]",
+                "+- Project [id#1, a#2, gross#3, b#4, (gross#3 * 3) AS tax#9]",
+            ],
+            ["gross"],
+        ),
+        (
+            [
+                "Project [(a#2 * 2) AS gross#8, tax#9, (tax#9 + 1) AS more#10]",
+                "+- Project [a#2, gross#3, b#4, coalesce(a#2, gross#3, 0) AS tax#9]",
+            ],
+            ["gross"],
+        ),
+        (
+            [
+                "Project [gross#8, (gross#8 * 3) AS tax#9]",
+                "+- Project [id#1, a#2, gross#3, b#4, (a#2 * 2) AS gross#8]",
+            ],
+            [],
+        ),
+    ],
+)
+def test_the_columns_that_stand_in_the_place_of_an_alias(
+    macros: Macros, analyzed: list[str], columns: list[str] | None
+) -> None:
+    names = zip(("id", "a", "gross", "b"), ("1", "2", "3", "4"), strict=True)
+    explained = {
+        "analyzed": ["Project [id#1, id#1]", "+- SubqueryAlias q", *analyzed, f"+- {SALES}"],
+        "upstream_columns": [{"name": n, "type": "int", "id": i} for n, i in names],
+    }
+
+    assert macros.call("find_alias_columns", explained) == columns
 
 
 UNRESOLVED = (
@@ -196,6 +296,9 @@ def test_the_columns_that_a_star_inside_of_an_expression_stands_for_are_told(
     }
 
     assert macros.call("columns_of_inner_star", explained, query) == names
+    explained["analyzed"][2] = "   +- RelationV2[id#1L, name#2] pg.public.up public.up"
+    of_postgres = names and names.replace(",", ", ")
+    assert macros.call("columns_of_inner_star", explained, query) == of_postgres
 
 
 def test_the_types_of_the_upstreams_columns_are_read(explain: Any, explained_text: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from support.macros import Macros
 
-COLUMNS = ["id", "note", "Body", "a.b", "not_read"]
+COLUMNS = ["id", "note", "Body", "a.b", "a`b", "not_read"]
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,26 @@ COLUMNS = ["id", "note", "Body", "a.b", "not_read"]
         ("select * from t", COLUMNS),
         ("select id -- note, not_read\nfrom t /* body */", ["id"]),
         ("select id, notes, anote from t", ["id"]),
+        ("select `a``b` from t", ["a`b"]),
+        ("table t", COLUMNS),
+        ("with c as (select 1 as one) table t", COLUMNS),
+        ("select id from (table t)", COLUMNS),
+        ("from t", COLUMNS),
+        ("with c as (select 1 as one) from t", COLUMNS),
+        ("with c as (from t) select id from c", COLUMNS),
+        ("select id from t |> where note > 1", COLUMNS),
+        (
+            "with c as (select id from t where extract(year from note) > 1) select id from c",
+            ["id", "note"],
+        ),
+        (
+            "select id, (note is distinct from 1) as d, trim(both from `body`) as b from t",
+            ["id", "note", "Body"],
+        ),
+        (
+            "select id, 'from table' as note from (select coalesce(id, 1) as id from t)",
+            ["id", "note"],
+        ),
     ],
 )
 def test_columns_are_found_by_their_names(macros: Macros, query: str, named: list[str]) -> None:

@@ -89,8 +89,8 @@ def test_plans_are_the_same_but_for_the_ids_of_their_expressions(
 
     assert is_same(COSMETIC, ("k: int", one), ("k: int", other))
     assert (
-        "explain extended select * from ( with `up` as ( select * from `lake`.`up` )"
-        in " ".join(macros.statements[0].sql.replace("lake.up", "`lake`.`up`").split())
+        "select * from ( with `up` as ( select * from lake.up limit 2147483647 ) select * from ("
+        in " ".join(macros.statements[0].sql.split())
     )
     assert not is_same(COSMETIC, ("k: int", one), ("k: int", plan.format(12, 30, 30)))
     assert not is_same(COSMETIC, ("k: int", one), ("k: bigint", other))

@@ -84,6 +84,15 @@ def test_a_descending_order_is_stored_with_the_key(
     )
 
 
+def test_columns_in_the_place_of_an_alias_are_stored_where_there_are_any(
+    macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    stored = macros.call("plan_columns", make_plan(alias_columns=["it's"]))
+
+    assert stored["alias_columns"] == ["array<string>", "array('it\\'s')"]
+    assert "alias_columns" not in macros.call("plan_columns", make_plan(alias_columns=[]))
+
+
 def test_everything_that_executing_a_plan_needs_is_stored(
     macros: Macros, values: Callable[..., Any], make_source: Callable[..., Any]
 ) -> None:

@@ -47,6 +47,18 @@ def test_a_plan_that_is_given_up_stays_with_all_it_says(statement: str, make_pla
     )
 
 
+def test_what_names_meant_before_a_plan_that_is_given_up_they_mean_after_it(
+    macros: Macros, backfill: Any, make_plan: Any, make_state: Any
+) -> None:
+    said: list[str] = []
+    macros.stub("run_json", lambda step, sql, mv: said.append(sql) or [{"plan": None}])
+    plan = make_plan(alias_columns=["gross"])
+    macros.call("mark_abandoned", backfill, make_state(), plan, "gone")
+    macros.call("mark_abandoned", backfill, make_state(committed=plan), plan, "gone")
+    assert ['"alias_columns": []' in sql for sql in said] == [True, False]
+    assert '"alias_columns": ["gross"]' in said[1]
+
+
 def test_a_plan_that_is_given_up_is_told_as_it_then_stands(abandon: Standing) -> None:
     stands = {"plan_id": "p3", "kind": "abandon", "reason": "another run's"}
 

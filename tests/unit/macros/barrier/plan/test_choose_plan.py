@@ -103,6 +103,36 @@ def test_a_barrier_reads_the_next_range_where_nothing_changed(
     assert not has_changes()
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "why"),
+    [
+        ([], ["gross"], "the upstream has got the column 'gross', which its query reads in place"),
+        (["gross"], None, "its query no longer reads the upstream's column 'gross' in place of"),
+    ],
+)
+@pytest.mark.parametrize("dirty", [False, True])
+def test_names_that_mean_something_else_are_a_gap_of_all_rows(
+    choose: Any,
+    macros: Macros,
+    learned: Any,
+    make_plan: Any,
+    was: Any,
+    now: Any,
+    why: str,
+    dirty: bool,
+) -> None:
+    """Also where only what plans could touch that were given up would be put right."""
+    learned["alias_columns"] = now
+    macros.stub("get_query_columns", lambda query: [{"name": "gross", "type": "int"}])
+    plan = choose(committed=make_plan(epoch=2, alias_columns=was), dirty=dirty)
+
+    assert plan["kind"] == "reanchor" and plan.get("touched") is None
+    assert plan["reason"].startswith("the last plan was abandoned" if dirty else why)
+    assert plan["alias_columns"] == now
+    same = choose(committed=make_plan(epoch=2, alias_columns=now or []), dirty=False)
+    assert same["kind"] == "advance"
+
+
 def test_there_is_nothing_to_do_once_the_backfill_has_finished_and_nothing_changed(
     choose: Any, macros: Macros
 ) -> None:

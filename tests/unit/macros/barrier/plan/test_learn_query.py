@@ -52,6 +52,8 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "used_settings": [TIME_ZONE],
         "drops_rows": False,
         "read_columns": None,
+        "alias_columns": [],
+        "version": None,
         "feed_columns": None,
         "key_order_checked": False,
         "replica_id": None,
@@ -77,6 +79,45 @@ def test_the_columns_of_a_change_table_are_looked_up_once_in_a_run(
 
 def test_a_contract_is_checked_where_it_is_enforced(explain: Any, backfill: Any) -> None:
     assert explain(enforced=True)[0][-1] == f"contract {backfill['sql']}"
+
+
+# -- learn_query_at -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("aliased", "there", "asked_again", "described", "found"),
+    [
+        (None, [], False, 0, None),
+        ([], [], True, 0, []),
+        (["gross", "tax"], ["id", "gross"], True, 2, ["gross"]),
+    ],
+)
+def test_a_query_is_asked_anew_at_another_version_where_it_uses_an_alias(
+    explain: Any,
+    macros: Macros,
+    backfill: Any,
+    aliased: Any,
+    there: list[str],
+    asked_again: bool,
+    described: int,
+    found: Any,
+) -> None:
+    """The columns that it reads in an alias's place are those of the version, not of today."""
+    read: list[str] = []
+    asked, nothing = explain(explained=True)
+    macros.stub("find_alias_columns", lambda explained: aliased)
+    macros.stub(
+        "get_query_columns",
+        lambda query: read.append(query) or [{"name": name, "type": "int"} for name in there],
+    )
+    nothing = {**nothing, "explained": False}
+    for version, times in (("16", 1), ("16", 1), ("17", 1 + asked_again)):
+        nothing = macros.call("learn_query_at", backfill, nothing, version)
+        assert (nothing["alias_columns"], nothing["version"]) == (found, version)
+        assert asked.count("explain") == times
+    assert len(read) == described
+    if read:
+        assert read[-1] == "select * from lake.up version as of 17"
 
 
 # -- check_query_at -----------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
         "query": "select id as k, shard from `up`",
         "query_hash": "h1",
         "query_columns": "k: bigint, shard: int",
+        "alias_columns": None,
         "used_settings": [],
         "key": keys,
         "vnode_count": 4,
