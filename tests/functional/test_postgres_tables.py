@@ -522,8 +522,9 @@ def test_a_column_whose_values_a_command_may_have_altered_is_not_what_it_was(
     tell(
         tables.database,
         "create type feeling as enum ('sad', 'happy')",
-        "create table t.altered_by_command (id int primary key, note text, amount numeric(10, 2) not null,"
-        " m feeling, a int, b int, j json, ts timestamp, code text, unread text)",
+        "create table t.altered_by_command (id int primary key, note text,"
+        " amount numeric(10, 2) not null, m feeling, a int, b int, j json,"
+        " ts timestamp, code text, unread text)",
         "insert into t.altered_by_command values (1, 'a', 1, 'sad', 1, 2, '{}', now(), 'x', 'y')",
     )
     names = "id note amount m a b j ts code"
