@@ -50,7 +50,7 @@
       'slot', 'catalog': of Spark, of the database,
       'tables': a list of {
         'relation': the change table, 'upstream': the relation of what it tells the changes of, 'table': the name of that in PostgreSQL,
-        'format': of the change table if it has to be created, 'keys': the columns of the models' keys, 'name': the first of these models
+        'format': of the change table if it has to be created, 'name': of the first model that reads it
       }
     }
     All change tables of a slot belong to it: it is only moved on once each of them has its events.

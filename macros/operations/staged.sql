@@ -16,7 +16,7 @@
     {%- set upstream = dbt_backfill.get_upstream_of_plan(state.committed) -%}
     {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(as_it_is) }} {%- endif -%}
     {%- set observed = dbt_backfill.read_upstream(upstream, committed) -%}
-    {%- set gap = dbt_backfill.find_upstream_gap(upstream, observed, committed) -%}
+    {%- set gap = dbt_backfill.find_upstream_gap(upstream, observed, dbt_backfill.get_followed_source(state.committed)) -%}
     {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
     {%- set taken = {'unclear': gap.reason} if gap
         else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}

@@ -5,6 +5,12 @@
 {% endmacro %}
 
 
+{#- The upstream that changes are followed from, with 'key': the names that it has for the key of the plan. -#}
+{% macro get_followed_source(plan) %}
+    {{ return(dict(dbt_backfill.get_source(plan), key=(plan.get('key') or []) | map(attribute='upstream') | list)) }}
+{% endmacro %}
+
+
 {% macro _source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
 {% endmacro %}

@@ -10,7 +10,7 @@
       upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; what else is in it is the kind's
       observed      what read_upstream returned in this run
       source        what a plan notes of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
-      committed     the source of the plan that changes are read from
+      committed     the source of the plan that changes are read from; of upstream_gap and check_followed see get_followed_source
 
     The questions:
       read_upstream(upstream, since, log)                      what there is now: a version, and the way to it from another
@@ -48,6 +48,7 @@
       staged_read(upstream, version, stage, keys)              what was read, at a version
       land_feed(upstream)                                      land what changed, where nothing else has to
       check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
+      check_followed(observed, committed)                      refuse what cannot be followed any more, where nothing is read of it
       check_stage_reached(upstream, observed, read, name)      refuse what was read, as stage_script tells, of another database than the feed's
 -#}
 {% macro upstream_kinds() %}
@@ -307,6 +308,12 @@
 {#- `columns`: those that are read, {'name', 'type'}; `name`: the model's. -#}
 {% macro check_staged(upstream, observed, plan, columns, name) %}
     {%- do dbt_backfill._of_upstream(upstream, 'check_staged')(upstream, observed, plan, columns, name) -%}
+{% endmacro %}
+
+
+{#- Of other kinds check_feed and upstream_gap say it. -#}
+{% macro check_followed(upstream, observed, committed) %}
+    {%- if dbt_backfill.stages_ranges(upstream) -%} {%- do dbt_backfill._of_upstream(upstream, 'check_followed')(observed, committed) -%} {%- endif -%}
 {% endmacro %}
 
 

@@ -327,9 +327,30 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         assert "than have landed, so the database was put back: what reads" in landed
         scene.catch_up()
         scene.catch_up()
-        rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"
-        assert project.rows(f"select * from {scene.mv.table}") == project.rows(rows)
+        is_right(scene)
+
+        saved = database.save()
+        database.sql(f"update {scene.name} set amount = amount + 1")
+        scene.land()
+        scene.barrier()
+        database.put_back(saved)
+        told = project.fail(*scene.landing)
+        assert "it is landed anew, and what reads it begins anew" in told.output + told.error
+        project.sql(f"drop table {project.table(scene.changes)}")
+        scene.land()
+        for _ in range(3):
+            database.sql("select pg_switch_wal()")
+        scene.land()
+        assert "re-anchored: its change table was made anew" in scene.run().output
+        is_right(scene)
         scene.end()
+
+
+def is_right(scene: LiveScene) -> None:
+    """The MV is what its query gives of the table as it is."""
+    rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"
+    shown = scene.project.rows(f"select * from {scene.mv.table}")
+    assert shown == scene.project.rows(rows)
 
 
 def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Database) -> None:

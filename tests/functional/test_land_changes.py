@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -81,6 +82,22 @@ class Landed:
         rows = f"select {columns} from {self.catalog}.public.{name} where id <= {last}"
         assert told == self.project.rows(rows)
         return said
+
+    def compare(self, name: str, columns: str, of_mv: str | None = None) -> str:
+        """The same of a whole table; a run reads all of it."""
+        self.land(name)
+        said = self.project.run("--select", f"{name}_mv").output
+        told = self.project.rows(f"select {of_mv or columns} from {{schema}}.{name}_mv")
+        assert told == self.project.rows(f"select {columns} from {self.catalog}.public.{name}")
+        return said
+
+    def fail(self, name: str) -> str:
+        """What is said to a run after another landing, which leaves the MV as it was."""
+        self.land(name)
+        before = self.project.rows(f"select * from {{schema}}.{name}_mv")
+        failed = self.project.fail("--select", f"{name}_mv")
+        assert self.project.rows(f"select * from {{schema}}.{name}_mv") == before
+        return failed.error
 
     def land(self, name: str, **arguments: Any) -> list[str]:
         return list(
@@ -452,6 +469,84 @@ def test_a_column_that_gets_the_name_of_an_alias_and_a_filter_that_the_database_
 
     write(", amount as net", sign="<=")
     assert "it returns other rows, or other" in project.fail("--select", "sales_mv").error
+
+
+def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: Landed) -> None:
+    landed.table("coded", 'id int primary key, code text collate "C" not null unique', key="code")
+    database = landed.database
+    database.sql("alter table coded replica identity using index coded_code_key")
+    database.sql("insert into coded values (1, 'a'), (2, 'b'), (3, 'c')")
+    landed.model("coded", "code as order_code", key="order_code")
+    landed.compare("coded", "code", "order_code")
+
+    database.sql("update coded set code = 'z' where code = 'a'")
+    database.sql("update coded set id = 4 where code = 'b'")
+    assert "re-anchored" not in landed.compare("coded", "code", "order_code")
+    assert landed.events("coded", "code")[-3:] == [("d", "a"), ("i", "z"), ("u", "b")]
+
+
+def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
+    landed: Landed,
+) -> None:
+    """What the table was when it was landed shows, also after it is right again."""
+    landed.table("untold", "id int primary key, code int not null unique, weight float8 not null")
+    database = landed.database
+    database.sql("insert into untold select i, i, i from generate_series(1, 9) as i")
+    landed.compare("untold", "*")
+
+    database.sql("alter table untold replica identity using index untold_code_key")
+    database.sql("delete from untold where id = 5")
+    database.sql("update untold set id = 17 where id = 6")
+    assert "REPLICA IDENTITY of its upstream is using index" in landed.fail("untold")
+    database.sql("alter table untold replica identity default")
+    told = "re-anchored: when its changes were landed, events of the upstream did not tell the key"
+    assert f"{told} id" in landed.compare("untold", "*")
+
+    database.sql("alter table untold alter weight drop not null")
+    database.sql("update untold set weight = 'infinity' where id = 1")
+    assert "of which wal2json tells a NaN or an infinity as null" in landed.fail("untold")
+    database.sql("alter table untold alter weight set not null")
+    assert "an infinity of the column weight as null" in landed.compare("untold", "*")
+
+
+def test_a_column_that_a_command_altered_is_compared(landed: Landed) -> None:
+    landed.table("altered", "id int primary key, amount numeric(10, 2) not null, unread text")
+    landed.model("altered", "id, amount")
+    landed.database.sql("insert into altered select i, i from generate_series(1, 5) as i")
+    landed.compare("altered", "id, amount")
+
+    landed.database.sql("alter table altered alter amount type numeric(10, 2) using amount * 1.1")
+    said = landed.compare("altered", "id, amount")
+    assert "re-anchored: the column amount of the upstream was altered, and no event" in said
+
+
+def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:
+    landed.table("retyped", "id int primary key, n int")
+    columns = "id, cast(n as string) as n"
+    landed.model("retyped", columns)
+    landed.database.sql("insert into retyped values (1, 1), (2, 2)")
+    landed.compare("retyped", columns)
+
+    landed.database.sql("alter table retyped alter n type text using (n * 10)::text")
+    with pytest.raises(RunFailed, match="it is landed anew, and what reads it begins anew"):
+        landed.land("retyped")
+    landed.project.sql("drop table {schema}.retyped_changes")
+    assert "re-anchored: its change table was made anew" in landed.compare("retyped", columns)
+
+
+def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
+    landed.project.create_table(
+        "older_changes",
+        "id int, _op string, _lsn bigint, _seq bigint, _xid bigint, _committed_at timestamp,"
+        " _unchanged array<string>, _timeline int",
+    )
+    landed.table("older", "id int primary key")
+    landed.database.sql("insert into older values (2)")
+    landed.land("older")
+
+    assert landed.events("older") == [("i", 2)]
+    notes = landed.project.sql("select distinct _note from {schema}.older_changes where _op = 'w'")
+    assert [json.loads(note)["keys"] for (note,) in notes] == [[["id"]]]
 
 
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:

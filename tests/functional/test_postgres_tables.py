@@ -198,16 +198,24 @@ class Tables:
 
     def facts(self, table: str, slot: str | None = None, catalog: str = CATALOG) -> dict[str, Any]:
         query = self.macros.call("get_postgres_facts_query", table, slot)
-        facts: dict[str, Any] = json.loads(self.ask(query, catalog))
-        return facts
+        return self.followed(json.loads(self.ask(query, catalog)))
 
-    def facts_without_spark(self, table: str, slot: str) -> dict[str, Any]:
+    def followed(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """As of a feed of which nothing is known but its slot."""
+        found: dict[str, Any] = self.macros.call("get_followed_facts", {"format": "none"}, facts)
+        return found
+
+    def facts_without_spark(self, table: str, slot: str | None = None) -> dict[str, Any]:
         """The same in a tenth of the time."""
         query = self.macros.call("get_postgres_facts_query", table, slot)
         with self.database.connect() as connection:
             (text,) = connection.execute(query.encode()).fetchone() or ("",)
-        facts: dict[str, Any] = json.loads(text)
-        return facts
+        return self.followed(json.loads(text))
+
+    def seen(self, table: str, columns: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a plan notes of a table, and what that is taken from."""
+        facts = self.facts_without_spark(table)
+        return self.macros.call("get_seen_table", facts, columns.split(), None, None), facts
 
     def check(self, facts: dict[str, Any], columns: str, key: str = "id") -> None:
         self.macros.call("check_postgres_table", facts, columns.split(), key.split())
@@ -464,8 +472,75 @@ def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) ->
         tell(tables.database, "alter role reader replication")
         assert tables.facts("t.granted", catalog="pg_reader")["replication"]
         assert int(tables.ask(slot, "pg_reader")) >= 0
+
+        # As on Amazon RDS, also by way of another role.
+        for role in ("rds_replication", "rds_superuser"):
+            tell(
+                tables.database,
+                "alter role reader noreplication",
+                f"create role {role}",
+                f"create role of_{role} in role {role}",
+            )
+            assert not tables.facts("t.granted", catalog="pg_reader")["replication"]
+            tell(tables.database, f"grant of_{role} to reader")
+            assert tables.facts("t.granted", catalog="pg_reader")["replication"]
+            tell(tables.database, f"drop role of_{role}", f"drop role {role}")
     finally:
         tell(tables.database, "select pg_drop_replication_slot('read')")
+
+
+ALTERED = {
+    "note": ["alter table {t} drop note, add note text default 'new'"],
+    "amount": ["alter table {t} alter amount type numeric(10, 2) using amount * 1.1"],
+    "m": ["alter type feeling rename value 'sad' to 'blue'"],
+    "a": [f"alter table {{t}} rename {names}" for names in ("a to c", "b to a", "c to b")],
+    "j": ["alter table {t} alter j type jsonb"],
+    "ts": ["alter table {t} alter ts type timestamptz"],
+    "code": ["alter table {t} alter code type text using upper(code)"],
+}
+"""Commands by which the values of a column become others, of which the WAL tells nothing."""
+
+KEPT = [
+    "alter type feeling add value 'glad'",
+    "alter table {t} alter amount drop not null",
+    "alter table {t} alter amount set not null, alter a set default 5, alter a set statistics 10",
+    "alter table {t} alter note set storage external",
+    "alter table {t} alter unread type varchar using upper(unread)",
+    "alter table {t} drop unread, add another int default 1",
+    "alter table {t} replica identity full",
+    "grant select (a, note) on {t} to public",
+    "vacuum full {t}",
+    "cluster {t} using altered_by_command_pkey",
+    "analyze {t}",
+    "update {t} set a = 7",
+]
+
+
+def test_a_column_whose_values_a_command_may_have_altered_is_not_what_it_was(
+    tables: Tables,
+) -> None:
+    tell(
+        tables.database,
+        "create type feeling as enum ('sad', 'happy')",
+        "create table t.altered_by_command (id int primary key, note text,"
+        " amount numeric(10, 2) not null, m feeling, a int, b int, j json,"
+        " ts timestamp, code text, unread text)",
+        "insert into t.altered_by_command values (1, 'a', 1, 'sad', 1, 2, '{}', now(), 'x', 'y')",
+    )
+    names = "id note amount m a b j ts code"
+
+    def unlike(statements: list[str]) -> Any:
+        before, _ = tables.seen("t.altered_by_command", names)
+        tell(tables.database, *(each.format(t="t.altered_by_command") for each in statements))
+        now, facts = tables.seen("t.altered_by_command", names)
+        assert tables.macros.call("find_unlike_table", {}, now, facts) is None
+        return tables.macros.call("find_unlike_table", before, now, facts)
+
+    for column, statements in ALTERED.items():
+        told = f"the column {column} of the upstream was altered, and no event tells"
+        assert str(unlike(statements)).startswith(told), statements
+    for statement in KEPT:
+        assert unlike([statement]) is None, statement
 
 
 def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partitions(

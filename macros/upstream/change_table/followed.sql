@@ -26,7 +26,8 @@
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {%- set gap = dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
+        {%- do dbt_backfill._check_key_followed(backfill, observed, committed) -%}
+        {%- set gap = dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_followed_source(committed)) -%}
     {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- else -%}
@@ -35,4 +36,13 @@
     {%- if not gap -%} {{ return(none) }} {%- endif -%}
     {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
     {{ return(gap.reason) }}
+{% endmacro %}
+
+
+{#- By the key of before: a model with another one is refused, or rebuilt, and a former generation may be what cannot be followed. -#}
+{% macro _check_key_followed(backfill, observed, committed) %}
+    {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
+    {%- if backfill.get('generation') != 'former' and names == backfill.options.unique_key | map('lower') | list -%}
+        {%- do dbt_backfill.check_followed(backfill.upstream, observed, dbt_backfill.get_followed_source(committed)) -%}
+    {%- endif -%}
 {% endmacro %}

@@ -2,7 +2,7 @@
     Refuse a table of PostgreSQL that cannot be read, or followed, exactly.
 
     Arguments:
-      facts (dict): of get_postgres_facts_query.
+      facts (dict): as get_followed_facts returned them.
       columns (list): the names of the columns that the query reads; others may be of any type.
       key (list): those of unique_key.
       mv (string): the model's name, where it is not the model that is running.
@@ -115,6 +115,26 @@
 {% endmacro %}
 
 
+{#-
+    The keys of the table, as lists of columns, by which its events tell what becomes of a row: those that _check_postgres_key takes.
+    [] of a table of whose changes the WAL does not tell all.
+-#}
+{% macro get_postgres_told_keys(facts) %}
+    {%- set told, keys = facts.identity_columns or [], [] -%}
+    {%- if facts.kind != 'r' or facts.has_children or facts.persistence != 'p' -%} {{ return([]) }} {%- endif -%}
+    {%- for index in facts['keys'] if not index.deferrable and not index.columns | reject('in', told) | list -%}
+        {%- do keys.append(index.columns) -%}
+    {%- endfor -%}
+    {{ return(keys) }}
+{% endmacro %}
+
+
+{#- Whether a null that wal2json tells of the column may be a NaN or an infinity. -#}
+{% macro has_doubtful_nulls(column) %}
+    {{ return(column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite) }}
+{% endmacro %}
+
+
 {#- Types whose values both Spark's JDBC reader and the WAL tell, and alike. Text stands for what Spark shows as a string. -#}
 {% macro postgres_read_types() %}
     {{ return([
@@ -155,13 +175,13 @@
             described ~ ', which Spark would round',
             'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query', mv=mv
         ) -%}
-    {%- elif column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite and (facts.slot or {'plugin': none}).plugin == 'wal2json' -%}
+    {%- elif facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column) -%}
         {%- do dbt_backfill.refuse(
             described ~ ', of which wal2json tells a NaN or an infinity as null',
             'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
                 ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed", mv=mv
         ) -%}
-    {%- elif column.generated == 'v' or column.generated and (facts.slot or {'plugin': none}).plugin not in ['wal2json', 'test_decoding'] -%}
+    {%- elif column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'] -%}
         {%- do dbt_backfill.refuse(
             'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
             'Compute it in the query, from the columns that it is generated of', mv=mv

@@ -22,7 +22,8 @@
         {{ values | join('\n        ') }}
         __bf_op, __bf_position, __bf_sequence, __bf_xid,
         {{ "if(__bf_op in ('i', 'u'), nullif(array_compact(array(" ~ unchanged | join(', ') ~ ')), array()), null)'
-            if unchanged else 'cast(null as array<string>)' }} as __bf_unchanged
+            if unchanged else 'cast(null as array<string>)' }} as __bf_unchanged,
+        cast(null as string) as __bf_note
     from (
         select
             {{ read | join('\n            ') }}

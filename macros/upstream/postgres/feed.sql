@@ -6,7 +6,7 @@
       'slot': the replication slot that it is landed from; none if something else lands it,
       'wait_seconds': how long a barrier waits for it,
       'finite': whether the user says that there is neither NaN nor infinity in the table,
-      'query': of the model; none where a plan noted the feed,
+      'query': of the model, with the upstream substituted; none where a plan noted the feed,
       'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
@@ -29,7 +29,8 @@
         ) -%}
     {%- endif -%}
     {%- set feed = {
-        'relation': relation, 'kind': kind, 'format': options.format, 'query': sql,
+        'relation': relation, 'kind': kind, 'format': options.format,
+        'query': dbt_backfill.substitute_upstream(sql, upstream),
         'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
@@ -42,13 +43,16 @@
 {% endmacro %}
 
 
-{#- What a plan notes of it, so that a change of it shows, and what reads its version later knows it. -#}
-{% macro describe_postgres_feed(feed) %}
+{#-
+    What a plan notes of it, so that a change of it shows, and what reads its version later knows it; and as `seen` what the table and
+    its change table were then, see get_seen_table.
+-#}
+{% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
     {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite'] if feed.get(name) not in [none, false] -%}
         {%- do noted.update({name: feed[name]}) -%}
     {%- endfor -%}
-    {{ return(tojson(noted, sort_keys=true)) }}
+    {{ return(tojson(dict(noted, seen=seen), sort_keys=true)) }}
 {% endmacro %}
 
 

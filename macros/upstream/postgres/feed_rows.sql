@@ -7,13 +7,14 @@
       __bf_sequence   orders the events of a key within a position
       __bf_xid        the transaction in 32 bits; null where the feed does not tell it
       __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
+      __bf_note       of a mark: what was noted of the table, see get_landing_note; null where the feed has none, or `notes` was not asked
     A delete tells the columns of the key; its others may be anything.
 
     Where the format has a column for it, `__bf_position`, `__bf_xid` and the columns stand as they are, so that conditions on them
     reach the scan.
 
     Arguments:
-      feed (dict): as get_postgres_feed makes it.
+      feed (dict): as get_postgres_feed makes it; with `notes` where they are read, which the change table then has.
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
@@ -39,7 +40,9 @@
       'renewed': the last position from which on its events are those of another history of the database, or of another slot;
         whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be told,
       'breaks': the first ten positions greater than `since` at which the table was truncated or events may be missing before;
-        null if there is none, or without `since`
+        null if there is none, or without `since`,
+    'note': the last one, see get_landing_note, and 'notes': those that differ, of the marks at positions greater than `since`; null if
+        there is none
     }
 
     Arguments:
@@ -53,7 +56,9 @@
             'landed', {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }},
             'floor', min(__bf_position),
             'renewed', {{ dbt_backfill.of_kind(feed.format, 'feed_renewed')() }},
-            'breaks', {{ breaks if since is not none else 'cast(null as array<bigint>)' }}
+            'breaks', {{ breaks if since is not none else 'cast(null as array<bigint>)' }},
+            'note', max_by(__bf_note, __bf_position) filter (where __bf_note is not null),
+            'notes', {{ 'collect_set(__bf_note) filter (where __bf_position > ' ~ since ~ ')' if since is not none else 'cast(null as array<string>)' }}
         ), map('ignoreNullFields', 'false'))
         from (
             {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
@@ -66,7 +71,8 @@
 {% macro landed_feed_rows(feed, columns) -%}
     select
         {{ dbt_backfill._listed(dbt_backfill.identifiers(columns)) }}
-        _op as __bf_op, _lsn as __bf_position, _seq as __bf_sequence, _xid as __bf_xid, _unchanged as __bf_unchanged
+        _op as __bf_op, _lsn as __bf_position, _seq as __bf_sequence, _xid as __bf_xid, _unchanged as __bf_unchanged,
+        {{ '_note' if feed.get('notes') else 'cast(null as string)' }} as __bf_note
     from {{ feed.relation.render() }}
 {%- endmacro %}
 
@@ -99,7 +105,7 @@
         cast({{ dbt_backfill.identifier(feed.position) }} as bigint) as __bf_position,
         struct({{ dbt_backfill.identifiers(feed.sequence) }}, {{ op }} = 'u') as __bf_sequence,
         {{ 'cast(' ~ dbt_backfill.identifier(feed.xid) ~ ' as bigint) % 4294967296' if feed.xid else 'cast(null as bigint)' }} as __bf_xid,
-        cast(null as array<string>) as __bf_unchanged
+        cast(null as array<string>) as __bf_unchanged, cast(null as string) as __bf_note
     from {{ feed.relation.render() }}
 {%- endmacro %}
 

@@ -13,7 +13,9 @@
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
         not changed,
-      'facts': see get_postgres_facts_query,
+      'facts': see get_followed_facts,
+      'read': the columns that the query reads, [] where it is not known,
+      'notes': what the marks since then noted of the table, see get_landing_note,
       'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
     }
 
@@ -21,8 +23,9 @@
       since (dict or none): the source of the committed plan.
 -#}
 {% macro postgres_read_upstream(upstream, since, log) %}
-    {%- set feed = upstream.feed -%}
     {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
+    {%- set landed = dbt_backfill.get_table_columns(upstream.feed.relation) | map(attribute='name') | map('lower') | list -%}
+    {%- set feed = dict(upstream.feed, notes=upstream.feed.format == 'landed' and '_note' in landed) -%}
     {%- set from = since.version if since and since.get('version') is not none else none -%}
     {%- set sql -%}
         select concat(
@@ -42,7 +45,8 @@
         )
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
-    {%- set facts = dbt_backfill._get_declared_facts(feed, read.facts) -%}
+    {%- set facts = dbt_backfill.get_followed_facts(feed, read.facts) -%}
+    {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
     {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
     {{ return({
@@ -52,13 +56,15 @@
         'landed': place.landed,
         'committed_at': none,
         'id': [facts.system_identifier, facts.database, facts.get('oid')] | join('/'),
-        'definition': dbt_backfill.describe_postgres_feed(feed),
+        'definition': dbt_backfill.describe_postgres_feed(feed, dbt_backfill.get_seen_table(facts, names, place.get('note'), since)),
         'floor': place.floor,
         'renewed': place.get('renewed'),
         'breaks': place.get('breaks') or [],
         'untold': dbt_backfill._get_read_names(feed, news.untold),
         'facts': facts,
-        'columns': dbt_backfill._get_followed_columns(feed, facts),
+        'read': names,
+        'notes': place.get('notes') or [],
+        'columns': dbt_backfill._get_followed_columns(feed, facts, landed),
     }) }}
 {% endmacro %}
 
@@ -76,32 +82,40 @@
 {% endmacro %}
 
 
-{#- The facts, with what the user says of all columns and PostgreSQL does not know. -#}
-{% macro _get_declared_facts(feed, facts) %}
-    {%- if not feed.get('finite') -%} {{ return(facts) }} {%- endif -%}
+{#-
+    What get_postgres_facts_query told, with what only the feed tells: of all columns whether they are finite, and as 'plugin' the
+    output plugin that its events come from; none if it is not known.
+-#}
+{% macro get_followed_facts(feed, facts) %}
     {%- set columns = [] -%}
-    {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true)) -%} {%- endfor -%}
-    {{ return(dict(facts, columns=columns)) }}
+    {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true) if feed.get('finite') else column) -%} {%- endfor -%}
+    {{ return(dict(facts, columns=columns, plugin='wal2json' if feed.format == 'landed' else (facts.slot or {}).get('plugin'))) }}
 {% endmacro %}
 
 
 {#- A column that the table has got since is in its feed once something has landed after that. -#}
-{% macro _get_followed_columns(feed, facts) %}
+{% macro _get_followed_columns(feed, facts, landed) %}
     {%- set told = dbt_backfill.get_postgres_told_columns(facts) -%}
     {%- if feed.format == 'debezium' -%} {{ return(told) }} {%- endif -%}
-    {%- set landed, columns = dbt_backfill.get_table_columns(feed.relation) | map(attribute='name') | map('lower') | list, [] -%}
+    {%- set columns = [] -%}
     {%- for column in told if column | lower in landed -%} {%- do columns.append(column) -%} {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#- The facts are checked where it is known what of the table is read, see get_stage_checks. -#}
+{#- The facts are checked where it is known what of the table is read, see check_staged and check_followed. -#}
 {% macro postgres_check_feed(observed) %}
 {% endmacro %}
 
 
+{% macro postgres_check_followed(observed, committed) %}
+    {%- do dbt_backfill.check_postgres_table(observed.facts, observed.read, committed.key) -%}
+{% endmacro %}
+
+
 {% macro postgres_upstream_gap(observed, committed) %}
-    {%- if committed.get('definition') != observed.definition -%} {{ return(dbt_backfill.new_gap('change_feed was changed')) }} {%- endif -%}
+    {%- set before, now = fromjson(committed.get('definition') or '{}'), fromjson(observed.definition) -%}
+    {%- if dict(before, seen=none) != dict(now, seen=none) -%} {{ return(dbt_backfill.new_gap('change_feed was changed')) }} {%- endif -%}
     {%- if not dbt_backfill.postgres_continues_upstream(observed, committed) -%}
         {{ return(dbt_backfill.new_gap('the upstream is another table, or its feed went back')) }}
     {%- endif -%}
@@ -111,6 +125,9 @@
     {%- if observed.breaks -%}
         {{ return(dbt_backfill.new_gap('the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0])) }}
     {%- endif -%}
+    {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
+        or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
+    {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
     {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') if observed.untold else none) }}
 {% endmacro %}
 

@@ -3,11 +3,11 @@
     nothing, and of two at once the second conflicts.
 
     Arguments:
-      table (dict): see find_landings, and what read_landed_table returned.
+      table (dict): see find_landings, prepare_landing and note_tables.
       from, to (integer): positions; the first is up to where it has landed, or none.
 -#}
 {% macro get_land_sql(landing, table, from, to) -%}
-    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': table.facts.timeline} -%}
+    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note)} -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (
         {{ dbt_backfill._get_told_events_sql(landing, table, to) }}
@@ -21,7 +21,7 @@
 
 {#- The same of nothing but a mark: `w` where a change table begins, `g` where events before it may be missing. -#}
 {% macro get_land_mark_sql(table, op, position) -%}
-    {%- set marks = {'_op': "'" ~ op ~ "'", '_lsn': position, '_seq': -2, '_timeline': table.facts.timeline} -%}
+    {%- set marks = {'_op': "'" ~ op ~ "'", '_lsn': position, '_seq': -2, '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note)} -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (select {{ dbt_backfill._get_mark_columns(table, marks) }}) as event
     {{ dbt_backfill._get_land_condition(table, none) }}
@@ -90,6 +90,7 @@
         {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
         {'name': '_xid', 'type': 'bigint'}, {'name': '_committed_at', 'type': 'timestamp'},
         {'name': '_unchanged', 'type': 'array<string>'}, {'name': '_timeline', 'type': 'int'},
+        {'name': '_note', 'type': 'string'},
     ]) }}
 {% endmacro %}
 
@@ -125,7 +126,7 @@
             {{ dbt_backfill.string_array_literal(names) if names else 'cast(array() as array<string>)' }},
             name -> not map_contains_key(new, name) and not map_contains_key(old, name)
         ), cast(array() as array<string>)) end as _unchanged,
-        {{ table.facts.timeline }} as _timeline
+        {{ table.facts.timeline }} as _timeline, cast(null as string) as _note
     from (
         select *, inline(case when told.action = 'U' and ({{ moved | join(' or ') or 'false' }})
             then array(named_struct('op', 'd', 'half', 0), named_struct('op', 'i', 'half', 1))

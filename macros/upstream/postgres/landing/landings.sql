@@ -26,9 +26,7 @@
                 'Give each its own', mv=other[0].name
             ) -%}
         {%- endif -%}
-        {%- set keys = [] -%}
-        {%- for one in same -%} {%- do keys.extend(one['keys']) -%} {%- endfor -%}
-        {%- do tables.append(dict(same[0], keys=keys | unique | list)) -%}
+        {%- do tables.append(same[0]) -%}
     {%- endfor -%}
     {{ return({'slot': slot, 'catalog': catalog, 'tables': tables}) }}
 {% endmacro %}
@@ -69,6 +67,5 @@
     {{ return(dict(
         told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream, table=table,
         catalog=dbt_backfill.get_catalog(nodes.upstream),
-        keys=dbt_backfill._as_list(node.config.get('unique_key') or meta.get('unique_key') or []),
     )) }}
 {% endmacro %}

@@ -5,7 +5,7 @@
       'columns': of the change table, without its own: {
         'name', 'type': of Spark, 'source_type': of PostgreSQL, 'told': whether the table in PostgreSQL has it, 'not_null', 'is_number'
       },
-      'key_columns': by which an update is one of the key
+      'key_columns': see get_key_columns
     }
     and {'confirmed': the position from which the slot tells}.
 -#}
@@ -15,6 +15,9 @@
         {%- set facts = dbt_backfill.read_from_postgres(landing, 'read what PostgreSQL knows of ' ~ table.table,
             dbt_backfill.get_postgres_facts_query(table.table, landing.slot)) -%}
         {%- do dbt_backfill.check_landed_facts(landing, table, facts) -%}
+        {%- if not dbt_backfill.get_postgres_told_keys(facts) -%}
+            {%- do log(table.table ~ ': its events tell no key of a row that is gone; a run of what reads it says why', info=true) -%}
+        {%- endif -%}
         {%- do read.append(dict(table, facts=facts)) -%}
     {%- endfor -%}
     {%- if not dbt_backfill.goes_on(read[0].facts.slot) -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
@@ -34,7 +37,8 @@
         ) -%}
     {%- elif not facts.replication -%}
         {%- do dbt_backfill.refuse(
-            'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot', 'Execute alter role … replication in PostgreSQL', mv=table.name
+            'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
+            'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …', mv=table.name
         ) -%}
     {%- elif facts.output_plugins is not none and 'wal2json' not in facts.output_plugins -%}
         {%- do dbt_backfill.refuse(
@@ -114,6 +118,9 @@
         {%- do dbt_backfill.check_landed_type(table, column, known.pop(column.name | lower, none)) -%}
         {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endif -%}
     {%- endfor -%}
+    {%- for column in dbt_backfill.landed_columns() if column.name not in present | map(attribute='name') | list -%}
+        {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%}
+    {%- endfor -%}
     {%- if added -%}
         {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
         {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ added | join(', '), info=true) -%}
@@ -162,11 +169,11 @@
 {% endmacro %}
 
 
-{#- The columns of the models' keys and of the primary key, by the table's own names. -#}
+{#- Of all keys that a model may have: an update of one of these columns may be one of the key. -#}
 {% macro get_key_columns(table, columns) %}
-    {%- set keys, found = table['keys'] | map('lower') | list, [] -%}
-    {%- for index in table.facts['keys'] if index.primary -%} {%- do keys.extend(index.columns | map('lower') | list) -%} {%- endfor -%}
-    {%- for column in columns if column.name | lower in keys -%} {%- do found.append(column.name) -%} {%- endfor -%}
+    {%- set keys, found = [], [] -%}
+    {%- for key in dbt_backfill.get_postgres_told_keys(table.facts) -%} {%- do keys.extend(key) -%} {%- endfor -%}
+    {%- for column in columns if column.name in keys -%} {%- do found.append(column.name) -%} {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
 

@@ -9,7 +9,11 @@
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
     {%- do dbt_backfill.run_table('flush the WAL', dbt_backfill.get_postgres_query_sql(landing.catalog, dbt_backfill.get_flush_query())) -%}
-    {%- set run = namespace(done=false, places=dbt_backfill.begin_change_tables(landing), batches=0) -%}
+    {%- set places = dbt_backfill.read_landed_places(landing) -%}
+    {%- set landing = dbt_backfill.note_tables(landing, places) -%}
+    {%- set places = dbt_backfill.begin_change_tables(landing, places) -%}
+    {%- set landing = dbt_backfill.note_tables(landing, places) -%}
+    {%- set run = namespace(done=false, places=places, batches=0) -%}
     {%- for _ in range(1000) if not run.done -%}
         {%- for _ in range(1000) if not run.done -%}
             {%- do dbt_backfill._land_batch(landing, given, run) -%}
@@ -75,14 +79,16 @@
     Where each change table stands, in their order: {
       'landed': the position up to which it has every event, none if it was never landed in,
       'timeline': of the WAL then,
-      'events': how many came after `since`
+      'events': how many came after `since`,
+      'begun': see get_landing_note; none if it has no such note
     }
 -#}
 {% macro read_landed_places(landing, since=none) %}
     {%- set selects = [] -%}
     {%- for table in landing.tables -%}
         {%- set from = since[loop.index0].landed if since else none -%}
-        {%- do selects.append("(select named_struct('landed', max(_lsn), 'timeline', max_by(_timeline, _lsn), 'events', count_if(_op not in ('w', 'g')"
+        {%- do selects.append("(select named_struct('landed', max(_lsn), 'timeline', max_by(_timeline, _lsn), 'begun', "
+            ~ "get_json_object(max_by(_note, _lsn) filter (where _note is not null), '$.begun'), 'events', count_if(_op not in ('w', 'g')"
             ~ (' and _lsn > ' ~ from if from is not none else '') ~ ')) from ' ~ table.relation.render()
             ~ (' where _lsn >= ' ~ from if from is not none else '') ~ ')') -%}
     {%- endfor -%}
@@ -94,9 +100,11 @@
     A change table that is new to its slot gets a mark where it begins, and one whose events may have been lost a mark of that, from
     which on its readers begin anew. Both only once the transactions have ended that were running: else a commit that nobody sees yet,
     because it waits for a standby, would be neither in the feed nor in the table. Returns the places then.
+
+    Arguments:
+      places (list): see read_landed_places.
 -#}
-{% macro begin_change_tables(landing) %}
-    {%- set places = dbt_backfill.read_landed_places(landing) -%}
+{% macro begin_change_tables(landing, places) %}
     {%- set marks = [] -%}
     {%- for table in landing.tables -%}
         {%- set mark = dbt_backfill.get_needed_mark(landing, table, places[loop.index0]) -%}
@@ -111,6 +119,21 @@
         {%- if mark.why -%} {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' begins anew', info=true) -%} {%- endif -%}
     {%- endfor -%}
     {{ return(dbt_backfill.read_landed_places(landing)) }}
+{% endmacro %}
+
+
+{#-
+    The landing, with 'note' of each table, see get_landing_note, and its 'begun': as the change table has it, so that of two landings
+    that begin one at once both go on with the same.
+-#}
+{% macro note_tables(landing, places) %}
+    {%- set tables = [] -%}
+    {%- for table in landing.tables -%}
+        {%- set begun = places[loop.index0].get('begun') or table.get('begun')
+            or local_md5(invocation_id ~ table.relation.render() ~ modules.datetime.datetime.now())[:12] -%}
+        {%- do tables.append(dict(table, begun=begun, note=dbt_backfill.get_landing_note(table.facts, table.columns, begun))) -%}
+    {%- endfor -%}
+    {{ return(dict(landing, tables=tables)) }}
 {% endmacro %}
 
 

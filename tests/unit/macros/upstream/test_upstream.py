@@ -20,6 +20,7 @@ STAGING = [
         "staged_read",
         "check_staged",
         "check_stage_reached",
+        "check_followed",
         "land_feed",
     ),
 ]

@@ -58,7 +58,7 @@ def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "keys": [index("id")],
         "identity": "d",
         "identity_columns": ["id"],
-        "slot": {"plugin": "wal2json"},
+        "plugin": "wal2json",
         "columns": [column("id", "int8", not_null=True), *columns],
         **facts,
     }
@@ -222,15 +222,15 @@ def test_a_column_that_is_read_right_is_taken(macros: Macros, read: dict[str, An
 
 
 def test_a_nan_is_told_by_other_plugins(macros: Macros) -> None:
-    for slot in (None, {"plugin": "test_decoding"}):
-        check(macros, facts_of(column("c", "numeric"), slot=slot), "c")
+    for plugin in (None, "test_decoding"):
+        check(macros, facts_of(column("c", "numeric"), plugin=plugin), "c")
 
 
 def test_a_generated_column_is_refused_unless_its_feed_is_known_to_tell_it(
     macros: Macros, refused: Refused
 ) -> None:
     stored, virtual = column("c", "int4", generated="s"), column("c", "int4", generated="v")
-    for facts in (facts_of(stored, slot=None), facts_of(virtual)):
+    for facts in (facts_of(stored, plugin=None), facts_of(virtual)):
         with refused("the column c of its upstream is generated"):
             check(macros, facts, "c")
 

@@ -31,8 +31,11 @@ def test_landed_columns_stand_as_they_are(render: Callable[..., str]) -> None:
 
     assert rows == (
         "select `id`, `a``b`, _op as __bf_op, _lsn as __bf_position, _seq as __bf_sequence,"
-        " _xid as __bf_xid, _unchanged as __bf_unchanged from lake.changes"
+        " _xid as __bf_xid, _unchanged as __bf_unchanged,"
+        " cast(null as string) as __bf_note from lake.changes"
     )
+    noted = render("get_feed_rows_sql", {**FEED, "format": "landed", "notes": True}, [])
+    assert "_note as __bf_note" in noted
 
 
 def test_declared_columns_are_read_by_their_names(render: Callable[..., str]) -> None:
