@@ -73,7 +73,7 @@ def check_against_the_table(scene: LiveScene) -> None:
 
 
 @pytest.mark.every_profile
-def test_what_was_emptied_stays_so_whatever_the_events_tell_of_before(
+def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
     """None of them tells its transaction, and some transaction is running when rows are read."""
@@ -83,8 +83,16 @@ def test_what_was_emptied_stays_so_whatever_the_events_tell_of_before(
         database.transaction(
             f"insert into {scene.name} values (1000, 3, 'gone')",
             f"truncate {scene.name}",
-            f"insert into {scene.name} values (1001, 3, 'kept')",
+            f"insert into {scene.name} values (1001, 3, 'lost'), (1002, 3, 'kept')",
         )
+        scene.land()
+        scene.barrier()
+        assert scene.mv.mv_rows().total() == 2
+
+        database.sql(f"delete from {scene.name} where id = 1001")
+        lost = scene.upstream.truth.read()
+        scene.hand.landed = lost
+        append(scene, {OP: "g", LSN: lost + 1})
         scene.land()
         scene.barrier()
         assert scene.mv.mv_rows().total() == 1
@@ -93,29 +101,20 @@ def test_what_was_emptied_stays_so_whatever_the_events_tell_of_before(
     scene.mv.check_complete()
 
 
-def test_events_of_before_a_gap_say_nothing_of_the_rows_after_it(
+def test_a_table_that_was_made_anew_is_another_one(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    scene = scene_of(make_scene, project, "gap", UntoldLanding)
-    scene.barrier()
-    with an_open_transaction(database):
-        database.sql(f"delete from {scene.name} where amount = 3")
-        database.sql(f"update {scene.name} set label = 'new'")
-        lost = scene.upstream.truth.read()
-        scene.hand.landed = lost
-        append(scene, {OP: "g", LSN: lost + 1})
-        scene.land()
-        scene.barrier()
-    scene.check()
-    scene.mv.check_complete()
-
-
-def test_a_table_that_was_made_anew_has_to_be_told(
-    project: Project, make_scene: MakeScene, database: Database
-) -> None:
-    """Events without a transaction of the table that had the name before may be of any time."""
+    """What was read of the one before is not used, and its events, which do not tell their
+    transaction, may be of any time."""
     scene = scene_of(make_scene, project, "anew", UntoldLanding)
+    database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
+    assert "WAITS" in scene.run().message(scene.mv.name)
+    make_anew(scene)
+    scene.land()
     scene.barrier()
+    check_against_the_table(scene)
+
+    database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
     with an_open_transaction(database):
         make_anew(scene)
         scene.land()
@@ -157,7 +156,7 @@ def test_ids_that_were_given_long_ago_or_in_another_history_are_of_no_transactio
 def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """No later one has ended, so that it is beyond the ids of which a snapshot lists the open ones."""
+    """No later one has ended, and a snapshot lists the open ones only up to there."""
     scene = scene_of(make_scene, project, "held")
     database.sql("alter system set synchronous_standby_names = 'nobody'")
     database.sql("select pg_reload_conf()")
@@ -191,74 +190,54 @@ def wait_until(database: Database, condition: str) -> None:
 def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """Once as they were written, before they are counted, once after that."""
-    scene = scene_of(make_scene, project, "replaced", backfill_rate_limit=15)
+    """As they were written, before they are counted; after that; and after they were planned with.
+    A table of staged rows that is made anew, because the model reads other columns, has versions of
+    the same numbers, where the format counts them."""
+    scene = scene_of(make_scene, project, "replaced", backfill_rate_limit=12)
     staged = f"{scene.mv.table}__staged"
-    replace = f"insert overwrite table {staged} {of_another(staged)}"
+    another = f"select * except (__bf_stage), 'another' as __bf_stage from {staged}"
+    replace = f"insert overwrite table {staged} {another}"
 
     def replaced_within(project: Project, sql: str, proceed: Proceed) -> None:
         counted = "set reached ="
         assert sql.count(counted) == 1
         proceed(sql.replace(counted, f"{replace}; {counted}"))
 
-    def replaced_before(project: Project, sql: str, proceed: Proceed) -> None:
-        project.sql(replace)
+    def replaced_after(project: Project, sql: str, proceed: Proceed) -> None:
         proceed()
+        project.sql(replace)
 
-    moments: dict[Statement, Action] = {
-        Statement(STAGE): replaced_within,
-        Statement(f"read the version of {scene.mv.name}__staged"): replaced_before,
-    }
-    for statement, action in moments.items():
+    def made_anew_after(project: Project, sql: str, proceed: Proceed) -> None:
+        proceed()
+        kind = f"using {project.file_format}"
+        project.sql(f"create table {staged}_of_before {kind} as {another}")
+        project.sql(f"drop table {staged}")
+        project.sql(f"create table {staged} {kind} as select * from {staged}_of_before")
+        for _ in range(7):
+            project.sql(replace)
+
+    meanwhile = "another run has staged a range meanwhile"
+    gone = "the rows that were staged for a barrier are gone" if of_delta(project) else "snapshot"
+    moments: list[tuple[str, Action, str]] = [
+        (STAGE, replaced_within, meanwhile),
+        (STAGE, replaced_after, meanwhile),
+        ("plan the barrier", made_anew_after, gone),
+    ]
+    for step, action, error in moments:
+        scene.database.sql(
+            f"insert into {scene.name} values (1000 + (select count(*) from {scene.name}), 1)"
+        )
         scene.land()
         with stepping():
             runner = Runner(project, scene.mv.name, scene.name)
-            runner.go_to(statement)
+            runner.go_to(Statement(step))
             runner.advance(action)
-            assert "another run has staged a range meanwhile" in runner.finish().error
+            assert error in runner.finish().error
+        scene.database.sql(f"update {scene.name} set amount = amount + 1 where id >= 1000")
+        scene.land()
         scene.barrier()
     scene.check()
 
 
-def of_another(staged: str) -> str:
-    return f"select * except (__bf_stage), 'another' as __bf_stage from {staged}"
-
-
-def test_a_plan_whose_rows_are_gone_is_not_executed_without_them(
-    project: Project, make_scene: MakeScene
-) -> None:
-    """A table of staged rows that is made anew, because the model reads other columns, has versions
-    of the same numbers, where the format counts them."""
-    scene = scene_of(make_scene, project, "gone", backfill_rate_limit=15)
-    staged = f"{scene.mv.table}__staged"
-    with stepping():
-        runner = Runner(project, scene.mv.name, scene.name)
-        runner.go_to(Statement("wait for the feed"))
-        scene.land()
-        runner.go_to(Statement("plan the barrier"))
-        runner.advance()
-        project.sql(
-            f"create table {staged}_kept using {project.file_format} as select * from {staged}"
-        )
-        project.sql(f"drop table {staged}")
-        project.sql(
-            f"create table {staged} using {project.file_format} as {of_another(staged + '_kept')}"
-        )
-        for _ in range(3):
-            project.sql(f"insert overwrite table {staged} {of_another(staged)}")
-        assert not runner.finish().success
-    scene.land()
-    scene.barrier()
-    scene.check()
-
-
-def test_rows_that_were_kept_are_not_taken_for_those_of_another_table(
-    project: Project, make_scene: MakeScene, database: Database
-) -> None:
-    scene = scene_of(make_scene, project, "kept")
-    database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
-    assert "WAITS" in scene.run().message(scene.mv.name)
-    make_anew(scene)
-    scene.land()
-    scene.barrier()
-    check_against_the_table(scene)
+def of_delta(project: Project) -> bool:
+    return project.file_format == "delta"
