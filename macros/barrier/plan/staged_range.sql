@@ -185,6 +185,19 @@
 {% endmacro %}
 
 
+{#- Whether the rows of a plan are there: the version of their table, and those rows in it. -#}
+{% macro is_stage_kept(stage) %}
+    {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
+    {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
+    {%- set sql = 'select snapshot_id as version from ' ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ stage.version
+        if stage.kind == 'iceberg' else 'describe history ' ~ relation.render() ~ ' limit 1' -%}
+    {%- set versions = dbt_backfill.run_table('look for the version of ' ~ relation.identifier, sql) -%}
+    {%- if not versions or versions[0]['version'] | int < stage.version | int -%} {{ return(false) }} {%- endif -%}
+    {{ return(dbt_backfill.run_json('look for the rows of the plan', "select to_json(named_struct('kept', count(*) = 1)) from "
+        ~ dbt_backfill.get_kept_read(stage) ~ ' where __bf_stage = ' ~ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)))[0].kept) }}
+{% endmacro %}
+
+
 {#- The model's, also outside of a run of it. -#}
 {% macro _get_stager_name(backfill) %}
     {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
