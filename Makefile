@@ -20,7 +20,7 @@ ON_session-iceberg := $(call functional,generic_tests verify_backfill materializ
 	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress history) \
 	$(call functional,controls rescale live_view cli report backfill_order feed_rows land_changes narrow_views explain_backfill) \
 	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases replica compaction) \
-	$(call exactness,postgres postgres_kills)
+	$(call exactness,postgres postgres_kills postgres_stages)
 ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
 ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view stop) \
 	$(call exactness,real_kills)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from exactness.crowd import Told
 from exactness.faults import Tally
 from exactness.play import Played
+
+if TYPE_CHECKING:
+    from exactness.live import LiveScene
+    from support.postgres import Database
+    from support.project import Project
+    from support.writers import Table
 
 
 class Summary:
@@ -38,6 +46,22 @@ lived = Lived()
 faults = Tally()
 told: list[Told] = []
 """The histories in which keys stand twice."""
+
+
+@pytest.fixture
+def make_scene(database: Database) -> Iterator[Any]:
+    """A function that makes scenes, which end with the test; for its arguments see LiveScene."""
+    from exactness.live import LiveScene
+
+    scenes: list[LiveScene] = []
+
+    def make(project: Project, table: Table, **options: Any) -> LiveScene:
+        scenes.append(LiveScene(project, database, table, **options))
+        return scenes[-1]
+
+    yield make
+    for scene in scenes:
+        scene.end()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

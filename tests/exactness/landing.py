@@ -143,7 +143,8 @@ class DeclaredLanding(Landing):
     }
 
     def written(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE", "t": "TRUNCATE", "w": "WATERMARK"}
+        verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE"}
+        verbs |= {"t": "TRUNCATE", "g": "GAP", "w": "WATERMARK"}
         own = {"verb": verbs[event[OP]], "ended": event[LSN]}
         # With its epoch, which a tool may tell or leave out; the whole of it may be missing, too.
         xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None

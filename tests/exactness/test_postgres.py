@@ -8,7 +8,7 @@ DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (3)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from exactness.live import LiveScene
 from exactness.mutants import Replacement, mutated
 from exactness.oracle import Inexact
 from support.lake import Lake
-from support.postgres import Database
 from support.profiles import at_home_on_iceberg
 from support.project import Project
 from support.writers import Table, orders, places
@@ -31,7 +30,7 @@ pytestmark = [
 
 BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "3"))
 RANGE = 240
-ROWS = 2000
+ROWS = LiveScene.rows
 
 STAGE = "upstream/postgres/stage.sql"
 READS = "upstream/postgres/reads.sql"
@@ -39,8 +38,9 @@ PLAN = "barrier/plan/staged_range.sql"
 
 NO_OVERLAY: Replacement = (
     READS,
-    "where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }} and {{"
-    " dbt_backfill.unseen_predicate(noted.snapshot) }}",
+    "where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }}\n"
+    "            and ({{ dbt_backfill.unseen_predicate(feed, noted) }}"
+    "{{ ' or ' ~ untold if untold }})",
     "where false",
 )
 POSITION = (
@@ -64,19 +64,6 @@ TABLES: dict[str, Callable[[str], Table]] = {
     "one column": lambda name: orders(3000, name),
     "two columns": lambda name: places(120, name),
 }
-
-
-@pytest.fixture
-def make_scene(database: Database) -> Iterator[Callable[..., LiveScene]]:
-    scenes: list[LiveScene] = []
-
-    def make(project: Project, table: Table, **options: object) -> LiveScene:
-        scenes.append(LiveScene(project, database, table, rows=ROWS, **options))  # type: ignore[arg-type]
-        return scenes[-1]
-
-    yield make
-    for scene in scenes:
-        scene.end()
 
 
 MakeScene = Callable[..., LiveScene]

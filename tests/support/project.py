@@ -31,7 +31,7 @@ from support.parsed import PARSED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-Proceed = Callable[[], None]
+Proceed = Callable[..., None]
 Interceptor = Callable[[str, Proceed], None]
 """Called instead of a statement's execution with its text and a function that executes it.
 
@@ -470,7 +470,7 @@ def _intercepted(cursor: type[Any], interceptor: Interceptor) -> Iterator[None]:
 
     def intercept(self: Any, sql: str, *parameters: Any) -> None:
         text = _by_two_merges(sql) if _two_merges else sql
-        interceptor(text, lambda: execute(self, text, *parameters))
+        interceptor(text, lambda instead=text: execute(self, instead, *parameters))
 
     with patch.object(cursor, "execute", intercept):
         yield

@@ -9,7 +9,8 @@
       'plan': for that version, with what was staged as a source of the role `stage`; as it was if nothing has to be staged,
       'unclear': why it cannot be told what the rows are, as the end of a sentence; none as a rule,
       'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged,
-      'seen': what is observed of the upstream by then: a range that is read again is read after all that the feed has told
+      'seen': what was observed of the upstream; where it is unclear, after that: a range that is read again is read after all that the
+        feed has told
     }
 
     Arguments:
@@ -26,10 +27,10 @@
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set waited = dbt_backfill._run_wait(backfill, plan, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
-    {%- if waited.rows != noted.rows -%}
-        {%- do dbt_backfill.refuse(
-            'another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')
-        ) -%}
+    {%- if left and not waited.stands -%}
+        {{ return(dbt_backfill.take_staged_range(backfill, state, observed, plan, again=true)) }}
+    {%- elif not waited.stands -%}
+        {%- do dbt_backfill.refuse_other_stage(backfill) -%}
     {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
             'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
@@ -45,8 +46,20 @@
         'plan': dict(plan, sources=sources),
         'unclear': 'the feed told something that is no event of a row while its range was read' if waited.broken else none,
         'waits': none,
-        'seen': dict(observed, version=waited.landed | string),
+        'seen': dbt_backfill._observe_again(backfill, state) if waited.broken else observed,
     }) }}
+{% endmacro %}
+
+
+{% macro _observe_again(backfill, state) %}
+    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
+    {%- do dbt_backfill.check_upstream_feed(backfill.upstream, observed) -%}
+    {{ return(observed) }}
+{% endmacro %}
+
+
+{% macro refuse_other_stage(backfill) %}
+    {%- do dbt_backfill.refuse('another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')) -%}
 {% endmacro %}
 
 
@@ -54,7 +67,7 @@
     Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
       'columns': those that were read,
-      'since': the version that was observed before,
+      'since': up to where the feed had landed before,
       'renewed': see postgres_read_upstream,
       'window': what the plan has of its range,
       'plan': what of the plan has to be the same where a later one takes them
@@ -74,11 +87,12 @@
         'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
     {%- do dbt_backfill.check_stage_reached(backfill.upstream, observed, read, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {{ return(dict(
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
         columns=columns,
-        since=observed.version,
+        since=observed.landed,
         renewed=observed.get('renewed'),
         window=dbt_backfill._get_window(plan),
         plan=dbt_backfill._get_plan_of_stage(plan),
@@ -149,9 +163,10 @@
 
 
 {% macro _get_plan_of_stage(plan) %}
+    {%- set source = dbt_backfill.get_source(plan) -%}
     {{ return({
         'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind, 'query_hash': plan.query_hash, 'vnodes': plan.get('vnodes'),
-        'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'feed': dbt_backfill.get_source(plan).definition,
+        'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'upstream': source.id, 'feed': source.definition,
     }) }}
 {% endmacro %}
 
@@ -170,6 +185,19 @@
 {% endmacro %}
 
 
+{#- Whether the rows of a plan are there: the version of their table, and those rows in it. -#}
+{% macro is_stage_kept(stage) %}
+    {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
+    {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
+    {%- set sql = 'select snapshot_id as version from ' ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ stage.version
+        if stage.kind == 'iceberg' else 'describe history ' ~ relation.render() ~ ' limit 1' -%}
+    {%- set versions = dbt_backfill.run_table('look for the version of ' ~ relation.identifier, sql) -%}
+    {%- if not versions or versions[0]['version'] | int < stage.version | int -%} {{ return(false) }} {%- endif -%}
+    {{ return(dbt_backfill.run_json('look for the rows of the plan', "select to_json(named_struct('kept', count(*) = 1)) from "
+        ~ dbt_backfill.get_kept_read(stage) ~ ' where __bf_stage = ' ~ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)))[0].kept) }}
+{% endmacro %}
+
+
 {#- The model's, also outside of a run of it. -#}
 {% macro _get_stager_name(backfill) %}
     {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
@@ -182,7 +210,7 @@
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
         'version': noted.version,
         'definition': tojson({
-            'snapshot': noted.snapshot, 'reached': noted.reached, 'renewed': noted.get('renewed'),
+            'snapshot': noted.snapshot, 'reached': noted.reached, 'since': noted.since, 'renewed': noted.get('renewed'),
             'columns': noted.columns | map(attribute='name') | list,
         }),
     }) }}

@@ -48,6 +48,17 @@
 {% endmacro %}
 
 
+{#- The change's own place in the WAL. Its position is 1 in the first transaction after a snapshot. -#}
+{% macro debezium_feed_written() %}
+    {{ return('__bf_sequence') }}
+{% endmacro %}
+
+
+{% macro debezium_feed_untold(feed, version, noted) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {% macro _debezium_position() -%}
     case
                 when op = 'r' then source.lsn

@@ -5,7 +5,7 @@
                       missing; `w` nothing but how far the feed has come
       __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction in 32 bits; null where the feed does not tell it
+      __bf_xid        the transaction in 32 bits; null where the feed does not tell it, which is only so in rows of `declared`, and of marks
       __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
       __bf_note       of a mark: what was noted of the table, see get_landing_note; null where the feed has none, or `notes` was not asked
     A delete tells the columns of the key; its others may be anything.
@@ -93,6 +93,21 @@
 {% endmacro %}
 
 
+{#- Of a column: in each event of a transaction that begins from now on it is greater than what has landed by now. -#}
+{% macro landed_feed_written() %}
+    {{ return('__bf_position') }}
+{% endmacro %}
+
+
+{#-
+    A predicate: the events that do not tell their transaction, and that whoever read a stage may not have seen; none where each event of
+    a row tells it. See unseen_predicate for the arguments.
+-#}
+{% macro landed_feed_untold(feed, version, noted) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#-
     A change table with columns that the model's config names. At the same position and sequence an insert or update comes after a
     delete or before-image, which is how an update that changes the key shows.
@@ -115,8 +130,35 @@
 {% endmacro %}
 
 
+{#- What such a row promises, see docs/postgres.md. -#}
 {% macro declared_feed_renewed() %}
-    {{ return('cast(null as bigint)') }}
+    {{ return(dbt_backfill.landed_feed_renewed()) }}
+{% endmacro %}
+
+
+{% macro declared_feed_written() %}
+    {{ return('__bf_position') }}
+{% endmacro %}
+
+
+{#-
+    Where any transaction was running, one of its events may lie anywhere in the feed, but not before the table was emptied: that waits
+    for all who wrote to it. What is before a gap says nothing of the rows after it.
+-#}
+{% macro declared_feed_untold(feed, version, noted) %}
+    {%- set later = '__bf_position > ' ~ noted.since -%}
+    {%- if dbt_backfill.was_any_running(noted.snapshot) -%}
+        {%- set later -%}
+            coalesce(struct(__bf_position, __bf_sequence) > (
+                select max(struct(__bf_position, if(__bf_op = 't', __bf_sequence, null)))
+                from (
+                    {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+                )
+                where __bf_op in ('t', 'g') and __bf_position <= {{ version }}
+            ), true)
+        {%- endset -%}
+    {%- endif -%}
+    {{ return('__bf_xid is null and ' ~ later) }}
 {% endmacro %}
 
 

@@ -10,6 +10,7 @@
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
       'renewed': see get_feed_place_sql,
+      'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of it,
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
         not changed,
@@ -49,16 +50,19 @@
     {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
     {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
+    {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
     {{ return({
         'relation': upstream.relation,
         'followed': feed,
         'version': place.landed | string if news.any else from,
         'landed': place.landed,
         'committed_at': none,
-        'id': [facts.system_identifier, facts.database, facts.get('oid')] | join('/'),
+        'id': id,
         'definition': dbt_backfill.describe_postgres_feed(feed, dbt_backfill.get_seen_table(facts, names, place.get('note'), since)),
         'floor': place.floor,
         'renewed': place.get('renewed'),
+        'unmarked': feed.format == 'declared' and not feed.get('xid') and from is not none and since.id != id
+            and (place.get('renewed') or -1) <= from | int,
         'breaks': place.get('breaks') or [],
         'untold': dbt_backfill._get_read_names(feed, news.untold),
         'facts': facts,
@@ -103,8 +107,18 @@
 {% endmacro %}
 
 
-{#- The facts are checked where it is known what of the table is read, see check_staged and check_followed. -#}
+{#-
+    The facts are checked where it is known what of the table is read, see check_staged and check_followed. Of events without the
+    transaction those of another table of the same name could not be told from those that a reader has not seen.
+-#}
 {% macro postgres_check_feed(observed) %}
+    {%- if observed.unmarked -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is another table than at its last barrier, and its change_feed ' ~ observed.followed.relation.render()
+                ~ ' tells neither of that nor which transaction an event is of',
+            "Append a row to it with the operation 'g' and the position from which its events are of the new table, or name xid in change_feed"
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

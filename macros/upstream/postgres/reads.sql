@@ -51,8 +51,7 @@
     The rows of a range at the version of its plan: those that were read from the live table, overlaid, per key, by the last event
     up to that version. Of a key that has an event up to there, the last one says how its row is; of any other key the row
     has not changed since the feed began, so what was read is right whenever that was. Only events whose transaction the reader
-    could not see have to be looked at for that, which are few. Those of another history of the database have ids that it gives
-    again, and do not count.
+    could not see have to be looked at for that, which are few.
 -#}
 {% macro postgres_staged_read(upstream, version, stage, keys) -%}
     {%- set noted = fromjson(stage.definition) -%}
@@ -76,43 +75,102 @@
 {%- endmacro %}
 
 
-{#- What was read for a plan, as it was then, whatever was staged later. -#}
+{#-
+    What was read for a plan, as it was then, whatever was staged later. Where that is not there any more, because another run has made
+    the table anew, it is an error: no rows would be taken for a range without any.
+-#}
 {% macro get_staged_rows_of_sql(stage, columns) -%}
-    {%- set kept = {'relation': dbt_backfill.parse_relation(stage.relation), 'kind': stage.kind} -%}
+    {%- set kept = dbt_backfill.get_kept_read(stage) -%}
     select {{ columns }}
-    from {{ dbt_backfill.get_upstream_read(kept, stage.version) }}
-    where __bf_stage = {{ dbt_backfill.string_literal(stage.id) }}
+    from {{ kept }}
+    where __bf_stage = {{ dbt_backfill.string_literal(stage.id) }} and (
+        select if(count(*) = 1, true, raise_error(
+            'backfilled_mv: the rows that were staged for a barrier are gone, because another run has replaced them. Nothing was written; run again to continue.'
+        ))
+        from {{ kept }}
+        where __bf_stage = {{ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) }}
+    )
 {%- endmacro %}
 
 
-{#- Per key the last event up to a version, of those whose transaction a snapshot of PostgreSQL does not see. -#}
+{#- The table of staged ranges, at the version of a stage. -#}
+{% macro get_kept_read(stage) %}
+    {%- set kept = {'relation': dbt_backfill.parse_relation(stage.relation), 'kind': stage.kind} -%}
+    {{ return(dbt_backfill.get_upstream_read(kept, stage.version)) }}
+{% endmacro %}
+
+
+{#- What `__bf_stage` is in the one row that is written with those of a stage, however few they are. Also over a SQL variable. -#}
+{% macro get_stage_mark(id) %}
+    {{ return('all of ' ~ id) }}
+{% endmacro %}
+
+
+{#- Per key the last event up to a version, of those whose transaction the reader of a stage does not see. -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
+    {%- set untold = dbt_backfill.of_kind(feed.format, 'feed_untold')(feed, version, noted) -%}
     select last.*
     from (
         select max_by(struct({{ columns }}, __bf_op), struct(__bf_position, __bf_sequence)) as last
         from (
             {{ dbt_backfill.get_feed_rows_sql(feed, noted.columns) }}
         )
-        where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }} and {{ dbt_backfill.unseen_predicate(noted.snapshot) }}
-            {%- if noted.get('renewed') is not none %} and __bf_position > {{ noted.renewed }} {%- endif %}
+        where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }}
+            and ({{ dbt_backfill.unseen_predicate(feed, noted) }}{{ ' or ' ~ untold if untold }})
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
     )
 {%- endmacro %}
 
 
 {#-
-    Whether a snapshot (`xmin:xmax:xip,…`, as pg_current_snapshot() gives it) does not see a transaction, over `__bf_xid`: its id of 32
-    bits, which begins anew after 2^32 of them; null where the feed does not tell it. Of two ids the later one is less than 2^31
-    ahead. Ranges of literals, by which files are skipped.
+    Whether the reader of a stage does not see a transaction of which the feed tells: over `__bf_xid`, an id of 32 bits, which begins
+    anew after 2^32 of them. Of two ids the later one is less than 2^31 ahead. Null where the feed does not tell the transaction.
+
+    A commit is in the feed a moment before anybody sees it, and long before where it waits for a standby. So an id that was given, and
+    running, when the rows were read counts at any position. A later one is of a transaction that began after the feed had landed up
+    to `since`: what it is at or below that is the same id of long ago. Neither counts where it is of another history of the database,
+    which gave the same ids. Ranges of literals, by which files are skipped.
+
+    Arguments:
+      noted (dict): {
+        'snapshot': `xmin:xmax:xip,…:next`, see postgres_snapshot_query,
+        'since': up to where the feed had landed before that,
+        'renewed': see get_feed_place_sql
+      }
 -#}
-{% macro unseen_predicate(snapshot) %}
-    {%- set whole, half = 4294967296, 2147483648 -%}
-    {%- set parts = snapshot.split(':') -%}
-    {%- set next = parts[1] | int % whole -%}
-    {%- set ahead = '__bf_xid between ' ~ next ~ ' and ' ~ (next + half - 1) if next + half <= whole
-        else '__bf_xid >= ' ~ next ~ ' or __bf_xid < ' ~ (next + half - whole) -%}
-    {%- set running = [] -%}
-    {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % whole) -%} {%- endfor -%}
-    {{ return('(__bf_xid is null or ' ~ ahead ~ (' or __bf_xid in (' ~ running | join(', ') ~ ')' if running else '') ~ ')') }}
+{% macro unseen_predicate(feed, noted) %}
+    {%- set parts, half, running = noted.snapshot.split(':'), 2147483648, [] -%}
+    {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % (2 * half)) -%} {%- endfor -%}
+    {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int)] if parts[3] | int > parts[1] | int else [] -%}
+    {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
+    {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
+    {%- set later = dbt_backfill.of_kind(feed.format, 'feed_written')() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half) -%}
+    {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
+
+
+{#- `count` ids from one on, given with its epoch or without. -#}
+{% macro _get_xid_range(first, count) %}
+    {%- set whole = 4294967296 -%}
+    {%- set low = first % whole -%}
+    {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if low + count <= whole
+        else '(__bf_xid >= ' ~ low ~ ' or __bf_xid < ' ~ (low + count - whole) ~ ')') }}
+{% endmacro %}
+
+
+{#- Whether a transaction was running when the rows of a stage were read, so that something that has landed may not be seen yet. -#}
+{% macro was_any_running(snapshot) %}
+    {%- set parts = snapshot.split(':') -%}
+    {{ return(parts[2] != '' or parts[3] | int > parts[1] | int) }}
+{% endmacro %}
+
+
+{#-
+    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, and after it the next id that
+    is given. Those between the snapshot's xmax, the one after the last id that has ended, and that are running, and not listed.
+-#}
+{% macro postgres_snapshot_query() -%}
+    select pg_current_snapshot()::text || ':'
+        || (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid)) as value_1
+{%- endmacro %}

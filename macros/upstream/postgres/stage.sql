@@ -35,9 +35,10 @@
 {#-
     A script that reads a range from the live table, once, into the table of staged ranges, and tells {
       'stage': the id of this execution of it: one that is sent twice stages under two,
-      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least,
+      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least, see postgres_snapshot_query,
       'reached': the position of the WAL after the range was read: what it may show was committed up to there,
-      'rows': how many were staged under this id; less than were read if another execution has replaced them since,
+      'rows': how many were staged under this id,
+      'stands': whether no other execution has replaced them since,
       'landed': up to where the feed has landed
     }
 
@@ -47,7 +48,7 @@
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
-    {%- set typed = [] -%}
+    {%- set typed, mark = [], dbt_backfill.get_stage_mark('') -%}
     {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
     begin
         declare stage string;
@@ -59,18 +60,21 @@
         {%- endif %}
         create table if not exists {{ table }} ({{ typed | join(', ') }}, __bf_stage string)
         {{ staged.clauses }};
-        set snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, 'select pg_current_snapshot()::text as value_1') }});
+        set snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
         insert overwrite table {{ table }}
         select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, stage
         from (
             {{ scan }}
-        );
+        )
+        union all
+        select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', stage);
         set reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
             catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
         ) }}));
         select to_json(named_struct(
             'stage', stage, 'snapshot', snapshot, 'reached', reached,
             'rows', (select count(*) from {{ table }} where __bf_stage = stage),
+            'stands', (select count(*) = 1 from {{ table }} where __bf_stage = concat('{{ mark }}', stage)),
             'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
         ));
     end
@@ -82,17 +86,19 @@
       'landed': up to where it has,
       'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
         a value that the feed does not tell,
-      'rows': how many are still kept of those that were staged,
+      'stands': whether the rows that were staged are there,
       'altered': a column of them with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
 
     Arguments:
-      noted (dict): {'snapshot', 'reached', 'columns', 'since'}: all such up to the version `since` were seen before the rows were read.
+      noted (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}: all such up to the position `since` were seen before the rows
+        were read; see unseen_predicate.
       stage (dict): as a source of the plan.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
     {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
     {%- set altered = dbt_backfill.get_altered_column_sql(noted.columns, observed.facts) -%}
+    {%- set mark = dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) -%}
     begin
         declare landed bigint;
         declare turns int default 0;
@@ -103,20 +109,19 @@
             set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
             set turns = turns + 1;
         end while;
-        select to_json(named_struct('landed', landed, 'rows', kept.rows, 'altered', kept.altered, 'broken', exists(
+        select to_json(named_struct('landed', landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', exists(
             select 1
             from (
                 {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
             )
             where __bf_position <= landed
-                and (__bf_position > {{ noted.since }} or __bf_xid is not null and {{ dbt_backfill.unseen_predicate(noted.snapshot) }})
+                and (__bf_position > {{ noted.since }} or {{ dbt_backfill.unseen_predicate(upstream.feed, noted) }})
                 and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
         )))
         from (
-            select count(*) as rows, max({{ altered }}) as altered
-            from (
-                {{ dbt_backfill.get_staged_rows_of_sql(stage, dbt_backfill.identifiers(names)) }}
-            )
+            select count_if(__bf_stage = {{ mark }}) = 1 as stands, max({{ altered }}) as altered
+            from {{ dbt_backfill.get_kept_read(stage) }}
+            where __bf_stage in ({{ dbt_backfill.string_literal(stage.id) }}, {{ mark }})
         ) as kept;
     end
 {%- endmacro %}

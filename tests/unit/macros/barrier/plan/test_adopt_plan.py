@@ -122,6 +122,41 @@ def test_a_plan_that_another_run_has_committed_is_not_abandoned(
         adopt(readable=False)
 
 
+@pytest.mark.parametrize(
+    ("found", "results", "becomes"),
+    [
+        (True, [[{"version": 5}], [['{"kept": true}']]], "adopted"),
+        (
+            True,
+            [[{"version": 5}], [['{"kept": false}']]],
+            "the rows that were staged for it are gone",
+        ),
+        (True, [[{"version": 2}]], "the rows that were staged for it are gone"),
+        (True, [[]], "the rows that were staged for it are gone"),
+        (False, [], "the rows that were staged for it are gone"),
+    ],
+)
+def test_a_plan_whose_staged_rows_are_gone_is_abandoned(
+    macros: Macros,
+    backfill: Any,
+    make_state: Any,
+    make_plan: Any,
+    make_source: Any,
+    adopt: Any,
+    found: bool,
+    results: list[Any],
+    becomes: str,
+) -> None:
+    macros.stub("is_upstream_readable", lambda *_: True)
+    macros.stub("find_feed_gap", lambda *_: None)
+    macros.stub("find_table", lambda _: "found" if found else None)
+    macros.results = results
+    stage = make_source(role="stage", relation="lake.mv__staged", id="s1", version="3")
+    plan = make_plan(planned_at="2024-05-01T10:00:00", sources=[make_source(), stage])
+    adopted = macros.call("adopt_plan", backfill, make_state(), {"version": "17"}, plan, None)
+    assert adopted["plan"] == (plan if becomes == "adopted" else becomes)
+
+
 @pytest.mark.parametrize("plan", [{"version": "16"}, {"kind": "reanchor"}])
 def test_a_plan_without_changes_needs_no_feed(adopt: Any, plan: dict[str, str]) -> None:
     assert adopt(gap="the feed was switched", **plan) == "adopted"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros
 
@@ -74,3 +75,98 @@ def test_a_comparison_of_the_whole_is_divided_too(macros: Macros, parts: Any) ->
     parts(2, [["600"]], kind="reanchor", range_low=None)
     assert "offset 499" in macros.statements[-1].sql
     assert "where true" in macros.statements[-1].sql
+
+
+READ = {
+    **{"stage": "s1", "snapshot": "5:5::5", "reached": 90, "rows": 3, "stands": True},
+    "landed": 70,
+}
+WAITED = {"landed": 90, "broken": False, "stands": True, "altered": None}
+
+
+class Staging:
+    """Barriers over a live table whose database, feed and table of staged rows are these lists."""
+
+    def __init__(self, macros: Macros, backfill: Any, state: Any) -> None:
+        self.macros, self.backfill, self.state = macros, backfill, state
+        backfill["upstream"] = {
+            **{"relation": macros.relation, "kind": "postgres"},
+            "feed": {"relation": macros.relation, "wait_seconds": 1},
+        }
+        backfill["staged"] = macros.relation
+        self.reads: list[Any] = []
+        self.waits: list[Any] = []
+        self.properties: dict[str, str] = {}
+        self.noted: list[Any] = []
+        self.observed = {"id": "1/db/7", "version": "60", "landed": 65, "renewed": None}
+        for name, answer in {
+            "get_checked_scan": lambda *_: SCAN,
+            "get_needed_columns": lambda *_: [{"name": "a", "type": "int"}],
+            "check_staged": lambda *_: None,
+            "get_table_columns": lambda *_: [{"name": "a", "type": "int"}, {"name": "__bf_stage"}],
+            "load_table": lambda *_: macros.relation,
+            "read_table_properties": lambda *_: self.properties,
+            "get_stage_script": lambda *_: "",
+            "read_version": lambda *_: "3",
+            "land_feed": lambda *_: True,
+            "get_set_properties_sql": lambda _, properties: self.properties.update(properties),
+            "get_wait_script": lambda upstream, observed, noted, *_: self.noted.append(noted),
+            "check_upstream_feed": lambda *_: None,
+            "read_upstream": lambda *_: dict(self.observed, landed=99, renewed=95),
+            "run_table": lambda *_: [],
+            "run_json": lambda step, _: [(self.waits if "wait" in step else self.reads).pop(0)],
+        }.items():
+            macros.stub(name, answer)
+
+    def take(self, id: str = "1/db/7") -> Any:
+        source = {"role": "upstream", "relation": "pg.public.t", "id": id, "definition": "{}"}
+        key = [{"name": "a", "upstream": "a", "position": "a", "type": "int", "order": "ascending"}]
+        plan = {
+            **{"epoch": 4, "backfill_id": "b", "kind": "advance", "query_hash": "h", "key": key},
+            "sources": [{**source, "version": "60"}],
+        }
+        return self.macros.call("take_staged_range", self.backfill, self.state, self.observed, plan)
+
+
+@pytest.fixture
+def staging(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Staging:
+    return Staging(macros, backfill, make_state())
+
+
+def test_rows_that_another_run_has_replaced_end_the_run(staging: Staging) -> None:
+    """Also where none is left of none, and where they were replaced after they were counted."""
+    for read, waited in [
+        ({**READ, "rows": 0, "stands": False}, WAITED),
+        (READ, {**WAITED, "stands": False}),
+    ]:
+        staging.reads, staging.waits = [read], [waited]
+        with pytest.raises(CompilationError, match="another run has staged a range meanwhile"):
+            staging.take()
+
+
+def test_rows_that_were_kept_are_taken_unless_they_are_gone(staging: Staging) -> None:
+    staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
+    assert "10 bytes of the WAL" in staging.take()["waits"]
+
+    staging.waits = [WAITED]
+    assert staging.take()["plan"]["sources"][1]["id"] == "s1"
+
+    staging.reads = [{**READ, "stage": "s2"}]
+    staging.waits = [{**WAITED, "stands": False}, WAITED]
+    assert staging.take()["plan"]["sources"][1]["id"] == "s2"
+
+
+def test_rows_that_were_kept_of_another_table_are_not_taken(staging: Staging) -> None:
+    staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
+    staging.take()
+    staging.reads, staging.waits = [{**READ, "stage": "s2"}], [WAITED]
+    assert staging.take(id="1/db/8")["plan"]["sources"][1]["id"] == "s2"
+
+
+def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: Staging) -> None:
+    """Where its history was renewed may be in what the barrier itself has landed."""
+    staging.reads, staging.waits = [READ], [{**WAITED, "broken": True}]
+    taken = staging.take()
+    assert taken["unclear"]
+    assert (staging.noted[0]["since"], staging.noted[0]["renewed"]) == (65, None)
+    assert (taken["seen"]["landed"], taken["seen"]["renewed"]) == (99, 95)
