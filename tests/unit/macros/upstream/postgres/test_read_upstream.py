@@ -15,12 +15,18 @@ def check(macros: Macros) -> Any:
 
     def check(feed: dict[str, Any], since: dict[str, Any] | None, renewed: int | None) -> None:
         place = {"landed": 90, "floor": 1, "renewed": renewed, "breaks": None}
-        facts = {"system_identifier": "1", "database": "db", "oid": "7", "columns": []}
+        facts = {
+            "system_identifier": "1",
+            "database": "db",
+            "oid": "7",
+            "columns": [],
+            "slot": None,
+        }
         news = {"any": True, "untold": []}
         macros.stub("run_json", lambda *_: [{"place": place, "news": news, "facts": facts}])
         macros.stub("check_postgres_change_table", lambda _: None)
         macros.stub("get_table_columns", lambda _: [])
-        macros.stub("describe_postgres_feed", lambda _: "{}")
+        macros.stub("describe_postgres_feed", lambda *_: "{}")
         columns = {"operation": "op", "sequence": ["s"], "position": "at"}
         deletes: dict[str, Any] = {"deletes": ["d"], "before_images": []}
         told = {"relation": macros.relation, "table": "public.t", **columns, **deletes, **feed}
