@@ -25,13 +25,13 @@ def feeds(shared_project: MakeProject) -> Feeds:
     feeds.make(
         "landed",
         f"{columns}, _op string, _lsn bigint, _seq bigint, _xid bigint, _committed_at timestamp,"
-        " _unchanged array<string>, _timeline int",
-        "values (null, null, 'w', 5, 0, null, now(), null, 1),"
-        " (1, 'a', 'i', 9, 1, 700, now(), null, 1),"
-        " (1, null, 'u', 9, 2, 700, now(), array('name'), 1),"
-        " (null, null, 't', 12, 1, 701, now(), null, 1),"
-        " (null, null, 'g', 15, 0, null, now(), null, 1),"
-        " (null, null, 'w', 20, 0, null, now(), null, 1)",
+        " _unchanged array<string>, _timeline int, _note string",
+        "values (null, null, 'w', 5, 0, null, now(), null, 1, 'one'),"
+        " (1, 'a', 'i', 9, 1, 700, now(), null, 1, null),"
+        " (1, null, 'u', 9, 2, 700, now(), array('name'), 1, null),"
+        " (null, null, 't', 12, 1, 701, now(), null, 1, null),"
+        " (null, null, 'g', 15, 0, null, now(), null, 1, 'two'),"
+        " (null, null, 'w', 20, 0, null, now(), null, 1, 'two')",
     )
     feeds.make(
         "declared",
@@ -75,10 +75,17 @@ def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
     ]
     assert feeds.landed(feed) == 20
     place = {"landed": 20, "floor": 5, "renewed": 15}
-    assert feeds.place(feed, None) == {**place, "breaks": None}
-    assert feeds.place(feed, "9") == {**place, "breaks": [12, 15]}
+    none = {"note": None, "notes": []}
+    assert feeds.place(feed, None) == {**place, **none, "breaks": None, "notes": None}
+    assert feeds.place(feed, "9") == {**place, **none, "breaks": [12, 15]}
     assert feeds.place(feed, "12")["breaks"] == [15]
     assert feeds.place(feed, "15")["breaks"] is None
+
+    noted = {**feed, "notes": True}
+    assert [feeds.place(noted, since)["note"] for since in (None, "20")] == ["two", "two"]
+    assert sorted(feeds.place(noted, "4")["notes"]) == ["one", "two"]
+    assert feeds.place(noted, "5")["notes"] == ["two"]
+    assert feeds.place(noted, "20")["notes"] == []
 
 
 def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Feeds) -> None:
@@ -101,6 +108,8 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
         "floor": 5,
         "renewed": None,
         "breaks": [10],
+        "note": None,
+        "notes": [],
     }
 
 
@@ -137,6 +146,8 @@ def test_an_empty_feed_has_landed_nothing(feeds: Feeds) -> None:
         "floor": None,
         "renewed": None,
         "breaks": None,
+        "note": None,
+        "notes": [],
     }
 
 

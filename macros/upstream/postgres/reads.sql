@@ -100,7 +100,7 @@
 {% endmacro %}
 
 
-{#- What `__bf_stage` is in the one row that is written with those of a stage, however few they are. Also over a SQL variable. -#}
+{#- What `__bf_stage` is in the one row that is written with those of a stage, however few they are; of '' what stands before the id. -#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
 {% endmacro %}
@@ -167,8 +167,8 @@
 
 
 {#-
-    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, and after it the next id that
-    is given. Those between the snapshot's xmax, the one after the last id that has ended, and that are running, and not listed.
+    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, and after it the next id to
+    be given. The ids from the snapshot's xmax on, which is the one after the last that has ended, up to there are running and not listed.
 -#}
 {% macro postgres_snapshot_query() -%}
     select pg_current_snapshot()::text || ':'
