@@ -103,6 +103,11 @@
             'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
             'Create it not deferrable', mv=mv
         ) -%}
+    {%- elif facts.get('format') == 'debezium' and facts['keys'] | selectattr('primary') | list and not kept | selectattr('primary') | list -%}
+        {%- do dbt_backfill.refuse(
+            'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
+            'Name the primary key in unique_key, or let land_changes land the changes', mv=mv
+        ) -%}
     {%- endif -%}
     {%- set told = (facts.identity_columns or []) | map('lower') | list -%}
     {%- if key | map('lower') | reject('in', told) | list -%}

@@ -87,13 +87,13 @@
 
 
 {#-
-    What get_postgres_facts_query told, with what only the feed tells: of all columns whether they are finite, and as 'plugin' the
-    output plugin that its events come from; none if it is not known.
+    What get_postgres_facts_query told, with what only the feed tells: of all columns whether they are finite, its 'format', and as
+    'plugin' the output plugin that its events come from; none if it is not known.
 -#}
 {% macro get_followed_facts(feed, facts) %}
     {%- set columns = [] -%}
     {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true) if feed.get('finite') else column) -%} {%- endfor -%}
-    {{ return(dict(facts, columns=columns, plugin='wal2json' if feed.format == 'landed' else (facts.slot or {}).get('plugin'))) }}
+    {{ return(dict(facts, columns=columns, format=feed.format, plugin='wal2json' if feed.format == 'landed' else (facts.slot or {}).get('plugin'))) }}
 {% endmacro %}
 
 

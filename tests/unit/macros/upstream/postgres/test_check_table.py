@@ -124,6 +124,22 @@ def test_a_unique_index_is_a_key_where_events_tell_its_columns(macros: Macros) -
         check(macros, facts, key="line code")
 
 
+@pytest.mark.parametrize("keys", [["code"], ["id", "code"]])
+def test_debezium_tells_what_becomes_of_the_primary_key(
+    macros: Macros, refused: Refused, keys: list[str]
+) -> None:
+    """Of a table without one it takes a unique index."""
+    indexes = [index(key, primary=key == "id") for key in keys]
+    told = {"identity": "f", "identity_columns": ["id", "code"], "format": "debezium"}
+    facts = facts_of(column("code", "int4", not_null=True), keys=indexes, **told)
+    if "id" not in keys:
+        check(macros, facts, key="code")
+        return
+    check(macros, facts)
+    with refused("its unique_key code is not the primary key of its upstream, and Debezium"):
+        check(macros, facts, key="code")
+
+
 def test_a_key_may_be_deferrable_where_another_index_is_not(macros: Macros) -> None:
     check(macros, facts_of(keys=[index("id", deferrable=True), index("id", primary=False)]))
 
