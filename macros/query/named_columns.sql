@@ -4,12 +4,22 @@
 -#}
 {% macro get_named_columns(query, names) %}
     {%- set code = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
-    {%- if '*' in code or dbt_backfill._reads_without_select(query) -%} {{ return(names) }} {%- endif -%}
+    {%- if dbt_backfill._has_star(query) or dbt_backfill._reads_without_select(query) -%} {{ return(names) }} {%- endif -%}
     {%- set found = [] -%}
     {%- for name in names if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?!\\w)', code | replace('``', '`')) -%}
         {%- do found.append(name) -%}
     {%- endfor -%}
     {{ return(found) }}
+{% endmacro %}
+
+
+{#- Whether a star of it stands for columns: the others multiply what is before them. -#}
+{% macro _has_star(query) %}
+    {%- set texts = [] -%}
+    {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
+        {%- do texts.append("''" if token.kind == 'string' else token.text) -%}
+    {%- endfor -%}
+    {{ return(modules.re.search('(?i)(?:[,.(]|\\b(?:select|distinct|all))\\s*[*]', texts | join(' ')) is not none) }}
 {% endmacro %}
 
 

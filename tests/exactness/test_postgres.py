@@ -44,12 +44,12 @@ NO_OVERLAY: Replacement = (
     "where false",
 )
 POSITION = (
-    "        set reached = (select cast(value_1 as bigint) from ({{"
+    "        set __bf_reached = (select cast(value_1 as bigint) from ({{"
     " dbt_backfill.get_postgres_query_sql(\n"
     "            catalog, \"select (pg_current_wal_insert_lsn() - '0/0')::text as value_1\"\n"
     "        ) }}));\n"
 )
-SNAPSHOT = "        set snapshot = ("
+SNAPSHOT = "        set __bf_snapshot = ("
 WRONG_ORDERS: dict[str, tuple[Replacement, ...]] = {
     "the position is fixed before the range is read": (
         NO_OVERLAY,

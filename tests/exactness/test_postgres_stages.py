@@ -201,7 +201,7 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     replace = f"insert overwrite table {staged} {another}"
 
     def replaced_within(project: Project, sql: str, proceed: Proceed) -> None:
-        counted = "set reached ="
+        counted = "set __bf_reached ="
         assert sql.count(counted) == 1
         proceed(sql.replace(counted, f"{replace}; {counted}"))
 

@@ -485,6 +485,17 @@ def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: La
     assert landed.events("coded", "code")[-3:] == [("d", "a"), ("i", "z"), ("u", "b")]
 
 
+def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) -> None:
+    """Of a table with both, one is read and the other is not."""
+    for read, unread in (("stage", "landed"), ("landed", "stage")):
+        name = f"named_{read}"
+        landed.table(name, f"id int primary key, {read} int, {unread} int")
+        landed.model(name, f"id, {read}")
+        landed.database.sql(f"insert into {name} select i, i, -i from generate_series(1, 20) as i")
+        landed.compare(name, f"id, {read}")
+        assert landed.project.value(f"select count(*) from {{schema}}.{name}_mv") == 20
+
+
 def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     landed: Landed,
 ) -> None:

@@ -86,8 +86,11 @@ def test_what_failed_is_run_again_after_a_pause_that_grows() -> None:
 
 def test_what_waits_for_a_change_feed_is_run_again_after_a_short_pause() -> None:
     ending, waited, _ = loop(BARRIER, LAST_WAITS, WAITS, LAST)
-    assert (ending, waited) == (Ending.CAUGHT_UP, [0.0, 5.0, 5.0])
+    assert (ending, waited) == (Ending.CAUGHT_UP, [0.0, 5.0, 10.0])
     assert loop(WAITS, WAITS, budget=3.0)[0] == Ending.BUDGET_SPENT
+    assert loop(WAITS, WAITS, WAITS, retries=2)[0] == Ending.FAILED
+    ending, waited, _ = loop(WAITS, WAITS, CAUGHT_UP, every=60.0, budget=50.0, retries=1)
+    assert (ending, waited[:2]) == (Ending.CAUGHT_UP, [5.0, 5.0])
 
 
 def test_a_refused_run_is_not_run_again() -> None:

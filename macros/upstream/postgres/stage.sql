@@ -45,36 +45,38 @@
     Arguments:
       scan (string): a select of the rows.
       staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, 'anew': whether to drop it before}.
+
+    Spark takes a column of the table for a variable of the same name, so the names of these are ones that no column has.
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
     {%- set typed, mark = [], dbt_backfill.get_stage_mark('') -%}
     {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
     begin
-        declare stage string;
-        declare snapshot string;
-        declare reached bigint;
-        set stage = uuid();
+        declare __bf_id string;
+        declare __bf_snapshot string;
+        declare __bf_reached bigint;
+        set __bf_id = uuid();
         {%- if staged.anew %}
         drop table if exists {{ table }};
         {%- endif %}
         create table if not exists {{ table }} ({{ typed | join(', ') }}, __bf_stage string)
         {{ staged.clauses }};
-        set snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
+        set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
         insert overwrite table {{ table }}
-        select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, stage
+        select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, __bf_id
         from (
             {{ scan }}
         )
         union all
-        select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', stage);
-        set reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
+        select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', __bf_id);
+        set __bf_reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
             catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
         ) }}));
         select to_json(named_struct(
-            'stage', stage, 'snapshot', snapshot, 'reached', reached,
-            'rows', (select count(*) from {{ table }} where __bf_stage = stage),
-            'stands', (select count(*) = 1 from {{ table }} where __bf_stage = concat('{{ mark }}', stage)),
+            'stage', __bf_id, 'snapshot', __bf_snapshot, 'reached', __bf_reached,
+            'rows', (select count(*) from {{ table }} where __bf_stage = __bf_id),
+            'stands', (select count(*) = 1 from {{ table }} where __bf_stage = concat('{{ mark }}', __bf_id)),
             'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
         ));
     end
@@ -100,21 +102,21 @@
     {%- set altered = dbt_backfill.get_altered_column_sql(noted.columns, observed.facts) -%}
     {%- set mark = dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) -%}
     begin
-        declare landed bigint;
+        declare __bf_landed bigint;
         declare turns int default 0;
         declare paused string;
-        set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
-        while landed < {{ noted.reached }} and turns < {{ seconds * 2 }} do
+        set __bf_landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+        while __bf_landed < {{ noted.reached }} and turns < {{ seconds * 2 }} do
             set paused = ({{ dbt_backfill.get_postgres_query_sql(catalog, 'select pg_sleep(0.5)::text as value_1') }});
-            set landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+            set __bf_landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
             set turns = turns + 1;
         end while;
-        select to_json(named_struct('landed', landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', exists(
+        select to_json(named_struct('landed', __bf_landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', exists(
             select 1
             from (
                 {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
             )
-            where __bf_position <= landed
+            where __bf_position <= __bf_landed
                 and (__bf_position > {{ noted.since }} or {{ dbt_backfill.unseen_predicate(upstream.feed, noted) }})
                 and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
         )))

@@ -69,7 +69,7 @@ class Limits:
     every: float | None = None
     """How long to rest once nothing is left to do, instead of ending."""
     retries: int = 5
-    """How many runs in a row may fail with what may be tried again."""
+    """How many runs in a row may fail with what may be tried again, or only wait for a feed."""
 
 
 def run_loop(
@@ -82,8 +82,8 @@ def run_loop(
     """Call `run`, a `dbt run` of one barrier or more per model, again and again.
 
     What fails is run again after a pause that doubles, up to five minutes, unless the run was
-    refused: then nothing was written, and the same run would be refused again. What waits for a
-    change feed is run again after a short pause.
+    refused: then nothing was written, and the same run would be refused again. So is what waits
+    for a change feed; where the loop is to look again for ever, it does, after a short pause.
     """
     started, failures = clock(), 0
     while True:
@@ -92,20 +92,22 @@ def run_loop(
         failed = [result for result in results if result.failed]
         if any(result.is_refusal for result in failed):
             return Ending.FAILED
-        failures = failures + 1 if failed else 0
+        at_rest = all(result.is_at_rest for result in results)
+        waits = not at_rest and all(result.is_at_rest or result.waits for result in results)
+        failures = failures + 1 if failed or (waits and limits.every is None) else 0
         if failures > limits.retries:
             return Ending.FAILED
         rest, spent = 0.0, Ending.BUDGET_SPENT
-        if failed:
-            spent = Ending.FAILED
+        if failures:
             rest = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+            spent = Ending.FAILED if failed else spent
             report(f"runs again in {rest:.0f} s, for the {_ordinal(failures)} time")
-        elif all(result.is_at_rest for result in results):
+        elif waits:
+            rest = FIRST_PAUSE_SECONDS
+        elif at_rest:
             if limits.every is None:
                 return Ending.CAUGHT_UP
             rest, spent = limits.every, Ending.CAUGHT_UP
-        elif all(result.is_at_rest or result.waits for result in results):
-            rest = FIRST_PAUSE_SECONDS
         left = None if limits.budget is None else started + limits.budget - clock()
         if stop.wait(rest if left is None else min(rest, left)):
             return Ending.STOPPED

@@ -129,8 +129,10 @@
 {% macro note_tables(landing, places) %}
     {%- set tables = [] -%}
     {%- for table in landing.tables -%}
-        {%- set begun = places[loop.index0].get('begun') or table.get('begun')
-            or local_md5(invocation_id ~ table.relation.render() ~ modules.datetime.datetime.now())[:12] -%}
+        {%- set place, name = places[loop.index0], table.relation.render() -%}
+        {#- One that has landed without a note needs no mark of its beginning, by which two landings would agree. -#}
+        {%- set new = local_md5(invocation_id ~ name ~ modules.datetime.datetime.now() if place.get('landed') is none else name)[:12] -%}
+        {%- set begun = place.get('begun') or table.get('begun') or new -%}
         {%- do tables.append(dict(table, begun=begun, note=dbt_backfill.get_landing_note(table.facts, table.columns, begun))) -%}
     {%- endfor -%}
     {{ return(dict(landing, tables=tables)) }}
