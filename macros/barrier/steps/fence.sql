@@ -87,7 +87,8 @@
         {%- endfor %}
         '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
     )
-    from {{ relations.progress.render() }}
+    {#- Without the columns of the key: one of the name of a variable would be taken for it. #}
+    from (select vnode, epoch, plan from {{ relations.progress.render() }})
 {%- endmacro %}
 
 

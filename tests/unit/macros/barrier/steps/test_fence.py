@@ -167,7 +167,7 @@ def test_the_plan_that_stands_is_that_of_the_epoch_only(render: Any, backfill: A
     assert render("get_standing_plan_sql", backfill, 3) == (
         "select concat('{', '\"plan\":', "
         "coalesce(max(if(vnode = 0 and epoch = 2, plan, null)), 'null'), '}' ) "
-        "from lake.mv__progress"
+        "from (select vnode, epoch, plan from lake.mv__progress)"
     )
 
 
