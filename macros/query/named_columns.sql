@@ -3,9 +3,9 @@
     case does not matter.
 -#}
 {% macro get_named_columns(query, names) %}
-    {%- set code = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
-    {%- if dbt_backfill._has_star(query) or dbt_backfill._reads_without_select(query) -%} {{ return(names) }} {%- endif -%}
-    {%- set found = [] -%}
+    {%- set tokens = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | list -%}
+    {%- if dbt_backfill._have_star(tokens) or dbt_backfill._read_without_select(tokens) -%} {{ return(names) }} {%- endif -%}
+    {%- set code, found = tokens | map(attribute='text') | join(' '), [] -%}
     {%- for name in names if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?!\\w)', code | replace('``', '`')) -%}
         {%- do found.append(name) -%}
     {%- endfor -%}
@@ -13,19 +13,19 @@
 {% endmacro %}
 
 
-{#- Whether a star of it stands for columns: the others multiply what is before them. -#}
-{% macro _has_star(query) %}
+{#- Whether a star of a query stands for columns: the others multiply what is before them. `tokens` are without comments. -#}
+{% macro _have_star(tokens) %}
     {%- set texts = [] -%}
-    {%- for token in dbt_backfill.tokens(query) if token.kind != 'comment' -%}
+    {%- for token in tokens -%}
         {%- do texts.append("''" if token.kind == 'string' else token.text) -%}
     {%- endfor -%}
     {{ return(modules.re.search('(?i)(?:[,.(]|\\b(?:select|distinct|all))\\s*[*]', texts | join(' ')) is not none) }}
 {% endmacro %}
 
 
-{#- Whether it has TABLE, a pipe, or a FROM without a SELECT before it, all of which take all columns; rather one too many. -#}
-{% macro _reads_without_select(query) %}
-    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
+{#- Whether a query has TABLE, a pipe, or a FROM without a SELECT before it, all of which take all columns; rather one too many. -#}
+{% macro _read_without_select(tokens) %}
+    {%- set code = tokens | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
     {#- Whether what each open bracket holds, and the query itself, may have a FROM: after a SELECT, or of a function. -#}
     {%- set brackets = [false] -%}
     {%- set signs = '(\\w*)\\s*[(]|[)]|\\bdistinct\\s+from\\b|\\b(select|from|table)\\b|[|]>' -%}

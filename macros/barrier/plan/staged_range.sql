@@ -25,7 +25,7 @@
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
-    {%- set waited = dbt_backfill._run_wait(backfill, plan, noted, observed) -%}
+    {%- set waited = dbt_backfill._run_wait(backfill, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
     {%- if left and not waited.stands -%}
         {{ return(dbt_backfill.take_staged_range(backfill, state, observed, plan, again=true)) }}
@@ -221,7 +221,7 @@
     Wait until the feed has landed what the rows may show, see postgres_wait_script. Where it has not, the rows are noted first, so
     that a run that is stopped while it waits has not read them in vain.
 -#}
-{% macro _run_wait(backfill, plan, noted, observed) %}
+{% macro _run_wait(backfill, noted, observed) %}
     {%- set seconds = backfill.upstream.feed.wait_seconds -%}
     {%- if noted.landed < noted.reached -%}
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(

@@ -41,8 +41,8 @@
         whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be told,
       'breaks': the first ten positions greater than `since` at which the table was truncated or events may be missing before;
         null if there is none, or without `since`,
-    'note': the last one, see get_landing_note, and 'notes': those that differ, of the marks at positions greater than `since`; the first is null if
-        there is none
+      'note': the last one, see get_landing_note; null if there is none,
+      'notes': those that differ, of the marks at positions greater than `since`
     }
 
     Arguments:

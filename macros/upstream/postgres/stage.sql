@@ -75,10 +75,13 @@
         ) }}));
         select to_json(named_struct(
             'stage', __bf_id, 'snapshot', __bf_snapshot, 'reached', __bf_reached,
-            'rows', (select count(*) from {{ table }} where __bf_stage = __bf_id),
-            'stands', (select count(*) = 1 from {{ table }} where __bf_stage = concat('{{ mark }}', __bf_id)),
+            'rows', kept.rows, 'stands', kept.stands,
             'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
-        ));
+        ))
+        from (
+            select count_if(__bf_stage = __bf_id) as rows, count_if(__bf_stage = concat('{{ mark }}', __bf_id)) = 1 as stands
+            from {{ table }}
+        ) as kept;
     end
 {%- endmacro %}
 
