@@ -28,10 +28,8 @@
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
-    {%- if source.relation != backfill.replica.render() or noted.query_hash != backfill.query_hash
-            or noted.query_columns != state.committed.query_columns or noted.vnode_count != state.committed.vnode_count
-            or noted.ranges == 0 or noted.ranges and state.committed.get('backfill_rate_limit') != backfill.options.backfill_rate_limit
-            or not dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)
+    {%- if source.relation != backfill.replica.render() or not dbt_backfill._fits_query(backfill, state, noted)
+            or not dbt_backfill._fits_ranges(backfill, state, noted)
             or not dbt_backfill.continues_upstream(backfill.upstream, observed, upstream)
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
@@ -39,6 +37,21 @@
     {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
     {{ return(source if dbt_backfill._read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
+{% endmacro %}
+
+
+{#- Whether it was made for the query and the columns that the state has. `noted`: the definition of the source. -#}
+{% macro _fits_query(backfill, state, noted) %}
+    {{ return(noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns) }}
+{% endmacro %}
+
+
+{#- Whether it has the rows of the vnodes that are read, and, if it is a part, of another range as they are sized. -#}
+{% macro _fits_ranges(backfill, state, noted) %}
+    {%- set is_as_sized = noted.ranges is none
+        or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit -%}
+    {{ return(noted.vnode_count == state.committed.vnode_count and is_as_sized
+        and dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)) }}
 {% endmacro %}
 
 
@@ -147,8 +160,8 @@
 
 
 {#-
-    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it; `auto`
-    makes one if the ranges ahead would read many more rows in vain.
+    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it, and one
+    more for each further part; `auto` makes one if the ranges ahead would read many more rows in vain.
 -#}
 {% macro _is_wanted(backfill, plan, evidence) %}
     {%- set wanted = dbt_backfill.wants_replica(backfill, plan, evidence) -%}
@@ -168,7 +181,16 @@
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
-    {{ return(([evidence.scans, ahead] | min - 3) * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+    {%- set per_part = dbt_backfill._count_ranges_of_part(backfill) or ahead -%}
+    {%- set scans = 2 + (ahead + per_part - 1) // per_part -%}
+    {{ return(([evidence.scans, ahead] | min - scans) * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+{% endmacro %}
+
+
+{#- How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead. -#}
+{% macro _count_ranges_of_part(backfill) %}
+    {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
+    {{ return([limit // range_size, 1] | max if limit and range_size else none) }}
 {% endmacro %}
 
 
@@ -207,11 +229,8 @@
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
     {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
-    {%- set limit, ranges = backfill.options.get('replica_rows'), none -%}
-    {%- if limit and backfill.options.backfill_rate_limit -%}
-        {%- set most = [limit // backfill.options.backfill_rate_limit, 1] | max -%}
-        {%- if most <= bounds | length -%} {%- set ranges = most -%} {%- endif -%}
-    {%- endif -%}
+    {%- set most = dbt_backfill._count_ranges_of_part(backfill) -%}
+    {%- set ranges = most if most and most <= bounds | length else none -%}
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.upstream) -%}
@@ -308,16 +327,26 @@
         dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
     ) -%}
     {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set names = dbt_backfill._with_key_first(plan.key, columns | map(attribute='name') | list) -%}
     create or replace table {{ backfill.replica.render() }}
     {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
     partitioned by (__bf_part)
     as
-    select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
+    select {{ dbt_backfill.identifiers(names) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
     from (
         {{ scan }}
     )
     distribute by __bf_part sort by __bf_part, {{ keys | join(', ') }}
 {%- endmacro %}
+
+
+{#- The names of columns, those of the key before others: the formats keep statistics of the first columns of a table. -#}
+{% macro _with_key_first(keys, names) %}
+    {%- set of_key = keys | map(attribute='upstream') | map('lower') | list -%}
+    {%- set first, others = [], [] -%}
+    {%- for name in names -%} {%- do (first if name | lower in of_key else others).append(name) -%} {%- endfor -%}
+    {{ return(first + others) }}
+{% endmacro %}
 
 
 {#- The number of the part of a row, as a search by halves. -#}
@@ -337,13 +366,15 @@
 {% endmacro %}
 
 
+{#- Statistics are kept of the key alone, which stands first: files are skipped by nothing else. -#}
 {% macro _get_replica_properties(backfill, plan, columns, id) %}
-    {%- set types = columns | map(attribute='type') | list -%}
-    {%- set own = {'dbt_backfill.replica': id} -%}
+    {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
+    {%- set own, indexed = {'dbt_backfill.replica': id}, plan.key | length | string -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
-        {%- do own.update({'write.distribution-mode': 'none'}) -%}
+        {%- do own.update({'write.distribution-mode': 'none', 'write.metadata.metrics.max-inferred-column-defaults': indexed}) -%}
     {%- else -%}
-        {%- do own.update(dbt_backfill.get_needed_features(columns | map(attribute='name') | list + types, types)) -%}
+        {%- do own.update(dbt_backfill.get_needed_features(names + types, types)) -%}
+        {%- do own.update({'delta.dataSkippingNumIndexedCols': indexed}) -%}
     {%- endif -%}
     {{ return(dict(own, **dbt_backfill.get_copy_properties(backfill.upstream, dbt_backfill.get_source(plan)))) }}
 {% endmacro %}

@@ -174,6 +174,18 @@ def test_auto_decides_by_how_often_the_upstream_would_be_read(
     assert (read is not None, source is not None) == (made, made)
 
 
+@pytest.mark.parametrize(
+    ("replica_rows", "made"), [(None, True), (200, True), (40, True), (30, False), (5, False)]
+)
+def test_each_part_is_another_pass(
+    choose: Any, options: Any, replica_rows: int | None, made: bool
+) -> None:
+    """41 ranges of 10 rows, of which a part has 20, 4, 3 and 1."""
+    options["replica_rows"] = replica_rows
+    read, _ = choose(evidence={"scans": 30.0, "rows": 700_000})
+    assert (read is not None) == made
+
+
 def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: Any) -> None:
     options["replicate"] = "always"
     assert choose()[0] is not None
@@ -234,6 +246,28 @@ def test_each_part_has_the_keys_of_a_range(macros: Macros) -> None:
 def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -> None:
     thinned = macros.call("_thinned", list(range(bounds)))
     assert len(thinned) == parts
+
+
+def test_the_key_stands_first_where_statistics_are_kept(
+    macros: Macros, backfill: Any, options: Any, make_plan: Any
+) -> None:
+    keys = [
+        {"name": "k", "upstream": "ID", "type": "bigint"},
+        {"name": "day", "upstream": "day", "type": "date"},
+    ]
+    names = ["a", "day", "b", "id"]
+    assert macros.call("_with_key_first", keys, names) == ["day", "id", "a", "b"]
+    macros.stub("get_copy_properties", lambda *_: {})
+    columns = [{"name": name, "type": "int"} for name in names]
+    for file_format, name in (
+        ("delta", "delta.dataSkippingNumIndexedCols"),
+        ("iceberg", "write.metadata.metrics.max-inferred-column-defaults"),
+    ):
+        options["file_format"] = file_format
+        properties = macros.call(
+            "_get_replica_properties", backfill, make_plan(key=keys), columns, "u1"
+        )
+        assert properties[name] == "2"
 
 
 def test_a_copy_is_read_at_its_version(macros: Macros, noted: Any) -> None:
