@@ -86,8 +86,8 @@ class Sample:
     label: str
     laps: list[Lap] = field(default_factory=list)
 
-    def run(self, project: Project, *arguments: str) -> None:
-        self.laps.append(timed_run(project, *arguments))
+    def run(self, project: Project, model: str) -> None:
+        self.laps.append(timed_run(project, model))
 
     @property
     def median(self) -> float:
@@ -107,10 +107,15 @@ class Sample:
         }
 
 
-def timed_run(project: Project, *arguments: str) -> Lap:
+def run(project: Project, model: str) -> None:
+    """Without dbt's lines, among which ours would be lost."""
+    project.run("--quiet", "--select", model)
+
+
+def timed_run(project: Project, model: str) -> Lap:
     yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
     with intercepted(clock.intercept):
-        return Lap(timed(lambda: project.run(*arguments)), clock, yard)
+        return Lap(timed(lambda: run(project, model)), clock, yard)
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ class Growth:
 
     def check(self, mv: str, upstream: str) -> None:
         """The end of a case: after one more run the MV is its query, as far as it has read."""
-        self.project.run("--select", mv)
+        run(self.project, mv)
         select = f"select {COLUMNS} from {{schema}}.{{table}}"
         read = f" where id <= (select max(id) from {{schema}}.{mv})"
         one, other = (
@@ -252,7 +257,7 @@ class Growth:
         series = Series("a barrier a run", self.project, self.options)
         self.prepare("runs_of", (series.total + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
         for _ in range(series.total):
-            series.add(timed_run(self.project, "--select", "runs"))
+            series.add(timed_run(self.project, "runs"))
             self.change("runs_of")
         tables = ("runs", "runs__progress", "runs__barriers")
         counts = ", ".join(f"{table} {self.project.files(table)}" for table in tables)
@@ -270,7 +275,7 @@ class Growth:
             return timed(lambda: self.project.sql(YARDSTICK))
 
         with intercepted(_Laps(series, change).intercept):
-            self.project.run("--select", "one_run")
+            run(self.project, "one_run")
         self.check("one_run", "one_run_of")
         return series.comparison()
 
@@ -287,7 +292,7 @@ class Growth:
         for number in range(barriers):
             for name, sample in zip(configs, (few, many), strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, "--select", name)
+                kept.run(self.project, name)
             self.change("vnodes_of")
         for name in configs:
             self.check(name, "vnodes_of")
@@ -296,7 +301,7 @@ class Growth:
     def versions(self) -> Comparison:
         """The MV has read all, so that each new row is a change."""
         self.prepare("versions_of", RANGE, versions="")
-        self.project.run("--select", "versions")
+        run(self.project, "versions")
         many = self.options.versions
         samples = {count: Sample(f"{count:,}") for count in (FEW_VERSIONS, many)}
         for _ in range(self.options.warm_up):
@@ -315,10 +320,10 @@ class Growth:
         """
         self.align("versions_of", versions)
         self.change("versions_of")
-        self.project.run("--select", "versions")
+        run(self.project, "versions")
         self.append("versions_of", versions - 1, self.options.versions)
         self.change("versions_of")
-        return timed_run(self.project, "--select", "versions")
+        return timed_run(self.project, "versions")
 
     def history(self) -> Comparison:
         rounds = self.options.rounds
@@ -330,7 +335,7 @@ class Growth:
                 self._lengthen_history()
             sample = many if number >= self.options.warm_up + rounds else few
             kept = sample if number >= self.options.warm_up else Sample("")
-            kept.run(self.project, "--select", "history")
+            kept.run(self.project, "history")
             self.change("history_of")
         self.check("history", "history_of")
         return Comparison("rows of the history", few, many)
@@ -347,7 +352,7 @@ class Growth:
                     self.append(table, self.options.commits, 0)
             sample = many if number >= warm_up + rounds else few
             kept = sample if number >= warm_up else Sample("")
-            kept.run(self.project, "--select", "commits")
+            kept.run(self.project, "commits")
             self.change("commits_of")
         self.check("commits", "commits_of")
         return Comparison("commits of the MV and of its state", few, many)
@@ -375,12 +380,12 @@ class Growth:
             for made, wanted in pairwise([1, *range(BATCH, count, BATCH), count]):
                 self.append(f"idle_{name}_of", wanted - made - 1, 0)
                 self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
-            self.project.run("--select", f"idle_{name}")
+            run(self.project, f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
         for number in range(self.options.warm_up + self.options.rounds):
             for name, sample in zip(("few", "many"), samples, strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, "--select", f"idle_{name}")
+                kept.run(self.project, f"idle_{name}")
         for name in ("few", "many"):
             self.check(f"idle_{name}", f"idle_{name}_of")
         return Comparison("nothing to do, versions", *samples)
