@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -114,7 +115,12 @@ def run(project: Project, model: str) -> None:
 
 def timed_run(project: Project, model: str) -> Lap:
     yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
-    with intercepted(clock.intercept):
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        # Of the two MVs of a case it is the same statement.
+        clock.intercept(re.sub(r": describe \w+ \*/", ": describe a table */", sql), proceed)
+
+    with intercepted(intercept):
         return Lap(timed(lambda: run(project, model)), clock, yard)
 
 
