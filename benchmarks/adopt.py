@@ -9,9 +9,8 @@ them how long the `create table as` took.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
+from clock import timed
 from lineitem import make_project
 from rich.console import Console
 from rich.table import Table
@@ -23,12 +22,6 @@ CONFIG = "materialized='backfilled_mv', unique_key='id', barriers_per_run='all'"
 RANGES = 5
 
 console = Console()
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
 
 
 def prepare(project: Project, rows: int) -> float:

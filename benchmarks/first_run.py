@@ -8,13 +8,13 @@ they fall no more, and then one round that is not counted.
 from __future__ import annotations
 
 import statistics
-import time
 
+from clock import timed
 from lineitem import KEY, SMALL, SMALL_ROWS, copy_rows, load_lineitem, make_parser, make_project
 from rich.console import Console
 from rich.table import Table
 
-from support.project import Project, RunResult
+from support.project import Project
 
 
 def models(upstream: str) -> dict[str, str]:
@@ -30,19 +30,22 @@ def models(upstream: str) -> dict[str, str]:
 console = Console()
 
 
-def timed_run(project: Project, model: str) -> tuple[float, RunResult]:
-    started = time.perf_counter()
-    result = project.run("--select", model)
-    return time.perf_counter() - started, result
+def timed_run(project: Project, model: str) -> float:
+    return timed(lambda: project.run("--select", model))
 
 
-def timed_round(project: Project, upstream: str) -> tuple[float, float, RunResult]:
+def steps(project: Project) -> list[str]:
+    """What each statement of the last run did."""
+    assert project.last is not None
+    return project.last.steps
+
+
+def timed_round(project: Project, upstream: str) -> tuple[float, float]:
     """Seconds of `create table as`, and of a first run, over a table that nothing was made of."""
     for suffix in ("mv", "mv__progress", "mv__barriers", "plain"):
         project.sql(f"drop table if exists {{schema}}.{upstream}_{suffix}")
-    plain, _ = timed_run(project, f"{upstream}_plain")
-    first, result = timed_run(project, f"{upstream}_mv")
-    return plain, first, result
+    plain = timed_run(project, f"{upstream}_plain")
+    return plain, timed_run(project, f"{upstream}_mv")
 
 
 def main() -> None:
@@ -55,12 +58,12 @@ def main() -> None:
     copy_rows(project, SMALL, SMALL_ROWS)
     project.write(models("lineitem") | models(SMALL), sources=["lineitem", SMALL])
     for number in range(options.warm_up):
-        plain, first, _ = timed_round(project, SMALL)
+        plain, first = timed_round(project, SMALL)
         console.print(f"warm-up {number}: {SMALL_ROWS:,} rows in {plain:.1f} s, {first:.1f} s")
     table = Table("round", "create table as", "first run", "ratio")
     ratios = []
     for number in range(options.rounds + 1):
-        plain, first, result = timed_round(project, "lineitem")
+        plain, first = timed_round(project, "lineitem")
         if number:
             ratios.append(first / plain)
         label = str(number) if number else "warm-up"
@@ -68,9 +71,9 @@ def main() -> None:
         console.print(f"round {label}: {plain:.1f} s, {first:.1f} s")
     console.print(table)
     console.print(f"median ratio of the first run: {statistics.median(ratios):.2f}")
-    console.print("statements of the first run:", result.steps)
-    idle, result = timed_run(project, "lineitem_mv")
-    console.print(f"nothing to do: {idle:.1f} s", result.steps)
+    console.print("statements of the first run:", steps(project))
+    idle = timed_run(project, "lineitem_mv")
+    console.print(f"nothing to do: {idle:.1f} s", steps(project))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
 """What becomes dearer as an MV lives on: small barriers at the beginning against the same later.
 
 * `runs`: one barrier a `dbt run`, the first ten against the last ten of `--barriers`; and what the
-  driver's heap holds after a collection, and this Python, at both ends;
-* `one-run`: as many barriers of one `dbt run`;
+  driver's heap holds after a collection, and this Python, every hundred barriers;
+* `one-run`: the same of as many barriers of one `dbt run`;
 * `vnodes`: 256 vnodes against `--vnodes`;
 * `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
-  as many new rows;
+  as many new rows in all;
 * `history`: a history of a few rows against `--history` of them;
 * `commits`: an MV and a state as they were made against the same after `--commits` each;
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
 Each case compares medians, of ten unless told otherwise, and names the statements that make the
 difference. What else the machine does comes and goes, so a query that never grows is timed before
-each run, and the second ratio is that of multiples of it. Whole-stage code is not generated, which
-makes small statements quicker and even.
+each run, and the second ratio is that of multiples of it. Spark generates no code, which makes
+small statements quicker and even. At the end of each case its MVs are compared with their queries.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,10 +47,17 @@ FEW_VNODES = 256
 YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
 BATCH = 5_000
 """Versions after which there is a checkpoint; other writers make one after ten."""
+CHECKPOINT = 10
+"""Of Delta: Spark makes one with each commit whose version this divides."""
 LARGEST = 4
 """How many statements are named of each case."""
+PROGRESS_EVERY = 50
+MEMORY_EVERY = 100
 
 SETTINGS = {
+    # As in the tests.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "3g",
     # What Spark and Delta keep as they come, and the tests let them forget.
     "spark.databricks.delta.delta.log.cacheSize": "10000",
@@ -61,47 +70,58 @@ SETTINGS = {
 console = Console(width=120)
 
 
+@dataclass(frozen=True)
+class Lap:
+    """A barrier, or a run."""
+
+    seconds: float
+    clock: Clock
+    yard: float
+    """Seconds of the yardstick before it."""
+
+
 @dataclass
 class Sample:
-    """Barriers, or runs, of one kind: how long each took, and each of its statements."""
+    """Barriers, or runs, of one kind."""
 
     label: str
-    seconds: list[float] = field(default_factory=list)
-    clocks: list[Clock] = field(default_factory=list)
-    yards: list[float] = field(default_factory=list)
-    """How long the yardstick took before each."""
+    laps: list[Lap] = field(default_factory=list)
 
-    def run(self, project: Project, *arguments: str) -> None:
-        yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
-        with intercepted(clock.intercept):
-            self.add(timed(lambda: project.run(*arguments)), clock, yard)
-
-    def add(self, seconds: float, clock: Clock, yard: float) -> None:
-        self.seconds.append(seconds)
-        self.clocks.append(clock)
-        self.yards.append(yard)
-
-    def part(self, label: str, start: int | None, stop: int | None) -> Sample:
-        part = slice(start, stop)
-        return Sample(label, self.seconds[part], self.clocks[part], self.yards[part])
+    def run(self, project: Project, model: str) -> None:
+        self.laps.append(timed_run(project, model))
 
     @property
     def median(self) -> float:
-        return statistics.median(self.seconds)
+        return statistics.median(lap.seconds for lap in self.laps)
 
     @property
     def multiple(self) -> float:
         """The median of what each took as a multiple of the yardstick."""
-        pairs = zip(self.seconds, self.yards, strict=True)
-        return statistics.median(seconds / yard for seconds, yard in pairs)
+        return statistics.median(lap.seconds / lap.yard for lap in self.laps)
 
     def steps(self) -> dict[str, float]:
         """The median seconds of each statement; of one that was not sent each time, with zeros."""
-        names = {name for clock in self.clocks for name in clock.seconds}
+        clocks = [lap.clock.seconds for lap in self.laps]
         return {
-            name: statistics.median(sum(clock.seconds.get(name, [])) for clock in self.clocks)
-            for name in names
+            name: statistics.median(sum(clock.get(name, [])) for clock in clocks)
+            for name in {name for clock in clocks for name in clock}
         }
+
+
+def run(project: Project, model: str) -> None:
+    """Without dbt's lines, among which ours would be lost."""
+    project.run("--quiet", "--select", model)
+
+
+def timed_run(project: Project, model: str) -> Lap:
+    yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
+
+    def intercept(sql: str, proceed: Proceed) -> None:
+        # Of the two MVs of a case it is the same statement.
+        clock.intercept(re.sub(r": describe \w+ \*/", ": describe a table */", sql), proceed)
+
+    with intercepted(intercept):
+        return Lap(timed(lambda: run(project, model)), clock, yard)
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,51 @@ class Memory:
         return cls(heap / 2**20, int(resident.split()[1]) / 2**10)
 
 
+class Series:
+    """Barriers of one MV, one after the other, of which the first and the last ones are kept."""
+
+    def __init__(self, case: str, project: Project, options: argparse.Namespace) -> None:
+        self.case, self.project = case, project
+        self.barriers: int = options.barriers
+        self.total: int = options.warm_up + options.barriers
+        self.rounds: int = options.rounds
+        self.first = Sample(f"the first {self.rounds}")
+        self.last = Sample(f"the last {self.rounds}")
+        self.memory: list[Memory] = []
+        self._done = self.barriers - self.total  # the first ones are not counted
+        self._look()
+
+    def add(self, lap: Lap) -> None:
+        self._done += 1
+        if 0 < self._done <= self.rounds:
+            self.first.laps.append(lap)
+        if self._done > self.barriers - self.rounds:
+            self.last.laps.append(lap)
+        self._look()
+
+    def _look(self) -> None:
+        done = self._done
+        if done == 0:
+            self._began = time.perf_counter()
+        if done >= 0 and (done % MEMORY_EVERY == 0 or done == self.barriers):
+            self.memory.append(Memory.now(self.project))
+        if done > 0 and done % PROGRESS_EVERY == 0:
+            left = (time.perf_counter() - self._began) / done * (self.barriers - done)
+            console.print(
+                f"{self.case}: {done:,} of {self.barriers:,}, {left / 60:.0f} minutes left; "
+                f"heap {self.memory[-1].heap:.0f} MB"
+            )
+
+    def comparison(self) -> Comparison:
+        console.print(
+            f"{self.case}, MB every {MEMORY_EVERY} barriers and at the end: heap "
+            + " ".join(f"{memory.heap:.0f}" for memory in self.memory)
+            + "; Python "
+            + " ".join(f"{memory.python:.0f}" for memory in self.memory)
+        )
+        return Comparison(self.case, self.first, self.last)
+
+
 class Growth:
     """The cases, each on tables of its own."""
 
@@ -180,7 +245,8 @@ class Growth:
         )
 
     def check(self, mv: str, upstream: str) -> None:
-        """The MV is its query, as far as it has read; an end of what was measured."""
+        """The end of a case: after one more run the MV is its query, as far as it has read."""
+        run(self.project, mv)
         select = f"select {COLUMNS} from {{schema}}.{{table}}"
         read = f" where id <= (select max(id) from {{schema}}.{mv})"
         one, other = (
@@ -194,46 +260,30 @@ class Growth:
     # -- the cases ----------------------------------------------------------------------------
 
     def runs(self) -> Comparison:
-        barriers = self.options.warm_up + self.options.barriers
-        self.prepare("runs_of", (barriers + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
-        every = Sample("")
-        before = None
-        for number in range(barriers):
-            if number == self.options.warm_up:
-                before = Memory.now(self.project)
-            every.run(self.project, "--select", "runs")
+        series = Series("a barrier a run", self.project, self.options)
+        self.prepare("runs_of", (series.total + 4) * RANGE, runs=f"backfill_rate_limit={RANGE}")
+        for _ in range(series.total):
+            series.add(timed_run(self.project, "runs"))
             self.change("runs_of")
-        assert before is not None
-        after = Memory.now(self.project)
-        console.print(
-            f"{self.options.barriers} runs: heap {before.heap:.0f} to {after.heap:.0f} MB, "
-            f"Python {before.python:.0f} to {after.python:.0f} MB; files: "
-            + ", ".join(
-                f"{t} {self.project.files(t)}" for t in ("runs", "runs__progress", "runs__barriers")
-            )
-        )
-        self.project.run("--select", "runs")
+        tables = ("runs", "runs__progress", "runs__barriers")
+        counts = ", ".join(f"{table} {self.project.files(table)}" for table in tables)
+        console.print(f"files after {series.total:,} runs: {counts}")
         self.check("runs", "runs_of")
-        return self._first_and_last("a barrier a run", every)
+        return series.comparison()
 
     def one_run(self) -> Comparison:
-        barriers = self.options.warm_up + self.options.barriers
-        config = f"backfill_rate_limit={RANGE}, barriers_per_run={barriers}"
-        self.prepare("one_run_of", (barriers + 4) * RANGE, one_run=config)
-        every = Sample("")
+        series = Series("barriers of one run", self.project, self.options)
+        config = f"backfill_rate_limit={RANGE}, barriers_per_run={series.total}"
+        self.prepare("one_run_of", (series.total + 4) * RANGE, one_run=config)
 
         def change() -> float:
             self.change("one_run_of")
             return timed(lambda: self.project.sql(YARDSTICK))
 
-        with intercepted(_Laps(every, change).intercept):
-            self.project.run("--select", "one_run")
-        return self._first_and_last("barriers of one run", every)
-
-    def _first_and_last(self, case: str, every: Sample) -> Comparison:
-        warm_up, rounds = self.options.warm_up, self.options.rounds
-        first = every.part(f"the first {rounds}", warm_up, warm_up + rounds)
-        return Comparison(case, first, every.part(f"the last {rounds}", -rounds, None))
+        with intercepted(_Laps(series, change).intercept):
+            run(self.project, "one_run")
+        self.check("one_run", "one_run_of")
+        return series.comparison()
 
     def vnodes(self) -> Comparison:
         """Ranges in which nearly each of the many vnodes has rows, which a plan counts."""
@@ -248,25 +298,38 @@ class Growth:
         for number in range(barriers):
             for name, sample in zip(configs, (few, many), strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, "--select", name)
+                kept.run(self.project, name)
             self.change("vnodes_of")
+        for name in configs:
+            self.check(name, "vnodes_of")
         return Comparison("vnodes", few, many)
 
     def versions(self) -> Comparison:
         """The MV has read all, so that each new row is a change."""
         self.prepare("versions_of", RANGE, versions="")
-        for _ in range(self.options.warm_up):
-            self.project.run("--select", "versions")
-            self.change("versions_of")
+        run(self.project, "versions")
         many = self.options.versions
-        samples = [Sample(f"{count:,}") for count in (FEW_VERSIONS, many)]
+        samples = {count: Sample(f"{count:,}") for count in (FEW_VERSIONS, many)}
+        for _ in range(self.options.warm_up):
+            self._follow(FEW_VERSIONS)
         for _ in range(self.options.rounds_of_versions):
-            for sample, count in zip(samples, (FEW_VERSIONS, many), strict=True):
-                self.append("versions_of", count, max(1, many // count))
-                self.change("versions_of")  # by Spark, whose commit makes a checkpoint
-                sample.run(self.project, "--select", "versions")
+            for count, sample in samples.items():
+                sample.laps.append(self._follow(count))
         self.check("versions", "versions_of")
-        return Comparison("versions to follow", *samples)
+        return Comparison("versions to follow", *samples.values())
+
+    def _follow(self, versions: int) -> Lap:
+        """A barrier that follows so many, which have `--versions` new rows in all.
+
+        The last version is an UPDATE of Spark's, whose commit makes a checkpoint; what it takes to
+        get there is read by the barrier before.
+        """
+        self.align("versions_of", versions)
+        self.change("versions_of")
+        run(self.project, "versions")
+        self.append("versions_of", versions - 1, self.options.versions)
+        self.change("versions_of")
+        return timed_run(self.project, "versions")
 
     def history(self) -> Comparison:
         rounds = self.options.rounds
@@ -278,8 +341,9 @@ class Growth:
                 self._lengthen_history()
             sample = many if number >= self.options.warm_up + rounds else few
             kept = sample if number >= self.options.warm_up else Sample("")
-            kept.run(self.project, "--select", "history")
+            kept.run(self.project, "history")
             self.change("history_of")
+        self.check("history", "history_of")
         return Comparison("rows of the history", few, many)
 
     def commits(self) -> Comparison:
@@ -290,11 +354,13 @@ class Growth:
         for number in range(warm_up + 2 * rounds):
             if number == warm_up + rounds:
                 for table in ("commits", "commits__progress"):
+                    self.align(table, self.options.commits)
                     self.append(table, self.options.commits, 0)
             sample = many if number >= warm_up + rounds else few
             kept = sample if number >= warm_up else Sample("")
-            kept.run(self.project, "--select", "commits")
+            kept.run(self.project, "commits")
             self.change("commits_of")
+        self.check("commits", "commits_of")
         return Comparison("commits of the MV and of its state", few, many)
 
     def _lengthen_history(self) -> None:
@@ -317,36 +383,47 @@ class Growth:
         samples = []
         for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
             self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
-            for begun in range(0, count, BATCH):
-                self.append(f"idle_{name}_of", min(BATCH, count - begun), 0)
+            for made, wanted in pairwise([1, *range(BATCH, count, BATCH), count]):
+                self.append(f"idle_{name}_of", wanted - made - 1, 0)
                 self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
-            self.project.run("--select", f"idle_{name}")
+            run(self.project, f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
         for number in range(self.options.warm_up + self.options.rounds):
             for name, sample in zip(("few", "many"), samples, strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, "--select", f"idle_{name}")
+                kept.run(self.project, f"idle_{name}")
+        for name in ("few", "many"):
+            self.check(f"idle_{name}", f"idle_{name}_of")
         return Comparison("nothing to do, versions", *samples)
 
     # -- versions -----------------------------------------------------------------------------
 
     def append(self, table: str, versions: int, rows: int) -> None:
-        """So many commits, each with so many new rows, or with nothing."""
-        began, first = time.perf_counter(), self._next_key(table) if rows else 0
+        """So many commits, with so many new rows in all."""
+        began, key = time.perf_counter(), self._next_key(table) if rows else 0
+        bounds = [rows * number // versions for number in range(versions + 1)] if versions else []
+        counts = [end - start for start, end in pairwise(bounds)]
         if self.project.file_format == "delta":
             place = self.project.lake.location(self.project.schema, table)
-            newest = int(self.project.current_version(table) or 0)
-            DeltaLog(place, newest, first).append(versions, rows)
+            DeltaLog(place, self._newest(table), key).append(counts)
         elif rows:
-            for number in range(versions):
-                start = first + number * rows
+            for start, end in pairwise(bounds):
                 self.project.sql(
                     f"insert into {{schema}}.{table} select id, 'new', 1D "
-                    f"from range({start}, {start + rows}, 1, 1)"
+                    f"from range({key + start}, {key + end}, 1, 1)"
                 )
         else:
             self._append_nothing(table, versions)
-        console.print(f"{versions:,} versions of {table} in {time.perf_counter() - began:.0f} s")
+        if (seconds := time.perf_counter() - began) > 1:
+            console.print(f"{versions:,} versions of {table} in {seconds:.0f} s")
+
+    def align(self, table: str, versions: int) -> None:
+        """Empty commits, so that Spark makes a checkpoint with the one after so many more."""
+        if self.project.file_format == "delta":
+            self.append(table, -(self._newest(table) + versions + 1) % CHECKPOINT, 0)
+
+    def _newest(self, table: str) -> int:
+        return int(self.project.current_version(table) or 0)
 
     def _append_nothing(self, table: str, versions: int) -> None:
         """Iceberg's own interface commits without a job of Spark's."""
@@ -368,8 +445,8 @@ class _Laps:
     :param between: returns how long the yardstick takes
     """
 
-    def __init__(self, every: Sample, between: Callable[[], float]) -> None:
-        self.every, self.between = every, between
+    def __init__(self, series: Series, between: Callable[[], float]) -> None:
+        self.series, self.between = series, between
         self._begin(between())
 
     def _begin(self, yard: float) -> None:
@@ -378,7 +455,7 @@ class _Laps:
     def intercept(self, sql: str, proceed: Proceed) -> None:
         self._clock.intercept(sql, proceed)
         if ": commit the barrier" in sql:
-            self.every.add(time.perf_counter() - self._began, self._clock, self._yard)
+            self.series.add(Lap(time.perf_counter() - self._began, self._clock, self._yard))
             self._begin(self.between())
 
 
@@ -392,14 +469,9 @@ class DeltaLog:
     key: int
     """Of the next row."""
 
-    def append(self, versions: int, rows: int) -> None:
-        """At least so many, and so many that the next one is the tenth, of a checkpoint.
-
-        :param rows: of each version, in a file of its own; 0: it changes nothing
-        """
-        last = self.version + versions
-        last += (9 - last) % 10
-        for version in range(self.version + 1, last + 1):
+    def append(self, counts: Sequence[int]) -> None:
+        """A commit for each count, with so many rows in a file; with 0 it changes nothing."""
+        for version, rows in enumerate(counts, start=self.version + 1):
             entry = {
                 "timestamp": int(time.time() * 1000),
                 "operation": "WRITE",
@@ -457,7 +529,9 @@ def main() -> None:
     on_delta = options.format == "delta"
     options.versions = options.versions or (10_000 if on_delta else 300)
     options.idle_versions = options.idle_versions or (100_000 if on_delta else 300)
-    growth = Growth(make_project(options.format, SETTINGS), options)
+    project = make_project(options.format, SETTINGS)
+    project.keeps_statements = False
+    growth = Growth(project, options)
     for case in options.cases:
         console.print(CASES[case](growth).table())
 

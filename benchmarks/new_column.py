@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 from barriers import COLUMNS
+from clock import timed
 from lineitem import KEY, load_lineitem, make_parser, make_project, plain_properties
 from rich.console import Console
 from rich.table import Table
@@ -33,13 +33,6 @@ def write(project: Project, query: str, rate_limit: int | None = None) -> None:
     )
     text = query.format(relation="{{ source('lake', 'lineitem') }}")
     project.write({"mv": f"{{{{ config({config}) }}}} {text}"}, sources=["lineitem"])
-
-
-def timed(project: Project, *statements: str) -> float:
-    started = time.perf_counter()
-    for statement in statements:
-        project.sql(statement)
-    return time.perf_counter() - started
 
 
 def second_position(project: Project) -> str | None:
@@ -85,13 +78,13 @@ def main() -> None:
         f"create table {{schema}}.plain using {options.format} {plain_properties(options.format)}"
         " as select * from {schema}.mv"
     )
-    plain = timed(
-        project,
+    by_hand = (
         "alter table {schema}.plain add columns (revenue decimal(32, 4))",
         f"merge into {{schema}}.plain as mv using ({NEW.format(relation='{schema}.lineitem')})"
         " as new on mv.l_orderkey = new.l_orderkey and mv.l_linenumber = new.l_linenumber "
         "when matched then update set *",
     )
+    plain = timed(lambda: [project.sql(statement) for statement in by_hand])
     console.print(f"plain ALTER TABLE and MERGE: {plain:.1f} s")
 
     write(project, NEW, options.rate)
@@ -103,13 +96,12 @@ def main() -> None:
             f"where l_orderkey % 2001 = {number}"
         )
         project.sql(f"delete from {{schema}}.lineitem where l_orderkey % 20001 = {1000 + number}")
-        started = time.perf_counter()
-        result = project.run()
-        seconds = time.perf_counter() - started
+        seconds = timed(project.run)
+        assert project.last is not None
         total, number = total + seconds, number + 1
         where = second_position(project)
         wrong = wrong_rows(project, where or "true")
-        [line] = [m for m in result.messages if re.match(r"\w+ \[BARRIER", m)]
+        [line] = [m for m in project.last.messages if re.match(r"\w+ \[BARRIER", m)]
         table.add_row(str(number), f"{seconds:.1f}", line.split("[", 1)[1], str(wrong))
     console.print(table)
     console.print(f"all barriers: {total:.1f} s, {total / plain:.2f} times the plain statements")

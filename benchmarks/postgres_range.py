@@ -7,6 +7,7 @@ the feed must have landed is landed while the run waits for it, and that is not 
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -14,7 +15,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from clock import timed
-from lineitem import make_parser, make_project
+from lineitem import make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -151,7 +152,8 @@ def report(case: Case, rounds: int) -> None:
 
 
 def main() -> int:
-    arguments = make_parser(__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--format", choices=("delta", "iceberg"), default="delta")
     arguments.add_argument("--rows", type=int, default=6_000_000)
     arguments.add_argument("--ranges", type=int, default=2)
     arguments.add_argument(

@@ -84,7 +84,7 @@ class RunResult:
     messages: tuple[str, ...]
     """Lines that a user sees: events of level info and above."""
     statements: tuple[str, ...]
-    """Every SQL statement sent to Spark, dbt's own included."""
+    """Every SQL statement sent to Spark, dbt's own included; see `Project.keeps_statements`."""
     exception: BaseException | None = None
 
     def __getitem__(self, name: str) -> NodeResult:
@@ -136,6 +136,8 @@ class Project:
     """Settings of Spark sessions, the tests' own and dbt's; see `configure`."""
     keeps_artifacts: bool = False
     """Whether dbt writes `manifest.json` and the like, as for `retry`: all macros, each time."""
+    keeps_statements: bool = True
+    """Whether results have each statement; not where the memory of a long run is measured."""
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -244,7 +246,8 @@ class Project:
         def record(event: EventMsg) -> None:
             info: Any = event.info
             if info.name == "SQLQuery":
-                statements.append(event.data.sql)
+                if self.keeps_statements:
+                    statements.append(event.data.sql)
             elif info.level in ("info", "warn", "error"):
                 messages.append(info.msg)
 
