@@ -9,6 +9,7 @@ DBT_BACKFILL_REPLICATE=always pytest tests/functional/test_upstream_surprises.py
 from __future__ import annotations
 
 import bisect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -307,3 +308,49 @@ def test_a_query_without_a_select_has_all_columns_in_the_copy(project: Project) 
         assert f"{name}{COPIED}3 columns of " in output
         rows_of = "select id, amount, label from {schema}."
         assert project.rows(f"{rows_of}{name}") == project.rows(f"{rows_of}up")
+
+
+def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stands_last(
+    project: Project,
+) -> None:
+    """Delta keeps statistics of a table's first 32 columns, and pads char(n) as it is read."""
+    types = {
+        "code": "char(3)", "label": "varchar(9)", "price": "decimal(20, 4)",
+        "at": "timestamp", "day": "date", "raw": "binary",
+        "tags": "array<struct<a: int, b: string>>",
+    }  # fmt: skip
+    many = {f"c{n}": "int" for n in range(35)}
+    columns = {**many, **types, "id": "string"}
+    project.create_table("up", ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    values = [
+        *map(str, range(35)),
+        "if(n % 3 = 0, 'a', 'b ')",
+        "'l'",
+        "n / 7",
+        "timestamp_seconds(n)",
+    ]
+    values += ["date_add(date'2026-01-01', n)", "cast('x' as binary)", "array(struct(n, 'b'))"]
+    project.sql(
+        f"insert into {{schema}}.up select {', '.join(values)}, sha1(string(n)) "
+        "from (select cast(id as int) as n from range(0, 60, 1, 1))"
+    )
+    config = {"backfill_rate_limit": 8, "barriers_per_run": 3}
+    query = f"select * from {source('up')} where code = 'a' and label = 'l'"
+    texts = {name: model(query, **config, replicate=name) for name in ("always", "never")}
+    project.write(texts, sources=["up"])
+    assert project.run().output.count(COPIED) == 1
+    if project.file_format == "iceberg":
+        found = "select readable_metrics.id.lower_bound from {schema}.always__replica.files"
+        assert None not in [bound for (bound,) in project.sql(found)]
+    else:
+        place = project.lake.location(project.schema, "always__replica") / "_delta_log"
+        adds = [json.loads(line) for log in place.glob("*.json") for line in log.open()]
+        stats = [json.loads(each["add"]["stats"]) for each in adds if "add" in each]
+        least = [list(each["minValues"].values()) for each in stats]
+        assert least and all(len(values) == 1 and len(values[0]) == 32 for values in least)
+    for _ in range(2):
+        project.run()
+    one, other = (f"select * from {{schema}}.{name}" for name in texts)
+    assert project.value(f"select count(*) from ({one})") == 20
+    for a, b in ((one, other), (other, one)):
+        assert project.sql(f"{a} except all {b}") == []

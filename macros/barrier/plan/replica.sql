@@ -187,10 +187,22 @@
 {% endmacro %}
 
 
-{#- How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead. -#}
+{#-
+    How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead: also of chosen vnodes, whose bounds
+    are found anew for each barrier, while a part ends with a bound of before.
+-#}
 {% macro _count_ranges_of_part(backfill) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
-    {{ return([limit // range_size, 1] | max if limit and range_size else none) }}
+    {%- set is_divided = limit and range_size and backfill.options.backfill_vnodes is none -%}
+    {{ return([limit // range_size, 1] | max if is_divided else none) }}
+{% endmacro %}
+
+
+{#- How many of the ranges ahead the next replica has; none for all of them. It ends no later than the last bound that is known. -#}
+{% macro _count_ranges_of_replica(backfill, plan, bounds) %}
+    {%- set most = dbt_backfill._count_ranges_of_part(backfill) -%}
+    {%- if most is none or most > bounds | length and plan.bounds_complete -%} {{ return(none) }} {%- endif -%}
+    {{ return([most, bounds | length] | min) }}
 {% endmacro %}
 
 
@@ -229,8 +241,7 @@
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
     {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
-    {%- set most = dbt_backfill._count_ranges_of_part(backfill) -%}
-    {%- set ranges = most if most and most <= bounds | length else none -%}
+    {%- set ranges = dbt_backfill._count_ranges_of_replica(backfill, plan, bounds) -%}
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.upstream) -%}

@@ -186,6 +186,29 @@ def test_each_part_is_another_pass(
     assert (read is not None) == made
 
 
+@pytest.mark.parametrize(
+    ("replica_rows", "known", "complete", "ranges"),
+    [
+        (None, 40, True, None),
+        (100, 40, True, 10),
+        (400, 40, True, 40),
+        (410, 40, True, None),
+        (410, 40, False, 40),
+        (5, 40, True, 1),
+    ],
+)
+def test_a_part_ends_with_a_bound_that_is_known(
+    macros: Macros, backfill: Any, options: Any, make_plan: Any,
+    replica_rows: int | None, known: int, complete: bool, ranges: int | None,
+) -> None:  # fmt: skip
+    options["replica_rows"] = replica_rows
+    plan, bounds = make_plan(bounds_complete=complete), [[str(n)] for n in range(known)]
+    count = macros.call("_count_ranges_of_replica", backfill, plan, bounds)
+    assert count == ranges
+    options["backfill_vnodes"] = [1]  # whose bounds are found anew for each barrier
+    assert macros.call("_count_ranges_of_replica", backfill, plan, bounds) is None
+
+
 def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: Any) -> None:
     options["replicate"] = "always"
     assert choose()[0] is not None
