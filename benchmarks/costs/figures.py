@@ -37,8 +37,8 @@ class Measured:
 
     act: str
     values: tuple[float, ...]
+    base: str
     unit: str = SECONDS
-    base: str = ""
     remark: str = ""
 
     @property

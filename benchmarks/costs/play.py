@@ -63,7 +63,7 @@ class Notes:
 
     def measured(self) -> tuple[Measured, ...]:
         return tuple(
-            Measured(act, tuple(values), unit, self._bases[act], ", ".join(self._remarks[act]))
+            Measured(act, tuple(values), self._bases[act], unit, ", ".join(self._remarks[act]))
             for (act, unit), values in self._values.items()
         )
 

@@ -54,10 +54,10 @@ RESULT = Result(
     warm_up=10,
     load=0.5,
     measured=(
-        Measured(acts.CTAS, (1.0, 2.0, 4.0), base=acts.CTAS),
-        Measured(acts.CTAS, (1e6, 1e6, 1e6), BYTES, base=acts.CTAS),
-        Measured(acts.BACKFILLED, (3.0, 4.0, 4.0), base=acts.CTAS),
-        Measured(acts.BACKFILLED, (2e6, 3e6, 3e6), BYTES, base=acts.CTAS),
+        Measured(acts.CTAS, (1.0, 2.0, 4.0), acts.CTAS),
+        Measured(acts.CTAS, (1e6, 1e6, 1e6), acts.CTAS, BYTES),
+        Measured(acts.BACKFILLED, (3.0, 4.0, 4.0), acts.CTAS),
+        Measured(acts.BACKFILLED, (2e6, 3e6, 3e6), acts.CTAS, BYTES),
     ),
     environment=ENVIRONMENT,
 )
@@ -78,7 +78,7 @@ def test_there_is_no_ratio_to_what_was_not_measured():
 
 
 def test_there_is_no_ratio_to_nothing():
-    nothing = Measured(acts.MERGES, (1.0, 0.0, 1.0), BYTES)
+    nothing = Measured(acts.MERGES, (1.0, 0.0, 1.0), acts.CTAS, BYTES)
     assert (
         replace(RESULT, measured=(*RESULT.measured, nothing)).ratio(
             acts.BACKFILLED, acts.MERGES, BYTES
@@ -175,7 +175,7 @@ def test_page_and_plots_are_made_of_what_stands_there_and_come_out_the_same(tmp_
 
 def test_a_format_that_create_table_as_does_not_compete_in_has_no_plot(tmp_path: Path):
     act = acts.all_rows(acts.CTAS)
-    only_read = replace(RESULT, file_format="iceberg", measured=(Measured(act, (1.0,), base=act),))
+    only_read = replace(RESULT, file_format="iceberg", measured=(Measured(act, (1.0,), act),))
     (tmp_path / "results-iceberg.svg").write_text("of another time")
     write(tmp_path / "results.json", [RESULT, only_read])
     write_page(tmp_path)
@@ -204,7 +204,7 @@ def test_a_plot_is_a_small_file_with_colours_for_light_and_dark():
 
 def test_what_is_not_compared_with_create_table_as_is_not_in_the_plot():
     act = acts.idle(acts.BACKFILLED, 10)
-    idle = replace(RESULT, title="idle", measured=(Measured(act, (1.0,), base=act),))
+    idle = replace(RESULT, title="idle", measured=(Measured(act, (1.0,), act),))
     assert plot([RESULT, idle]) == plot([RESULT])
     assert plot([idle]) is None
 
