@@ -8,12 +8,11 @@ and the plots from all that stands there.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from lineitem import make_parser, make_project
+from lineitem import make_parser, make_project, passing_directory
 from rich.console import Console
 
 from costs.environment import environment, load
@@ -99,17 +98,23 @@ def measure(options: argparse.Namespace) -> list[str]:
 
 
 def write_page(output: Path) -> None:
-    """RESULTS.md, and a plot of each format."""
+    """RESULTS.md, and a plot of each format that has one."""
     results = read(output / "results.json")
-    (output / "RESULTS.md").write_text(page(results, FIGURES))
+    plotted = set()
     for file_format in {result.file_format for result in results}:
         of_format = [result for result in results if result.file_format == file_format]
-        (output / f"results-{file_format}.svg").write_text(plot(of_format) + "\n")
+        file = output / f"results-{file_format}.svg"
+        if svg := plot(of_format):
+            file.write_text(svg + "\n")
+            plotted.add(file_format)
+        else:
+            file.unlink(missing_ok=True)
+    (output / "RESULTS.md").write_text(page(results, FIGURES, plotted))
 
 
 def _open(file_format: str) -> tuple[Project, EventLog]:
     """A project whose Spark has started, and the log of its events."""
-    events = Path(tempfile.mkdtemp(prefix="events"))
+    events = passing_directory("events")
     project = make_project(file_format, {**SETTINGS, "spark.eventLog.dir": events.as_uri()})
     project.sql("select 1")
     return project, EventLog(events)

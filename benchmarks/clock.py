@@ -7,7 +7,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
+import lineitem  # noqa: F401  puts the folder of `support` on the path
 from rich.table import Table
+
+from support.project import step_of
 
 
 def timed(act: Callable[[], object]) -> float:
@@ -23,8 +26,7 @@ class Clock:
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
     def intercept(self, sql: str, proceed: Callable[[], None]) -> None:
-        found = re.search(r"/\* [^\s{]+: (.*?) \*/", sql)
-        step = re.sub(r" \d+$", "", found[1]) if found else "dbt's own"
+        step = re.sub(r" \d+$", "", step_of(sql) or "dbt's own")
         self.seconds[step].append(timed(proceed))
 
     def table(self, runs: int, seconds: float, unit: float, unit_name: str) -> Table:

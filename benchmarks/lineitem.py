@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,12 +43,19 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def passing_directory(prefix: str) -> Path:
+    """A directory that is removed when this process ends."""
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
 def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
     """A project on a lake of its own, whose plain table names mean tables of this format.
 
     :param settings: further ones of Spark
     """
-    directory = Path(tempfile.mkdtemp(prefix="lineitem"))
+    directory = passing_directory("lineitem")
     for name in ("lake", "project"):
         (directory / name).mkdir()
     profile = PROFILES[f"session-{file_format}"]
@@ -92,9 +101,14 @@ def create_followable(table: str, file_format: str) -> str:
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
 
 
-def plain_properties(file_format: str) -> str:
-    """The plain table merges cheaply too: deletion vectors, or merge-on-read."""
+def cheap_merges(file_format: str) -> dict[str, str]:
+    """Properties of peers' tables, as of an MV: deletion vectors, or merge-on-read in format 3."""
     properties = FORMATS[file_format].merge_on_read(True)
     if file_format == "iceberg":
         properties["format-version"] = "3"
-    return properties_clause(properties)
+    return properties
+
+
+def plain_properties(file_format: str) -> str:
+    """The same as a clause of `create table`."""
+    return properties_clause(cheap_merges(file_format))

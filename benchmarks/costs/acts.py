@@ -8,12 +8,25 @@ INCREMENTAL = "dbt incremental, merge"
 BY_DATE = "dbt incremental, merge, by date"
 BACKFILLED = "backfilled_mv"
 
-FIRST_BARRIER, LAST_BARRIER = "first barrier", "last barrier"
-FIRST_TEN, LAST_TEN = "first ten barriers, the median", "last ten barriers, the median"
+
+def second_barrier(mv: str) -> str:
+    return f"{mv}, the second barrier"
 
 
-def idle(versions: int) -> str:
-    return f"{BACKFILLED}, nothing to do at {versions} versions"
+def last_barrier(mv: str) -> str:
+    return f"{mv}, the last barrier"
+
+
+def first_ten(mv: str) -> str:
+    return f"{mv}, the second to eleventh barrier, the median"
+
+
+def last_ten(mv: str) -> str:
+    return f"{mv}, the last ten barriers, the median"
+
+
+def idle(mv: str, versions: int) -> str:
+    return f"{mv}, nothing to do at {versions} versions"
 
 
 def all_rows(table: str) -> str:

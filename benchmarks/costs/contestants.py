@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from lineitem import plain_properties
+from lineitem import cheap_merges, plain_properties
 
 from costs.acts import (
     BACKFILLED,
@@ -25,9 +25,15 @@ from costs.acts import (
 )
 from costs.changes import Change
 from costs.upstreams import Upstream
-from support.project import Project
+from support.project import Project, RunResult
 
 Window = tuple[str | None, str | None]
+
+BESIDE = ("__progress", "__barriers", "__controls", "__staged", "__replica")
+"""What stands beside an MV, by the ends of the names."""
+
+SAMPLED = 10_000
+"""Keys of each window that bounds of texts are found by."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,22 @@ class Field:
         upto = [f"{column} <= {high}"] if high is not None else []
         return " and ".join(above + upto) or "true"
 
+    def keys(self, number: int, windows: int) -> list[str]:
+        """So many values of the first key column, or fewer, spread over the first windows."""
+        upper = [high for _, high in self.windows[:windows] if high is not None]
+        step = max(1, len(upper) // number)
+        return upper[step - 1 :: step][:number]
+
 
 class Contestant(ABC):
     """
     :ivar name: as the results show it
     :ivar table: its name in the project's schema, also that of its model if it has one
+    :ivar remark: how the table was built last, where that is to be told
     """
 
     name: str
+    remark = ""
     suffix: ClassVar[str]
     finds_deletes: ClassVar[bool] = True
 
@@ -91,11 +105,11 @@ class Contestant(ABC):
     def build(self) -> None:
         """Make the whole table, which is not there."""
 
-    def check(self) -> None:
-        """:raises AssertionError: if the table does not have the rows of the query"""
+    def check(self, condition: str = "true") -> None:
+        """:raises AssertionError: if the table does not have the rows of the query that meet it"""
         made, wanted = (
             self.project.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38))) from {rows}")
-            for rows in (f"{{schema}}.{self.table}", self.field.table)
+            for rows in (f"{{schema}}.{self.table}", f"{self.field.table} where {condition}")
         )
         assert made == wanted, f"{self.table} has {made}, and its query {wanted}"
 
@@ -133,6 +147,11 @@ class CreateTableAs(Refreshed):
 
     def build(self) -> None:
         self._create()
+
+    def build_prefix(self, condition: str) -> None:
+        """The rows that meet it, in place of those that the table has."""
+        self.clear()
+        self._create(condition)
 
     def refresh(self, change: Change) -> None:
         self.clear()
@@ -186,14 +205,21 @@ class Modelled(Refreshed):
         return {self.table: f"{{{{ config({listed}) }}}} {self.query()}"}
 
     def build(self) -> None:
-        self.project.run("--select", self.table)
+        self.run()
 
     def refresh(self, change: Change) -> None:
-        self.build()
+        self.run()
+
+    def run(self) -> RunResult:
+        return self.project.run("--select", self.table)
 
     @property
     def _unique_key(self) -> str:
         return str(list(self.field.upstream.key_columns))
+
+    @property
+    def _cheap_merges(self) -> str:
+        return str(cheap_merges(self.project.file_format))
 
 
 class DbtTable(Modelled):
@@ -201,7 +227,7 @@ class DbtTable(Modelled):
     suffix = "table"
 
     def config(self) -> Mapping[str, str]:
-        return {"materialized": "'table'"}
+        return {"materialized": "'table'", "tblproperties": self._cheap_merges}
 
 
 class Incremental(Modelled):
@@ -214,6 +240,7 @@ class Incremental(Modelled):
             "materialized": "'incremental'",
             "incremental_strategy": "'merge'",
             "unique_key": self._unique_key,
+            "tblproperties": self._cheap_merges,
         }
 
 
@@ -228,26 +255,51 @@ class IncrementalByDate(Incremental):
 
 
 class Backfilled(Modelled):
-    """The project, with more options if it is one of several: `label` tells them apart."""
+    """The project.
+
+    :param options: of the MV; the results name them
+    :param number: tells its table apart from those with other options
+    :param barriers_per_run: as in SQL
+    """
 
     name = BACKFILLED
     suffix = "mv"
 
+    # A range ends near its limit: all barriers may be one more, or one less, than the windows.
+    ALL = "'all'"
+
     def __init__(
-        self, field: Field, options: Mapping[str, str] = {}, *, label: str = "", number: int = 0
+        self,
+        field: Field,
+        options: Mapping[str, str] = {},
+        *,
+        number: int = 0,
+        barriers_per_run: str = ALL,
     ) -> None:
         super().__init__(field)
         self._options = dict(options)
-        if label:
-            self.name = f"{BACKFILLED}, {label}"
+        self._barriers_per_run = barriers_per_run
+        if options:
+            named = (f"{name}={value}" for name, value in options.items())
+            self.name = ", ".join((BACKFILLED, *named))
             self.table = f"{self.table}_{number}"
+
+    def build(self) -> None:
+        """It remarks whether its ranges were read from a copy of the upstream."""
+        output = self.run().output
+        if len(self.field.windows) > 1:
+            self.remark = "through a copy" if ": copied " in output else "without a copy"
+
+    def filled(self) -> str:
+        """The predicate of the upstream's rows up to the greatest key that it has."""
+        key = f"struct({', '.join(self.field.upstream.key_columns)})"
+        return f"{key} <= (select max({key}) from {{schema}}.{self.table})"
 
     def config(self) -> Mapping[str, str]:
         barriers = len(self.field.windows)
         limits = {
             "backfill_rate_limit": str(-(-self.field.rows // barriers)),
-            # A range ends near its limit: there may be one more, or one less.
-            "barriers_per_run": "'all'",
+            "barriers_per_run": self._barriers_per_run,
         }
         return {
             "materialized": f"'{BACKFILLED}'",
@@ -257,7 +309,7 @@ class Backfilled(Modelled):
         }
 
     def clear(self) -> None:
-        for suffix in ("", "__progress", "__barriers"):
+        for suffix in ("", *BESIDE):
             self.project.sql(f"drop table if exists {{schema}}.{self.table}{suffix}")
 
 
@@ -274,10 +326,28 @@ def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Windo
     """So many windows of about as many rows, by the first column of the key."""
     if number == 1:
         return ((None, None),)
-    column = upstream.key_columns[0]
-    bounds = project.sql(
-        f"select max({column}) from (select {column}, ntile({number}) over (order by {column}) "
-        f"as part from {{schema}}.{upstream.name}) where part < {number} group by part order by 1"
+    table, column = f"{{schema}}.{upstream.name}", upstream.key_columns[0]
+    of_bounds = _bounds_of_texts if upstream.has_text_key else _bounds_of_numbers
+    [[bounds]] = project.sql(of_bounds(table, column, number))
+    return tuple(pairwise((None, *map(_literal, bounds), None)))
+
+
+def _bounds_of_numbers(table: str, column: str, number: int) -> str:
+    """One array; each bound is off by at most a hundredth of a window."""
+    shares = ", ".join(f"{part / number}D" for part in range(1, number))
+    return f"select approx_percentile({column}, array({shares}), {100 * number}) from {table}"
+
+
+def _bounds_of_texts(table: str, column: str, number: int) -> str:
+    """One array, from a sample that is the same each time."""
+    rows = f"(select count(*) from {table})"
+    sampled = f"pmod(xxhash64({column}, 1), {rows}) < {SAMPLED * number}"
+    return (
+        f"select transform(sequence(1, {number - 1}), "
+        f"part -> element_at(keys, cast(size(keys) * part / {number} as int))) "
+        f"from (select sort_array(collect_list({column})) as keys from {table} where {sampled})"
     )
-    literals = [f"'{value}'" if isinstance(value, str) else str(value) for (value,) in bounds]
-    return tuple(pairwise((None, *literals, None)))
+
+
+def _literal(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)

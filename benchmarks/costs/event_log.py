@@ -1,7 +1,12 @@
-"""The bytes that Spark's tasks read of a table, from the log of Spark's events.
+"""The bytes that are read of a table, from the log of Spark's events.
 
-A stage counts if a scan of the table is in it, with all that its tasks read. So a stage that also
-reads something else, such as a cached table, counts too high.
+Of a Delta table those that Spark's tasks read. A stage counts if a scan of the table is in it, with
+all that its tasks read. So a stage that also reads something else, such as a cached table, counts
+too high.
+
+Iceberg reads several ranges of a file at once, of which Hadoop counts no bytes. So of an Iceberg
+table the files count that each scan has planned, in their whole size, however few of their columns
+it reads.
 """
 
 from __future__ import annotations
@@ -15,13 +20,15 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    # Hadoop counts no bytes that are read from a local disk in several ranges at once.
+    # Hadoop counts no bytes that are read from a local disk in several ranges at once. Iceberg
+    # sets this for itself.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 """Of Spark, beside `spark.eventLog.dir`."""
 
 PLANS = ("SparkListenerSQLExecutionStart", "SparkListenerSQLAdaptiveExecutionUpdate")
 BYTES_READ = "internal.metrics.input.bytesRead"
+FILES_PLANNED = "total data file size (bytes)"
 
 Event = dict[str, Any]
 
@@ -41,23 +48,31 @@ class EventLog:
 
 
 def bytes_read(events: Iterable[Event], table: str) -> int:
-    """What stages read that scan a table of this name."""
-    scans: set[int] = set()
-    total = 0
+    """What is read by scans of a table of this name."""
+    of_tasks: set[int] = set()
+    of_files: set[int] = set()
+    read = 0
+    planned: dict[int, int] = {}
     for event in events:
         if event["Event"].endswith(PLANS):
-            scans.update(_scans(event["sparkPlanInfo"], table))
+            for metrics in _scans(event["sparkPlanInfo"], table):
+                if FILES_PLANNED in metrics:
+                    of_files.add(metrics[FILES_PLANNED])
+                else:
+                    of_tasks.update(metrics.values())
+        elif event["Event"].endswith("SparkListenerDriverAccumUpdates"):
+            planned.update((metric, value) for metric, value in event["accumUpdates"])
         elif event["Event"] == "SparkListenerStageCompleted":
             values = event["Stage Info"]["Accumulables"]
-            if any(each["ID"] in scans for each in values):
-                total += sum(int(each["Value"]) for each in values if each["Name"] == BYTES_READ)
-    return total
+            if any(each["ID"] in of_tasks for each in values):
+                read += sum(int(each["Value"]) for each in values if each["Name"] == BYTES_READ)
+    return read + sum(planned.get(metric, 0) for metric in of_files)
 
 
-def _scans(plan: Event, table: str) -> Iterator[int]:
-    """The metrics of the scans of a table in a plan, by their ids."""
+def _scans(plan: Event, table: str) -> Iterator[dict[str, int]]:
+    """The metrics of each scan of a table in a plan: their ids by name."""
     if "Scan" in plan["nodeName"] and _reads(plan, table):
-        yield from (metric["accumulatorId"] for metric in plan["metrics"])
+        yield {metric["name"]: metric["accumulatorId"] for metric in plan["metrics"]}
     for child in plan["children"]:
         yield from _scans(child, table)
 

@@ -29,11 +29,17 @@ class Spread:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one act took in each round of one run, in `unit`."""
+    """What one act took in each round of one run, in `unit`.
+
+    :param base: the act that is 1 beside it
+    :param remark: how it came about, where that is to be told
+    """
 
     act: str
     values: tuple[float, ...]
+    base: str
     unit: str = SECONDS
+    remark: str = ""
 
     @property
     def spread(self) -> Spread:
@@ -69,19 +75,14 @@ class Result:
     measured: tuple[Measured, ...]
     environment: Environment
 
-    @property
-    def base(self) -> str:
-        """The act that is 1 in its table: the first one."""
-        return self.measured[0].act
-
     def find(self, act: str, unit: str = SECONDS) -> Measured | None:
         found = [each for each in self.measured if (each.act, each.unit) == (act, unit)]
         return found[0] if found else None
 
     def ratio(self, act: str, base: str, unit: str = SECONDS) -> Spread | None:
-        """Of the two in the same round; None if one of them was not measured."""
+        """Of the two in the same round; None if one of them was not measured, or the base is 0."""
         one, other = self.find(act, unit), self.find(base, unit)
-        if one is None or other is None:
+        if one is None or other is None or 0 in other.values:
             return None
         return Spread.of([a / b for a, b in zip(one.values, other.values, strict=True)])
 
@@ -127,8 +128,6 @@ def replaced(
 
 
 def _result(plain: dict[str, Any]) -> Result:
-    measured = [
-        Measured(each["act"], tuple(each["values"]), each["unit"]) for each in plain["measured"]
-    ]
+    measured = [Measured(**each | {"values": tuple(each["values"])}) for each in plain["measured"]]
     environment = Environment(**plain["environment"])
     return Result(**plain | {"measured": tuple(measured), "environment": environment})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from costs.figures import BYTES, SECONDS, Environment, Figure, Measured, Result, Spread
 
@@ -12,18 +12,23 @@ Peers and project in turn, in one warm Spark session, several rounds. Each ratio
 the same round of one run. What is shown is the median of the rounds and, in brackets, the lowest
 and the highest. `make bench` measures all of it anew and writes this page;
 [benchmarks/README.md](README.md#make-bench) says what is compared with what. After few rounds of
-warm-up the driver still compiles its own code, most of it for what sends the most statements.
+warm-up the driver still compiles its own code, most of it for what sends the most statements. Spark
+logs its events all the while, which also burdens most what sends the most statements.
 """
 
 PLOT = "![What each takes beside create table as select, on {format}](results-{format}.svg)\n"
 
 
-def page(results: Sequence[Result], figures: Sequence[Figure]) -> str:
-    """The page of all results: a table of the figures, and one of each workload."""
+def page(results: Sequence[Result], figures: Sequence[Figure], plotted: Collection[str]) -> str:
+    """The page of all results: a table of the figures, and those of each workload.
+
+    :param plotted: the formats that there is a plot of
+    """
     formats = sorted({result.file_format for result in results})
     parts = [INTRODUCTION, _environments(results), _figures(results, figures, formats)]
     for file_format in formats:
-        parts += [f"## {file_format.title()}\n", PLOT.format(format=file_format)]
+        parts += [f"## {file_format.title()}\n"]
+        parts += [PLOT.format(format=file_format)] if file_format in plotted else []
         parts += [_workload(each) for each in results if each.file_format == file_format]
     return "\n".join(parts)
 
@@ -73,20 +78,31 @@ def _figures(results: Sequence[Result], figures: Sequence[Figure], formats: Sequ
 
 
 def _workload(result: Result) -> str:
-    seconds = [each for each in result.measured if each.unit == SECONDS]
-    bytes_of = {each.act: each for each in result.measured if each.unit == BYTES}
-    header = ["", "seconds", f"/ {result.base}"]
+    """Its facts, and a table for each act that others are compared with."""
+    bases = dict.fromkeys(each.base for each in result.measured if each.unit == SECONDS)
+    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
+    facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
+    tables = "\n".join(_acts(result, base) for base in bases)
+    return f"### {result.title}\n\n{facts}\n\n{tables}"
+
+
+def _acts(result: Result, base: str) -> str:
+    """A table of the acts that are compared with this one."""
+    compared = [each for each in result.measured if each.base == base]
+    bytes_of = {each.act: each for each in compared if each.unit == BYTES}
+    header = ["", "seconds", f"/ {base}"]
     if bytes_of:
         header += ["MB of the upstream"]
     rows = []
-    for each in seconds:
-        row = [each.act, _spread(each.spread, number), ratio(result.ratio(each.act, result.base))]
+    for each in compared:
+        if each.unit != SECONDS:
+            continue
+        name = f"{each.act} ({each.remark})" if each.remark else each.act
+        row = [name, _spread(each.spread, number), ratio(result.ratio(each.act, base))]
         if bytes_of:
             row.append(_megabytes(bytes_of.get(each.act)))
         rows.append(row)
-    rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
-    facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
-    return f"### {result.title}\n\n{facts}\n\n{table(header, rows)}"
+    return table(header, rows)
 
 
 def _megabytes(measured: Measured | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections import defaultdict
@@ -32,29 +31,40 @@ from costs.contestants import (
 from costs.event_log import EventLog, bytes_read
 from costs.figures import BYTES, SECONDS, Measured
 from costs.upstreams import Upstream
-from costs.workloads import Build, Idle, LongBackfill, Read, Refresh, Workload
+from costs.workloads import Build, Idle, LongBackfill, Read, ReadFilling, Refresh, Workload
 from support.lake import SessionLake
-from support.project import Project, intercepted
+from support.project import Proceed, Project, intercepted, step_of
 
 TEN = 10
 LOOK_UPS = 5
+ENOUGH = 0.95
+"""Which part of the barriers that were asked for must have been made."""
 
 Options = Mapping[str, str]
 T = TypeVar("T")
 
 
 class Notes:
-    """Values by act and unit, one of each round."""
+    """Values by act and unit, one of each round, or of each time in a round."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._bases: dict[str, str] = {}
+        self._remarks: dict[str, dict[str, None]] = defaultdict(dict)
 
-    def add(self, act: str, value: float, unit: str = SECONDS) -> None:
+    def add(
+        self, act: str, value: float, unit: str = SECONDS, *, base: str, remark: str = ""
+    ) -> None:
+        """:param base, remark: see `Measured`; of several remarks all are kept"""
         self._values[act, unit].append(value)
+        self._bases[act] = base
+        if remark:
+            self._remarks[act][remark] = None
 
     def measured(self) -> tuple[Measured, ...]:
         return tuple(
-            Measured(act, tuple(values), unit) for (act, unit), values in self._values.items()
+            Measured(act, tuple(values), self._bases[act], unit, ", ".join(self._remarks[act]))
+            for (act, unit), values in self._values.items()
         )
 
 
@@ -85,68 +95,82 @@ class Arena:
                 self._play_idle(workload, kind, rounds, notes)
             case Read():
                 self._play_read(workload, kind, rounds, notes)
+            case ReadFilling():
+                self._play_read_filling(workload, kind, rounds, notes)
         return notes.measured()
 
     # -- the kinds of workload ----------------------------------------------------------------
 
     def _play_build(self, workload: Workload, kind: Build, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream, kind.barriers) as field:
-            mvs = self._backfilled(field, workload)
-            contestants: list[Contestant] = [*(peer(field) for peer in PEERS_OF_BUILD), *mvs]
+            peers = [peer(field) for peer in PEERS_OF_BUILD]
+            contestants: list[Contestant] = [*peers, *self._backfilled(field)]
             with _ready(self.project, contestants):
                 for number in range(rounds):
                     for each in _in_turn(contestants, number):
                         each.clear()
                         self._forget_events()
-                        notes.add(each.name, timed(each.build))
-                        notes.add(each.name, self._bytes_read(field.upstream), BYTES)
+                        took = timed(each.build)
+                        notes.add(each.name, took, base=acts.CTAS, remark=each.remark)
+                        read = self._bytes_read(field.upstream)
+                        notes.add(each.name, read, BYTES, base=acts.CTAS)
                     _check(contestants)
 
     def _play_refresh(self, workload: Workload, kind: Refresh, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream) as field:
-            mvs = self._backfilled(field, workload)
-            contestants: list[Refreshed] = [*(peer(field) for peer in PEERS_OF_REFRESH), *mvs]
+            peers = [peer(field) for peer in PEERS_OF_REFRESH]
+            contestants: list[Refreshed] = [*peers, *self._backfilled(field)]
             with _ready(self.project, contestants):
                 for each in contestants:
                     each.build()
                 for number in range(1, rounds + 1):
                     change = self._change(field, kind.change, number)
                     for each in _in_turn(contestants, number - 1):
-                        notes.add(each.name, timed(partial(each.refresh, change)))
+                        took = timed(partial(each.refresh, change))
+                        notes.add(each.name, took, base=acts.MERGES)
                     _check(contestants, change)
 
     def _play_long(self, workload: Workload, kind: LongBackfill, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream, kind.barriers) as field:
-            mv = self._backfilled(field, workload)[0]
-            with _ready(self.project, [mv]):
-                for _ in range(rounds):
-                    mv.clear()
-                    seconds = seconds_of_barriers(mv)[: kind.barriers]
-                    notes.add(acts.FIRST_BARRIER, seconds[0])
-                    notes.add(acts.FIRST_TEN, statistics.median(seconds[:TEN]))
-                    notes.add(acts.LAST_TEN, statistics.median(seconds[-TEN:]))
-                    notes.add(acts.LAST_BARRIER, seconds[-1])
-                    _check([mv])
+            mvs = self._backfilled(field)
+            with _ready(self.project, mvs):
+                for number in range(rounds):
+                    for mv in _in_turn(mvs, number):
+                        mv.clear()
+                        seconds = seconds_of_barriers(mv, kind.barriers)[1:]
+                        second, ten = acts.second_barrier(mv.name), acts.first_ten(mv.name)
+                        add = partial(notes.add, remark=mv.remark)
+                        add(second, seconds[0], base=second)
+                        add(acts.last_barrier(mv.name), seconds[-1], base=second)
+                        add(ten, statistics.median(seconds[:TEN]), base=ten)
+                        add(acts.last_ten(mv.name), statistics.median(seconds[-TEN:]), base=ten)
+                    _check(mvs)
 
     def _play_idle(self, workload: Workload, kind: Idle, rounds: int, notes: Notes) -> None:
         few, many = (replace(workload.upstream, label=label) for label in ("few", "many"))
         with self._field(few) as young, self._field(many) as old:
-            mvs = [self._backfilled(field, workload)[0] for field in (young, old)]
+            runs = [
+                (mv, versions)
+                for field, versions in ((young, kind.few), (old, kind.many))
+                for mv in self._backfilled(field)
+            ]
+            mvs = [mv for mv, _ in runs]
             with _ready(self.project, mvs):
-                for mv, versions in zip(mvs, (kind.few, kind.many), strict=True):
-                    self._change(mv.field, hot_keys(1_000, versions - 1), 1)
+                self._change(young, hot_keys(1_000, kind.few - 1), 1)
+                self._change(old, hot_keys(1_000, kind.many - 1), 1)
+                for mv in mvs:
                     mv.build()
                 for number in range(rounds):
-                    pairs = list(zip(mvs, (kind.few, kind.many), strict=True))
-                    for mv, versions in _in_turn(pairs, number):
-                        notes.add(acts.idle(versions), timed(mv.build))
+                    for mv, versions in _in_turn(runs, number):
+                        took = timed(mv.run)
+                        base = acts.idle(mv.name, kind.few)
+                        notes.add(acts.idle(mv.name, versions), took, base=base)
                 _check(mvs)
 
     def _play_read(self, workload: Workload, kind: Read, rounds: int, notes: Notes) -> None:
         with self._field(workload.upstream, kind.barriers) as field:
-            mvs = self._backfilled(field, workload)
             fresh = CreateTableAs(field)
-            kept: list[Refreshed] = [Incremental(field), *mvs]
+            kept: list[Refreshed] = [Incremental(field), *self._backfilled(field, kind.variants)]
             with _ready(self.project, [fresh, *kept]):
                 for each in kept:
                     each.build()
@@ -156,9 +180,32 @@ class Arena:
                         each.refresh(change)
                 _check(kept)
                 fresh.build()
+                keys = field.keys(LOOK_UPS, kind.barriers)
                 for number in range(rounds):
                     for each in _in_turn([fresh, *kept], number):
-                        self._time_reads(each, notes)
+                        self._time_reads(each, keys, notes)
+
+    def _play_read_filling(
+        self, workload: Workload, kind: ReadFilling, rounds: int, notes: Notes
+    ) -> None:
+        stages = [kind.barriers * quarters // 4 for quarters in (1, 2, 3)]
+        for number in range(rounds):
+            with self._field(workload.upstream, kind.barriers) as field:
+                mvs = self._backfilled(field, barriers_per_run="1")
+                fresh = CreateTableAs(field)
+                with _ready(self.project, [fresh, *mvs]):
+                    for barrier in range(1, stages[-1] + 1):
+                        for mv in mvs:
+                            mv.run()
+                        if barrier in stages:
+                            for mv in mvs:
+                                mv.check(mv.filled())
+                            fresh.build_prefix(mvs[0].filled())
+                            # Ranges end near the windows: not all of the last one may be there.
+                            keys = field.keys(LOOK_UPS, barrier - 1)
+                            for each in _in_turn([fresh, *mvs], number):
+                                self._time_reads(each, keys, notes)
+                        self._change(field, kind.change, barrier)
 
     # -- parts of them ------------------------------------------------------------------------
 
@@ -168,28 +215,29 @@ class Arena:
         table = upstream.source.table
         if table not in self._generated:
             self._generated[table] = generate(self.project, table, self.scale)
-        self.project.sql(
-            create_followable(upstream.name, self.project.file_format)
-            + upstream.query(self._generated[table])
-        )
-        self.rows = self.project.value(f"select count(*) from {{schema}}.{upstream.name}")
-        windowed = windows_of(self.project, upstream, windows)
         try:
+            self.project.sql(
+                create_followable(upstream.name, self.project.file_format)
+                + upstream.query(self._generated[table])
+            )
+            self.rows = self.project.value(f"select count(*) from {{schema}}.{upstream.name}")
+            windowed = windows_of(self.project, upstream, windows)
             yield Field(self.project, upstream, windowed, self.rows)
         finally:
-            self.project.sql(f"drop table {{schema}}.{upstream.name}")
+            self.project.sql(f"drop table if exists {{schema}}.{upstream.name}")
 
-    def _backfilled(self, field: Field, workload: Workload) -> list[Backfilled]:
-        variants = [
-            Backfilled(
-                field,
-                {**workload.config, **options},
-                label=", ".join(f"{name}={value}" for name, value in options.items()),
-                number=number,
-            )
-            for number, options in enumerate(self.variants)
+    def _backfilled(
+        self,
+        field: Field,
+        variants: Sequence[Options] = (),
+        *,
+        barriers_per_run: str = Backfilled.ALL,
+    ) -> list[Backfilled]:
+        """The MV as it is by default, with each of these options, and with those of the arena."""
+        return [
+            Backfilled(field, options, number=number, barriers_per_run=barriers_per_run)
+            for number, options in enumerate(({}, *variants, *self.variants))
         ]
-        return [Backfilled(field, workload.config), *variants]
 
     def _change(self, field: Field, change: Change, number: int) -> Change:
         """Change the upstream; returns what was done in SQL."""
@@ -198,19 +246,20 @@ class Arena:
             self.project.sql(statement)
         return done
 
-    def _time_reads(self, contestant: Contestant, notes: Notes) -> None:
+    def _time_reads(self, contestant: Contestant, keys: Sequence[str], notes: Notes) -> None:
+        """:param keys: those that are looked up, one after the other"""
         project, table = self.project, f"{{schema}}.{contestant.table}"
-        field = contestant.field
-        column, (_, key) = field.upstream.key_columns[0], field.windows[0]
+        column = contestant.field.upstream.key_columns[0]
 
         def look_up() -> None:
-            for _ in range(LOOK_UPS):
+            for key in keys:
                 project.sql(f"select * from {table} where {column} = {key}")
 
         everything = f"select bit_xor(xxhash64(*)) from {table}"
         name = contestant.name
-        notes.add(acts.all_rows(name), timed(lambda: project.sql(everything)))
-        notes.add(acts.one_key(name), timed(look_up) / LOOK_UPS)
+        took, of_keys = timed(lambda: project.sql(everything)), timed(look_up)
+        notes.add(acts.all_rows(name), took, base=acts.all_rows(acts.CTAS))
+        notes.add(acts.one_key(name), of_keys / len(keys), base=acts.one_key(acts.CTAS))
 
     def _forget_events(self) -> None:
         self._wait_for_events()
@@ -226,22 +275,29 @@ class Arena:
         context._jsc.sc().listenerBus().waitUntilEmpty()
 
 
-def seconds_of_barriers(mv: Contestant) -> list[float]:
-    """Of each barrier of a first run: from the commit of the one before, or its first statement."""
+def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
+    """Of each barrier of a first run: from the commit of the one before, or its first statement.
+
+    The last range is left out: it has the rows that are left over.
+
+    :raises ValueError: if far fewer barriers were made than expected
+    """
     times: list[float] = []
 
-    def note(sql: str, proceed: object) -> None:
-        assert callable(proceed)
-        ours = re.search(r"/\* [^\s{]+: (.*?) \*/", sql)
-        if ours and not times:
+    def note(sql: str, proceed: Proceed) -> None:
+        step = step_of(sql)
+        if step and not times:
             times.append(time.perf_counter())
         proceed()
-        if ours and ours[1].startswith("commit the barrier"):
+        if step and step.startswith("commit the barrier"):
             times.append(time.perf_counter())
 
     with intercepted(note):
         mv.build()
-    return [after - before for before, after in pairwise(times)]
+    seconds = [after - before for before, after in pairwise(times)]
+    if len(seconds) < ENOUGH * expected:
+        raise ValueError(f"{mv.table} was built by {len(seconds)} barriers instead of {expected}")
+    return seconds[:-1]
 
 
 @contextmanager
@@ -250,6 +306,8 @@ def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None
     models = {name: sql for each in contestants for name, sql in each.models().items()}
     project.write(models, sources=[each.field.upstream.name for each in contestants])
     try:
+        # Else the first of them would pay for parsing the models of all.
+        project.dbt("parse")
         yield
     finally:
         for each in contestants:

@@ -40,12 +40,16 @@ svg { --axis: #999; --grid: #444; --muted: #ccc; --ctas: #aaa; --table: #777; --
 Spec = dict[str, Any]
 
 
-def plot(results: Sequence[Result]) -> str:
-    """An SVG file of the workloads of one format in which `create table as select` competes."""
+def plot(results: Sequence[Result]) -> str | None:
+    """An SVG file of the workloads of one format in which `create table as select` competes; None
+    if it competes in none of them.
+    """
     points = [point for result in results for point in _points(result)]
+    if not points:
+        return None
     titles = list(dict.fromkeys(point["workload"] for point in points))
     names = sorted({point["act"] for point in points}, key=_place)
-    svg = plots.draw(_spec(points, titles, names), max(1, len(titles)) * ROW + 80, WIDTH)
+    svg = plots.draw(_spec(points, titles, names), len(titles) * ROW + 80, WIDTH)
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
         ">", f">{STYLE}", 1
     )

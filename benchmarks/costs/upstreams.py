@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 FILES = 24
-SMALL_ROWS = 10_000
 
 Order = Literal["ordered", "shuffled"]
 KeyKind = Literal["native", "integer", "string", "uuid"]
@@ -83,6 +82,10 @@ class Upstream:
     @property
     def key_columns(self) -> tuple[str, ...]:
         return self.source.key if self.key == "native" else ("id",)
+
+    @property
+    def has_text_key(self) -> bool:
+        return self.key in ("string", "uuid")
 
     def query(self, table: str) -> str:
         """The rows, from a relation with all of TPC-H's."""

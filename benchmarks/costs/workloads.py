@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lineitem import SMALL_ROWS
+
 from costs import acts
 from costs.changes import Change, hot_keys, refreshes, updates
 from costs.figures import BYTES, Figure
-from costs.upstreams import ORDERS, SMALL_ROWS, Upstream
+from costs.upstreams import ORDERS, Upstream
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,11 @@ class Refresh:
 
 @dataclass(frozen=True)
 class LongBackfill:
-    """So many barriers of one run: whether the last ones take longer than the first."""
+    """So many barriers of one run: whether the last ones take longer than the first.
+
+    The first one is not compared, since it also makes the tables and finds the bounds, and the one
+    that reads what is left over.
+    """
 
     barriers: int
 
@@ -42,26 +48,35 @@ class Idle:
 
 @dataclass(frozen=True)
 class Read:
-    """Reading tables that came about by so many barriers, and so many times the change."""
+    """Reading tables that came about by so many barriers, and so many times the change.
+
+    :param variants: options of the MV, as in SQL; with each of them it is one more contestant
+    """
 
     barriers: int
     change: Change
     times: int
+    variants: tuple[Mapping[str, str], ...] = ()
 
 
-Kind = Build | Refresh | LongBackfill | Idle | Read
+@dataclass(frozen=True)
+class ReadFilling:
+    """Reading the MV at a quarter, the half and three quarters of so many barriers, each a run of
+    its own, with the change between them; and a table made at once of the rows that it has.
+    """
+
+    barriers: int
+    change: Change
+
+
+Kind = Build | Refresh | LongBackfill | Idle | Read | ReadFilling
 
 
 @dataclass(frozen=True)
 class Workload:
-    """:param config: options of the MV beside `unique_key` and those that the kind sets, as in
-    SQL: `{"vnode_count": "16"}`
-    """
-
     title: str
     kind: Kind
     upstream: Upstream = field(default_factory=Upstream)
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
 SHUFFLED_UUID = Upstream(key="uuid", order="shuffled")
@@ -93,7 +108,14 @@ WORKLOADS: dict[str, Workload] = {
     "versions": Workload(
         "nothing to do, 10 and 200 versions", Idle(10, 200), Upstream(limit=SMALL_ROWS)
     ),
-    "read": Workload("reading, after 10 barriers and 5 changes of 1 %", Read(10, UPDATED, 5)),
+    "read": Workload(
+        "reading, after 10 barriers and 5 changes of 1 %",
+        Read(10, UPDATED, 5, ({"compact_every": "5"}, {"sort_when_finished": "true"})),
+    ),
+    "read-filling": Workload(
+        "reading while 20 barriers fill it, with a change of 1 % after each",
+        ReadFilling(20, UPDATED),
+    ),
 }
 
 SMALL = Upstream(limit=SMALL_ROWS)
@@ -129,8 +151,18 @@ FIGURES = (
         acts.CTAS,
         BYTES,
     ),
-    Figure("last of 100 barriers / first", "barriers-100", acts.LAST_BARRIER, acts.FIRST_BARRIER),
-    Figure("last ten of 100 barriers / first ten", "barriers-100", acts.LAST_TEN, acts.FIRST_TEN),
+    Figure(
+        "last of 100 barriers / second",
+        "barriers-100",
+        acts.last_barrier(acts.BACKFILLED),
+        acts.second_barrier(acts.BACKFILLED),
+    ),
+    Figure(
+        "last ten of 100 barriers / second to eleventh",
+        "barriers-100",
+        acts.last_ten(acts.BACKFILLED),
+        acts.first_ten(acts.BACKFILLED),
+    ),
     Figure(
         "1 % scattered changes / dbt incremental, merge, without a filter",
         "updates-1",
@@ -143,7 +175,12 @@ FIGURES = (
         acts.BACKFILLED,
         acts.BY_DATE,
     ),
-    Figure("nothing to do at 200 versions / at 10", "versions", acts.idle(200), acts.idle(10)),
+    Figure(
+        "nothing to do at 200 versions / at 10",
+        "versions",
+        acts.idle(acts.BACKFILLED, 200),
+        acts.idle(acts.BACKFILLED, 10),
+    ),
     Figure(
         "reading all rows of the finished MV / of the CTAS table",
         "read",
@@ -153,6 +190,18 @@ FIGURES = (
     Figure(
         "reading one key of the finished MV / of the CTAS table",
         "read",
+        acts.one_key(acts.BACKFILLED),
+        acts.one_key(acts.CTAS),
+    ),
+    Figure(
+        "reading all rows of the MV while it fills / of a CTAS table of the same rows",
+        "read-filling",
+        acts.all_rows(acts.BACKFILLED),
+        acts.all_rows(acts.CTAS),
+    ),
+    Figure(
+        "reading one key of the MV while it fills / of a CTAS table of the same rows",
+        "read-filling",
         acts.one_key(acts.BACKFILLED),
         acts.one_key(acts.CTAS),
     ),

@@ -45,6 +45,15 @@ MODELS = {"+replicate": REPLICATE} if REPLICATE else {}
 """What all models are configured with: by hand any suite can be run with it."""
 
 
+_STEP = re.compile(r"/\* [^\s{]+: (.*?) \*/")
+
+
+def step_of(sql: str) -> str | None:
+    """What a statement of the materialization does, by its comment; None of dbt's own."""
+    found = _STEP.search(sql)
+    return found[1] if found else None
+
+
 class Crash(Exception):
     """The end of a dbt run in the middle of it, raised by an interceptor."""
 
@@ -112,7 +121,7 @@ class RunResult:
     @property
     def steps(self) -> list[str]:
         """What each statement of the materialization does, by the comment in front of it."""
-        return re.findall(r"/\* [^\s{]+: (.*?) \*/", "\n".join(self.statements))
+        return _STEP.findall("\n".join(self.statements))
 
 
 @dataclass

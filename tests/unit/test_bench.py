@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from dataclasses import field as stored
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
+import bench
 import pytest
 from bench import make_arguments, write_page
+from dbt.adapters.spark.session import Cursor
 
 from costs import acts
 from costs.changes import hot_keys, refreshes, updates
-from costs.contestants import Backfilled, Field
+from costs.contestants import Backfilled, DbtTable, Field, Incremental, windows_of
 from costs.event_log import EventLog, bytes_read
 from costs.figures import (
     BYTES,
@@ -27,10 +32,11 @@ from costs.figures import (
     write,
 )
 from costs.page import number, page, ratio
+from costs.play import Notes, seconds_of_barriers
 from costs.plot import plot
 from costs.upstreams import ORDERS, Upstream
 from costs.workloads import FIGURES, WORKLOADS, chosen
-from support.project import Project
+from support.project import Project, step_of
 
 ENVIRONMENT = Environment(
     commit="abc1234",
@@ -48,10 +54,10 @@ RESULT = Result(
     warm_up=10,
     load=0.5,
     measured=(
-        Measured(acts.CTAS, (1.0, 2.0, 4.0)),
-        Measured(acts.CTAS, (1e6, 1e6, 1e6), BYTES),
-        Measured(acts.BACKFILLED, (3.0, 4.0, 4.0)),
-        Measured(acts.BACKFILLED, (2e6, 3e6, 3e6), BYTES),
+        Measured(acts.CTAS, (1.0, 2.0, 4.0), acts.CTAS),
+        Measured(acts.CTAS, (1e6, 1e6, 1e6), acts.CTAS, BYTES),
+        Measured(acts.BACKFILLED, (3.0, 4.0, 4.0), acts.CTAS),
+        Measured(acts.BACKFILLED, (2e6, 3e6, 3e6), acts.CTAS, BYTES),
     ),
     environment=ENVIRONMENT,
 )
@@ -69,6 +75,16 @@ def test_bytes_and_seconds_of_an_act_are_told_apart():
 def test_there_is_no_ratio_to_what_was_not_measured():
     assert RESULT.ratio(acts.BACKFILLED, acts.MERGES) is None
     assert ratio(None) == "-"
+
+
+def test_there_is_no_ratio_to_nothing():
+    nothing = Measured(acts.MERGES, (1.0, 0.0, 1.0), acts.CTAS, BYTES)
+    assert (
+        replace(RESULT, measured=(*RESULT.measured, nothing)).ratio(
+            acts.BACKFILLED, acts.MERGES, BYTES
+        )
+        is None
+    )
 
 
 def test_a_figure_is_of_its_own_workload_and_format():
@@ -107,7 +123,8 @@ def test_fresh_results_stand_in_place_of_those_of_the_same_workload_and_format()
 
 def test_the_page_has_the_figures_the_workloads_and_where_they_were_run():
     figure = Figure("first run / CTAS", "lineitem", acts.BACKFILLED, acts.CTAS)
-    text = page([RESULT], [figure])
+    text = page([RESULT], [figure], ["delta"])
+    assert "(results-delta.svg)" in text
     assert "| first run / CTAS | 2.00 (1.00 to 3.00) |" in text
     assert f"| {acts.CTAS} | 2.00 (1.00 to 4.00) | 1.00 | 1.00 |" in text
     assert (
@@ -120,9 +137,31 @@ def test_the_page_has_the_figures_the_workloads_and_where_they_were_run():
 def test_a_figure_that_one_format_lacks_has_a_dash():
     figure = Figure("first run / CTAS", "orders", acts.BACKFILLED, acts.CTAS)
     other = replace(RESULT, workload="orders", file_format="iceberg")
-    text = page([RESULT, other], [figure])
+    text = page([RESULT, other], [figure], [])
     assert "| ratio | delta | iceberg |" in text
     assert "| first run / CTAS | - | 2.00 (1.00 to 3.00) |" in text
+
+
+def test_each_act_is_compared_with_one_of_its_kind():
+    notes = Notes()
+    for table, rows, key in ((acts.CTAS, 4.0, 1.0), (acts.BACKFILLED, 6.0, 0.5)):
+        notes.add(acts.all_rows(table), rows, base=acts.all_rows(acts.CTAS))
+        notes.add(acts.one_key(table), key, base=acts.one_key(acts.CTAS))
+    text = page([replace(RESULT, measured=notes.measured())], [], [])
+    assert "|  | seconds | / all rows of create table as select |" in text
+    assert "| all rows of backfilled_mv | 6.00 | 1.50 |" in text
+    assert "|  | seconds | / one key of create table as select |" in text
+    assert "| one key of backfilled_mv | 0.50 | 0.50 |" in text
+
+
+def test_the_page_tells_how_an_mv_was_built():
+    notes = Notes()
+    notes.add(acts.CTAS, 1.0, base=acts.CTAS)
+    for remark in ("through a copy", "through a copy", "without a copy"):
+        notes.add(acts.BACKFILLED, 2.0, base=acts.TABLE, remark=remark)
+    text = page([replace(RESULT, measured=notes.measured())], [], [])
+    assert f"| {acts.CTAS} | 1.00 |" in text
+    assert f"| {acts.BACKFILLED} (through a copy, without a copy) | 2.00 |" in text
 
 
 def test_page_and_plots_are_made_of_what_stands_there_and_come_out_the_same(tmp_path: Path):
@@ -134,8 +173,27 @@ def test_page_and_plots_are_made_of_what_stands_there_and_come_out_the_same(tmp_
     assert before == {path.name: path.read_text() for path in tmp_path.iterdir()}
 
 
+def test_a_format_that_create_table_as_does_not_compete_in_has_no_plot(tmp_path: Path):
+    act = acts.all_rows(acts.CTAS)
+    only_read = replace(RESULT, file_format="iceberg", measured=(Measured(act, (1.0,), act),))
+    (tmp_path / "results-iceberg.svg").write_text("of another time")
+    write(tmp_path / "results.json", [RESULT, only_read])
+    write_page(tmp_path)
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"results-delta.svg"}
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "(results-delta.svg)" in text
+    assert "(results-iceberg.svg)" not in text
+
+
+def test_plots_place_everything_within_them():
+    plots = Path(bench.__file__).parent.glob("results-*.svg")
+    assert not [path.name for path in plots if "e+308" in path.read_text()]
+
+
 def test_a_plot_is_a_small_file_with_colours_for_light_and_dark():
     svg = plot([RESULT])
+    assert svg is not None
+    assert "e+308" not in svg
     assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     assert "prefers-color-scheme: dark" in svg
     assert "lineitem, a first run" in svg
@@ -145,8 +203,10 @@ def test_a_plot_is_a_small_file_with_colours_for_light_and_dark():
 
 
 def test_what_is_not_compared_with_create_table_as_is_not_in_the_plot():
-    idle = replace(RESULT, title="idle", measured=(Measured(acts.idle(10), (1.0,)),))
-    assert "idle" not in plot([RESULT, idle])
+    act = acts.idle(acts.BACKFILLED, 10)
+    idle = replace(RESULT, title="idle", measured=(Measured(act, (1.0,), act),))
+    assert plot([RESULT, idle]) == plot([RESULT])
+    assert plot([idle]) is None
 
 
 def test_workloads_are_chosen_by_name_and_all_without_one():
@@ -237,12 +297,101 @@ def test_a_backfill_is_limited_to_as_many_rows_as_a_window_has():
 
 def test_a_further_option_makes_one_more_contestant_with_a_table_of_its_own():
     field = Field(cast(Project, None), Upstream(), ((None, None),), rows=11)
-    variant = Backfilled(field, {"replicate": "'never'"}, label="replicate='never'", number=1)
+    variant = Backfilled(field, {"replicate": "'never'"}, number=1)
     [[name, model]] = variant.models().items()
     assert variant.name == "backfilled_mv, replicate='never'"
     assert name != Backfilled(field).table
     assert "replicate='never'" in model
     assert "backfill_rate_limit" not in model
+
+
+@pytest.mark.parametrize(
+    ("file_format", "properties"),
+    [
+        ("delta", "tblproperties={'delta.enableDeletionVectors': 'true'}"),
+        ("iceberg", "'write.merge.mode': 'merge-on-read', 'format-version': '3'}"),
+    ],
+)
+def test_the_tables_of_dbt_merge_as_cheaply_as_those_of_other_peers(
+    file_format: str, properties: str
+):
+    field = Field(cast(Project, FakeProject(file_format=file_format)), Upstream(), WINDOWS, rows=11)
+    for peer in (DbtTable(field), Incremental(field)):
+        [model] = peer.models().values()
+        assert properties in model
+
+
+def test_keys_that_are_looked_up_are_spread_over_the_windows_that_are_filled():
+    bounds = [None, *map(str, range(1, 20)), None]
+    field = Field(cast(Project, None), Upstream(), tuple(pairwise(bounds)), rows=20)
+    assert field.keys(5, windows=20) == ["3", "6", "9", "12", "15"]
+    assert field.keys(5, windows=4) == ["1", "2", "3", "4"]
+
+
+@dataclass
+class FakeProject:
+    """What the benchmark asks of a project, without Spark; a run sends statements and prints."""
+
+    file_format: str = "delta"
+    rows: Sequence[Sequence[object]] = ()
+    steps: Sequence[str] = ()
+    output: str = ""
+    asked: list[str] = stored(default_factory=list)
+
+    def sql(self, statement: str) -> Sequence[Sequence[object]]:
+        self.asked.append(statement)
+        return self.rows
+
+    def run(self, *_: str) -> SimpleNamespace:
+        for step in self.steps:
+            Cursor.execute(cast(Cursor, None), f"/* mv: {step} */ select 1")
+        return SimpleNamespace(output=self.output)
+
+
+def test_windows_lie_between_the_bounds_that_spark_finds():
+    project = FakeProject(rows=[[["b", "d"]]])
+    windows = windows_of(cast(Project, project), Upstream(key="string"), 3)
+    assert windows == ((None, "'b'"), ("'b'", "'d'"), ("'d'", None))
+    assert "approx_percentile" not in project.asked[0]  # which takes no texts
+    numbers = windows_of(cast(Project, FakeProject(rows=[[[5]]])), Upstream(), 2)
+    assert numbers == ((None, "5"), ("5", None))
+    assert windows_of(cast(Project, project), Upstream(), 1) == ((None, None),)
+
+
+@pytest.mark.parametrize(
+    ("printed", "remark"),
+    [("mv: copied 3 columns of t into r in 1 s", "through a copy"), ("", "without a copy")],
+)
+def test_an_mv_remarks_whether_its_upstream_was_copied(printed: str, remark: str):
+    project = cast(Project, FakeProject(output=printed))
+    mv = Backfilled(Field(project, Upstream(), WINDOWS, rows=11))
+    mv.build()
+    assert mv.remark == remark
+
+
+def test_all_that_stands_beside_an_mv_goes_with_it():
+    project = FakeProject()
+    Backfilled(Field(cast(Project, project), Upstream(), WINDOWS, rows=11)).clear()
+    dropped = {statement.partition("__mv")[2] for statement in project.asked}
+    beside = {"progress", "barriers", "controls", "staged", "replica"}
+    assert dropped == {"", *(f"__{name}" for name in beside)}
+
+
+def test_barriers_are_timed_from_commit_to_commit_without_the_last_range(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(Cursor, "execute", lambda *_: None)
+    steps = ["plan the barrier 1", *(f"commit the barrier {number}" for number in (1, 2, 3))]
+    project = cast(Project, FakeProject(steps=steps))
+    mv = Backfilled(Field(project, Upstream(), WINDOWS, rows=11))
+    assert len(seconds_of_barriers(mv, 3)) == 2
+    with pytest.raises(ValueError, match="was built by 3 barriers instead of 4"):
+        seconds_of_barriers(mv, 4)
+
+
+def test_the_comment_of_a_statement_says_its_step_and_dbts_own_none():
+    assert step_of("/* bench.mv: commit the barrier 3 */ update t") == "commit the barrier 3"
+    assert step_of('/* {"app": "dbt", "node_id": "model"} */ select 1') is None
 
 
 def plan(node: str, *metrics: int, children: Sequence[dict] = (), **metadata: str) -> dict:
@@ -280,6 +429,24 @@ def test_bytes_are_those_of_the_stages_that_scan_the_table():
         {"Event": "SparkListenerJobEnd"},
     ]
     assert bytes_read(events, "lineitem") == 120
+
+
+def test_of_iceberg_the_files_count_that_scans_have_planned():
+    of_files = {"name": "total data file size (bytes)", "accumulatorId": 7}
+    scan = plan("BatchScan lake.bench.lineitem", 1)
+    other = plan("BatchScan lake.bench.lineitem__mv", 2)
+    scan["metrics"].append(of_files)
+    events = [
+        started(plan("Union", children=[scan, other])),
+        started(scan),  # once more, with what a running statement has found out
+        {
+            "Event": "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates",
+            "executionId": 1,
+            "accumUpdates": [[7, 2_000], [8, 30]],
+        },
+        stage(1, 40),  # the footers only
+    ]
+    assert bytes_read(events, "lineitem") == 2_000
 
 
 def test_an_event_that_is_half_written_is_read_with_the_rest_of_it(tmp_path: Path):
