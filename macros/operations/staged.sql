@@ -29,7 +29,7 @@
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
     {%- set changed = [] -%}
     {%- for column in dbt_backfill.upstream_columns(plan.key) -%} {%- do changed.append(column ~ ' as __bf_changed_' ~ loop.index) -%} {%- endfor -%}
-    {%- set changes = dbt_backfill.get_upstream_changes(upstream, observed, committed.version, version, plan.key) -%}
+    {%- set changes = dbt_backfill.get_upstream_changes(upstream, observed, committed.version, version, plan.key, none) -%}
     {{ return({
         'state': dict(state, staged={'version': version, 'source': dbt_backfill.get_source(taken.plan, 'stage')}),
         'unsettled': 'select distinct ' ~ changed | join(', ') ~ ' from (' ~ changes.events ~ ')',

@@ -17,7 +17,7 @@
       check_feed(observed)                                     refuse a table whose changes cannot be followed
       check_key_order(upstream, columns)                       refuse texts as a key that the kind orders otherwise than Spark
       upstream_read(upstream, version)                         the table at a version
-      upstream_changes(observed, from_version, to_version, keys)   the change events between two versions
+      upstream_changes(observed, from_version, to_version, keys, view)   the change events between two versions
       upstream_gap(observed, committed)                        why the feed does not reach from a version to the current one, see new_gap
       continues_upstream(observed, committed)                  whether it is the same table as then, and has gone on from there
       forgets_keys(observed, committed, source)                whether the feed may not tell of a key that came with a version, and went
@@ -113,10 +113,13 @@
       'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
     }
 
-    `keys` is none for rows that are only added.
+    Arguments:
+      keys (list[dict]): none for rows that are only added.
+      view (string): the name of the temporary view that the kind may make, an identifier. Models share a session, so no other plan
+        may have it.
 -#}
-{% macro get_upstream_changes(upstream, observed, from_version, to_version, keys) %}
-    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_changes')(observed, from_version, to_version, keys)) }}
+{% macro get_upstream_changes(upstream, observed, from_version, to_version, keys, view) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'upstream_changes')(observed, from_version, to_version, keys, view)) }}
 {% endmacro %}
 
 

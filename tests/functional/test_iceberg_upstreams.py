@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from support.checks import assert_made_nothing, assert_refused, model, source
 from support.formats import Iceberg
 from support.lake import SessionLake
-from support.project import MakeProject, Project, RunResult, crash_before
+from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
 pytestmark = [
     pytest.mark.every_profile,
@@ -123,6 +124,170 @@ def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written
     read = people.rows("select * from {schema}.mv_extra")
     assert len(read) > 30
     assert read == people.rows("select id, cast(null as int) from {schema}.people")
+
+
+# What the query is, what becomes of rows, and how the columns are altered after that.
+ALTERED = {
+    "anew": (
+        "select id, a, b from ",
+        "update {table} set a = 2 where id = 1",
+        ("drop column b", "add column b string"),
+    ),
+    # In the columns of today no row has changed.
+    "gone": (
+        "select id, a, b from ",
+        "update {table} set b = 'new b' where id = 1",
+        ("drop column b", "add column b string"),
+    ),
+    "aliased": (
+        "select id, a * 2 as gross, gross * 3 as tax from ",
+        "update {table} set a = 2 where id = 1",
+        ("add column gross int",),
+    ),
+    "whole": (
+        "select id, md5(cast(struct(*) as string)) as digest from ",
+        "update {table} set a = 2 where id = 1",
+        ("add column more int",),
+    ),
+    "key": (
+        "select id, a, b from ",
+        "delete from {table} where id = 1",
+        ("drop column id", "add column id int"),
+    ),
+    "keys": (
+        "select id, a, b from ",
+        "update {table} set b = 'new b' where id = 1",
+        ("rename column id to was", "rename column a to id", "rename column was to a"),
+    ),
+}
+
+
+def make_altered(project: Project, *names: str, **config: Any) -> RunResult:
+    """Upstreams of format 2, of six rows, and for each an MV, by its first run."""
+    models = {}
+    for name in names:
+        project.create_table(name, "id int, a int, b string", Iceberg().with_changelog)
+        rows = "select cast(id as int), cast(id + 10 as int), 'old b' from range(1, 7)"
+        project.sql(f"insert into {{schema}}.{name} {rows}")
+        models[f"mv_{name}"] = model(ALTERED[name][0] + source(name), **config)
+    project.write(models, sources=list(names))
+    return project.run()
+
+
+def write_and_alter(project: Project, name: str) -> None:
+    _, written, altered = ALTERED[name]
+    project.sql(written.format(table=f"{{schema}}.{name}"))
+    alter(project, name, altered)
+
+
+def alter(project: Project, name: str, how: tuple[str, ...]) -> None:
+    for each in how:
+        project.sql(f"alter table {{schema}}.{name} {each}")
+
+
+def shown_and_promised(project: Project, name: str) -> tuple[Any, Any]:
+    """The rows of the MV, and those of its query at the version that it says it shows."""
+    version = project.value(f"select max(upstream_version) from {{schema}}.mv_{name}__progress")
+    finished = project.value(
+        f"select bool_and(backfill_finished) from {{schema}}.mv_{name}__progress"
+    )
+    position = project.value(f"select max(id) from {{schema}}.mv_{name}__progress")
+    where = "" if finished else f" where id <= {position}"
+    promised = project.rows(f"{ALTERED[name][0]}{{schema}}.{name} version as of {version}{where}")
+    return project.rows(f"select * from {{schema}}.mv_{name}"), promised
+
+
+def assert_exact_altered(project: Project, *names: str) -> None:
+    seen = {name: shown_and_promised(project, name) for name in names}
+    wrong = {name: rows for name, rows in seen.items() if rows[0] != rows[1]}
+    assert not wrong
+
+
+def test_columns_of_format_2_that_were_altered_after_the_last_snapshot_are_a_gap(
+    project: Project,
+) -> None:
+    """The changelog has the columns of today, and a snapshot is read with those of its time."""
+    make_altered(project, *ALTERED)
+    for name in ALTERED:
+        write_and_alter(project, name)
+
+    told = project.run().output
+
+    assert_exact_altered(project, *ALTERED)
+    for name in ALTERED:
+        version = project.current_version(name)
+        reason = f"re-anchored: columns of the upstream were changed since its snapshot {version}"
+        [said] = [line for line in told.splitlines() if f"mv_{name} [BARRIER" in line]
+        assert reason in said
+    again = project.run()
+    assert all(again.message(f"mv_{name}") == "CAUGHT UP" for name in ALTERED)
+
+    # What is written with the columns of today is followed from there on.
+    for name in ("anew", "whole"):
+        project.sql(f"update {{schema}}.{name} set a = 3 where id = 2")
+    project.run("--select", "mv_anew", "mv_whole")
+    project.sql("update {schema}.anew set b = 'newer b' where id = 3")
+    last = project.run("--select", "mv_anew")
+    assert "1 changed, 0 deleted" in last.output and "re-anchored" not in last.output
+    assert_exact_altered(project, "anew", "whole")
+
+
+def test_what_alters_no_columns_of_format_2_is_no_gap(project: Project) -> None:
+    make_altered(project, "anew")
+    project.sql("update {schema}.anew set a = 2 where id = 1")
+    version = project.current_version("anew")
+    project.sql(f"alter table {{schema}}.anew create tag kept as of version {version}")
+    project.sql("alter table {schema}.anew set tblproperties ('of' = 'others')")
+
+    told = project.run().output
+
+    assert "1 changed, 0 deleted" in told and "re-anchored" not in told
+    assert_exact_altered(project, "anew")
+
+
+def test_columns_of_format_2_that_were_altered_are_not_laid_over_a_copy(project: Project) -> None:
+    told = make_altered(project, "anew", replicate="always", backfill_rate_limit=2).output
+    assert "copied" in told
+    project.sql("update {schema}.anew set a = 2 where id in (1, 4, 6)")
+    project.run()
+    assert_exact_altered(project, "anew")
+    alter(project, "anew", ALTERED["anew"][2])
+
+    project.run()
+
+    assert_exact_altered(project, "anew")
+
+
+def test_two_mvs_of_one_table_of_format_2_in_two_threads_read_changes_of_their_own(
+    project: Project,
+) -> None:
+    """They share a session, and with it its temporary views."""
+    project.create_table("people", "id int, name string", Iceberg().with_changelog)
+    project.sql("insert into {schema}.people values (1, 'a'), (2, 'b')")
+    names = ("mv_first", "mv_second")
+    query = f"select id, upper(name) as name from {source('people')}"
+    project.write({name: model(query) for name in names}, sources=["people"])
+    project.run()
+    project.sql("update {schema}.people set name = 'c' where id = 1")
+    both_planned = threading.Barrier(2, timeout=120)
+    first_is_done = threading.Event()
+
+    def in_turns(sql: str, proceed: Proceed) -> None:
+        if "merge the changes" in sql:
+            both_planned.wait()
+            if "mv_second" in sql:
+                assert first_is_done.wait(120)
+        proceed()
+        if "commit the barrier" in sql and "mv_first" in sql:
+            first_is_done.set()
+
+    result = project.run("--threads", "2", intercept=in_turns)
+
+    assert first_is_done.is_set()
+    for name in names:
+        [said] = [line for line in result.messages if f"{name} [BARRIER" in line]
+        assert "1 changed, 0 deleted" in said
+        assert project.rows(f"select * from {{schema}}.{name}") == [(1, "C"), (2, "B")]
 
 
 def test_format_2_with_delete_files_is_refused(project: Project) -> None:

@@ -89,14 +89,15 @@
     }
 -#}
 {% macro get_changes(backfill, state, observed, learned, plan) %}
+    {%- set view = dbt_backfill.get_stage_name(backfill, plan, '__events') -%}
     {%- if backfill.feed -%}
         {%- set changes = dbt_backfill.get_change_table_events(
             backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
-            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns
+            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, view
         ) -%}
     {%- else -%}
         {%- set changes = dbt_backfill.get_upstream_changes(
-            backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key
+            backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
         ) -%}
     {%- endif -%}
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}

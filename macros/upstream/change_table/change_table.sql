@@ -49,9 +49,10 @@
 
     Arguments:
       columns (list): as get_feed_columns returned them.
+      view (string): see get_upstream_changes.
 -#}
-{% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns) %}
-    {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none) -%}
+{% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
+    {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none, view) -%}
     {%- set before = dbt_backfill.get_upstream_read(feed, from_version) -%}
     {%- set events = dbt_backfill._get_events_sql(feed, added.events, before, dbt_backfill.upstream_columns(keys), columns) -%}
     {{ return(dict(added, events=events, may_repeat=true)) }}

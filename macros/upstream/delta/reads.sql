@@ -27,7 +27,7 @@
 
 
 {#- The change events in (from_version, to_version], as `upstream/upstream.sql` describes them. -#}
-{% macro delta_upstream_changes(observed, from_version, to_version, keys) %}
+{% macro delta_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set events -%}
         select
             * except (_change_type, _commit_version, _commit_timestamp),

@@ -4,7 +4,7 @@
     Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed
     snapshot has to be an ancestor of the current one, and of the same format. Nor does a feed tell what a change of
     the schema does to rows that were written before it: a column that was dropped and added anew is null in all of
-    them. So both snapshots have to be of the same schema.
+    them. So both snapshots have to be of the same schema, and of format 2 the table too, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set reason = dbt_backfill._find_gap_of_snapshots(upstream, committed) -%}
@@ -37,16 +37,37 @@
             {{ return('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files') }}
         {%- endfor -%}
     {%- endif -%}
+    {%- if dbt_backfill._iceberg_shows_other_columns(upstream) -%}
+        {{ return('columns of the upstream were changed since its snapshot ' ~ upstream.version) }}
+    {%- endif -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Whether the changelog, which format 2 is followed by, has other columns than the current snapshot: it has those of the table, and
+    to alter that makes no snapshot. A column that was dropped and added anew is null in it, also if it is the key, and a row that has
+    changed in such a column alone is not in it.
+
+    Only the plan of a query tells the schema of the table. It is asked for where more than the snapshot was committed: that may be
+    a tag of ours, or a property.
+-#}
+{% macro _iceberg_shows_other_columns(upstream) %}
+    {%- set id = dbt_backfill.parse_iceberg_id(upstream.id) -%}
+    {%- if id.format != '2' or not upstream.altered -%} {{ return(false) }} {%- endif -%}
+    {%- set plan = dbt_backfill.run_table('read the schema of the upstream', 'explain select * from ' ~ upstream.relation.render())[0][0] -%}
+    {%- set schema = modules.re.search('IcebergScan\\(.*?schemaId=(\\d+)', plan) -%}
+    {{ return(not schema or schema.group(1) != id.schema) }}
 {% endmacro %}
 
 
 {% macro iceberg_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- if committed.kind != 'iceberg' -%} {{ return(false) }} {%- endif -%}
-    {%- if since == 0 -%} {{ return(true) }} {%- endif -%}
+    {%- if since == 0 or since == upstream.version | int -%} {{ return(true) }} {%- endif -%}
     {{ return(since in upstream.log | map(attribute='version')
-        and dbt_backfill.parse_iceberg_id(upstream.id).schema == dbt_backfill.parse_iceberg_id(committed.id).schema) }}
+        and dbt_backfill.parse_iceberg_id(upstream.id).schema == dbt_backfill.parse_iceberg_id(committed.id).schema
+        and not dbt_backfill._iceberg_shows_other_columns(upstream)) }}
 {% endmacro %}
 
 

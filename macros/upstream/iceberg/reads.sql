@@ -41,7 +41,7 @@
     The change events in (from_version, to_version], as `upstream/upstream.sql` describes them: of format 3 by row
     lineage, of format 2 by Iceberg's changelog.
 -#}
-{% macro iceberg_upstream_changes(observed, from_version, to_version, keys) %}
+{% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set relation = observed.relation -%}
     {%- if from_version | int == 0 -%}
         {{ return({
@@ -53,14 +53,13 @@
         {%- set deletes = dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) -%}
         {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes)) }}
     {%- endif -%}
-    {%- set name = 'dbt_backfill_changelog_' ~ local_md5(relation.render() ~ from_version ~ to_version ~ invocation_id) -%}
     {{ return({
-        'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, name)],
-        'views': [name],
+        'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, view)],
+        'views': [view],
         'tells_before': true,
         'alters_values': true,
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
-            ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ name,
+            ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ view,
     }) }}
 {% endmacro %}
 
@@ -262,11 +261,11 @@
 
 
 {#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
-{% macro _iceberg_changelog_call(relation, from_version, to_version, name) -%}
+{% macro _iceberg_changelog_call(relation, from_version, to_version, view) -%}
     {%- set catalog = dbt_backfill.get_catalog(relation) -%}
     call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
         table => {{ dbt_backfill.string_literal(relation.render()) }},
-        changelog_view => '{{ name }}',
+        changelog_view => {{ dbt_backfill.string_literal(view) }},
         options => map('start-snapshot-id', '{{ from_version }}', 'end-snapshot-id', '{{ to_version }}')
     )
 {%- endmacro %}

@@ -34,7 +34,7 @@
 {% endmacro %}
 
 
-{% macro postgres_upstream_changes(observed, from_version, to_version, keys) %}
+{% macro postgres_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set columns = dbt_backfill.identifiers(observed.columns) -%}
     {%- set events -%}
         select {{ columns }}, struct(__bf_position, __bf_sequence) as __bf_version, __bf_op <> 'd' as __bf_is_upsert

@@ -55,7 +55,7 @@ def test_the_columns_of_a_change_table_are_looked_up_where_an_adopted_plan_reads
     """The run may go on to explain its query, and does not ask for them again."""
     backfill["feed"], observed["feed"] = feed, {"version": "9"}
     macros.stub("get_feed_columns", lambda feed: ["id"])
-    macros.stub("get_change_table_events", lambda *given: {"columns": given[-1]})
+    macros.stub("get_change_table_events", lambda *given: {"columns": given[-2]})
     work = make(plan={"sources": followed("9")}, guarded=True)
 
     assert work["changes"]["columns"] == work["learned"]["feed_columns"] == ["id"]

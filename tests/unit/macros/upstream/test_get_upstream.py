@@ -180,7 +180,7 @@ QUESTIONS: dict[str, tuple[list[Any], str]] = {
     "read_upstream": (["since", "log"], "read_upstream"),
     "check_upstream_feed": (["observed"], "check_feed"),
     "get_upstream_read": (["7"], "upstream_read"),
-    "get_upstream_changes": (["observed", "7", "9", "keys"], "upstream_changes"),
+    "get_upstream_changes": (["observed", "7", "9", "keys", "view"], "upstream_changes"),
     "find_upstream_gap": (["observed", "committed"], "upstream_gap"),
     "continues_upstream": (["observed", "committed"], "continues_upstream"),
     "get_upstream_lag": (["observed", "source"], "upstream_lag"),

@@ -180,18 +180,19 @@ def changes(
 
 
 OBSERVED = {"version": "17", "feed": {"version": "9"}}
+VIEW = "`lake__mv__changes__3__p3__00000000000000000000000000000000__events`"
 
 
 def test_changes_are_those_of_the_upstream_since_the_committed_version(
     changes: Callable[..., Any], keys: Any
 ) -> None:
-    assert changes() == ("up", OBSERVED, "16", "17", keys)
+    assert changes() == ("up", OBSERVED, "16", "17", keys, VIEW)
 
 
 def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
     changes: Callable[..., Any], feed: Any, keys: Any
 ) -> None:
-    assert changes(feed) == ("changes", {"version": "9"}, "7", "9", keys, ["id"])
+    assert changes(feed) == ("changes", {"version": "9"}, "7", "9", keys, ["id"], VIEW)
 
 
 def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrier_on(

@@ -149,9 +149,9 @@ def events(macros: Macros, feed: Any, keys: Any) -> Any:
 
     macros.stub("delta_upstream_changes", upstream_changes)
     changes = macros.call(
-        "get_change_table_events", feed, "observed", "7", "9", keys, ["id", "shard"]
+        "get_change_table_events", feed, "observed", "7", "9", keys, ["id", "shard"], "view"
     )
-    assert asked == [("observed", "7", "9", None)]
+    assert asked == [("observed", "7", "9", None, "view")]
     return {**changes, "events": " ".join(changes["events"].split())}
 
 

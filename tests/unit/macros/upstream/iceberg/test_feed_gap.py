@@ -68,6 +68,54 @@ def test_another_schema_is_a_gap(gap: Callable[..., Any]) -> None:
     assert gap(_table(id="iceberg/3/1"), id="iceberg/3/1") is None
 
 
+def _explained(schema: str) -> str:
+    scan = f"IcebergScan(table=up, schemaId={schema}, snapshotId=15, branch=null, filters=, "
+    return f"== Physical Plan ==\n*(1) ColumnarToRow\n+- BatchScan lake.up[id#1] {scan}groupedBy=)"
+
+
+@pytest.mark.parametrize(
+    ("format", "altered", "plan", "is_gap"),
+    [
+        (2, False, None, False),
+        (2, True, _explained("1"), False),  # a tag, or a property
+        (2, True, _explained("2"), True),
+        (2, True, _explained("12"), True),
+        (2, True, "== Physical Plan ==\nOtherScan lake.up[id#1]", True),  # nothing tells it
+        (3, True, None, False),
+    ],
+)
+def test_a_table_that_was_altered_after_its_snapshot_is_a_gap_of_the_changelog(
+    macros: Macros,
+    gap: Callable[..., Any],
+    up: Any,
+    format: int,
+    altered: bool,
+    plan: Any,
+    is_gap: bool,
+) -> None:
+    """The changelog has the columns of today."""
+    id = f"iceberg/{format}/1"
+    table = {**_table(id=id), "relation": up, "altered": altered}
+    committed = {"version": "12", "id": id, "kind": "iceberg"}
+    asked = [] if plan is None else [[[plan]]]
+    macros.results = [*asked, *asked]
+
+    reason = "columns of the upstream were changed since its snapshot 15"
+    assert gap(table, id=id) == (reason if is_gap else None)
+    assert macros.call("iceberg_continues_upstream", table, committed) is not is_gap
+    assert len(macros.statements) == 2 * len(asked)
+
+
+def test_a_table_that_was_altered_after_the_committed_snapshot_has_no_changes_to_tell(
+    macros: Macros, gap: Callable[..., Any], up: Any
+) -> None:
+    table = {**_table(id="iceberg/2/1"), "relation": up, "altered": True}
+    committed = {"version": "15", "id": "iceberg/2/1", "kind": "iceberg"}
+
+    assert gap(table, since=15, id="iceberg/2/1") is None
+    assert macros.call("iceberg_continues_upstream", table, committed) is True
+
+
 def test_snapshots_that_expired_in_between_are_a_gap(gap: Callable[..., Any]) -> None:
     """The committed one is held by a tag, and nothing tells whether the current one descends."""
     table = _table()
