@@ -307,3 +307,23 @@ def test_a_query_without_a_select_has_all_columns_in_the_copy(project: Project) 
         assert f"{name}{COPIED}3 columns of " in output
         rows_of = "select id, amount, label from {schema}."
         assert project.rows(f"{rows_of}{name}") == project.rows(f"{rows_of}up")
+
+
+@pytest.mark.every_profile
+def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
+    project: Project,
+) -> None:
+    """None of these names is one of the upstream."""
+    project.create_table("up", "id int, amount int, label string")
+    project.sql("insert into {schema}.up select id, id, 'r' from range(1, 21)")
+    queries = {
+        "listed": f"select k as id, v from {source('up')} as t(k, v, w)",
+        "spelled": f"select id, identifier('am' || 'ount') as v from {source('up')}",
+    }
+    config = {"backfill_rate_limit": 6, "replicate": "always", "barriers_per_run": "all"}
+    project.write({name: model(query, **config) for name, query in queries.items()}, sources=["up"])
+    output = project.run().output
+
+    for name in queries:
+        assert f"{name}{COPIED}3 columns" in output
+        assert project.rows(f"select * from {{schema}}.{name}") == [(n, n) for n in range(1, 21)]
