@@ -3,8 +3,7 @@
       'columns': the names and types of the query's columns, as Spark prints them,
       'unique_key': its columns, spelled as the query spells them,
       'key_types': their types,
-      'upstream_columns': a list of {'name', 'type', 'id': of the attribute in the plans, '' if it is not read once, or the query reads
-        the upstream with other columns},
+      'upstream_columns': a list of {'name', 'type', 'id': of the attribute in the plans, '' if there is not one of that name},
       'analyzed', 'optimized': the lines of the two plans,
     }
 
@@ -67,10 +66,8 @@
         {%- set rest.types = rest.types[(attribute.name | length) + 1:] if known else '' -%}
         {%- set type = dbt_backfill._leading_type(rest.types) if known else 'unknown' -%}
         {%- set rest.types = rest.types[(type | length) + 1:] -%}
-        {%- do columns.append({
-            'name': attribute.name, 'type': type,
-            'id': read[loop.index0].id if read | length == loop.length and read[loop.index0].name == attribute.name else '',
-        }) -%}
+        {%- set ids = read | selectattr('name', 'equalto', attribute.name) | map(attribute='id') | list -%}
+        {%- do columns.append({'name': attribute.name, 'type': type, 'id': ids[0] if ids | length == 1 else ''}) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
@@ -99,10 +96,12 @@
 
 {#-
     The columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
-    cannot be told: its optimized plan is more than projections and filters over one relation.
+    cannot be told: its optimized plan is more than projections and filters over one relation, or the query has read the upstream with
+    other columns.
 -#}
 {% macro find_read_columns(explained, query) %}
     {%- set ids, read = [], [] -%}
+    {%- if dbt_backfill.plan_attributes(explained.analyzed) | length != explained.upstream_columns | length -%} {{ return(none) }} {%- endif -%}
     {%- for line in explained.optimized -%}
         {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
         {%- if operator in ['Project', 'Filter'] -%}

@@ -315,6 +315,21 @@ def test_the_types_of_the_upstreams_columns_are_read(
     assert names == ["th", "carrier", "v", "d"]
 
 
+def test_a_version_may_have_less_columns_than_the_query_reads(
+    macros: Macros, explain: Any, explained_text: str
+) -> None:
+    """Then it is not told by which of them a change shows."""
+    assert macros.call("find_read_columns", explain(explained_text, ["k1"]), "select 1")
+    text = explained_text.replace("carrier#1153,", "").replace(
+        "<th:timestamp,carrier:string,", "<th:timestamp,"
+    )
+    explained = explain(text, ["k1"])
+
+    columns = [(c["name"], c["type"], c["id"]) for c in explained["upstream_columns"]]
+    assert columns == [("th", "timestamp", "1142"), ("v", "bigint", "1145"), ("d", "date", "1146")]
+    assert macros.call("find_read_columns", explained, "select 1") is None
+
+
 def test_a_name_with_signs_of_a_type_does_not_shift_the_types(
     explain: Any, explained_text: str
 ) -> None:
