@@ -17,7 +17,9 @@
     {%- set views, changes = planned.get('views', []), none -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
         {%- set learned = dbt_backfill.learn_feed_columns(backfill, learned) -%}
-        {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan) -%}
+        {%- set changes = dbt_backfill.get_changes(
+            backfill, state, observed, dbt_backfill.learn_columns_of_plan(backfill, learned, plan), plan
+        ) -%}
         {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
     {%- endif -%}
     {{ return({

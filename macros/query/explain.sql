@@ -3,7 +3,7 @@
       'columns': the names and types of the query's columns, as Spark prints them,
       'unique_key': its columns, spelled as the query spells them,
       'key_types': their types,
-      'upstream_columns': a list of {'name', 'type', 'id': of the attribute in the plans, '' if it is not read once},
+      'upstream_columns': a list of {'name', 'type', 'id': of the attribute in the plans, '' if there is not one of that name},
       'analyzed', 'optimized': the lines of the two plans,
     }
 
@@ -11,10 +11,14 @@
     the optimized plan's topmost projection. Behind them stands a struct of the upstream's columns: the plans have no
     types, but what an EXPLAIN returns has.
 
+    Arguments:
+      read (string): the upstream, as it stands after FROM, of which the columns are told: a version of it may have less than the query
+        reads.
+
     Raises: the query does not run, or lacks a column of unique_key.
 -#}
-{% macro explain_query(query, unique_key, upstream) %}
-    {%- set plan = dbt_backfill._explain(query, unique_key, upstream) -%}
+{% macro explain_query(query, unique_key, read) %}
+    {%- set plan = dbt_backfill._explain(query, unique_key, read) -%}
     {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
     {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%}
@@ -62,11 +66,17 @@
         {%- set rest.types = rest.types[(attribute.name | length) + 1:] if known else '' -%}
         {%- set type = dbt_backfill._leading_type(rest.types) if known else 'unknown' -%}
         {%- set rest.types = rest.types[(type | length) + 1:] -%}
-        {%- do columns.append({
-            'name': attribute.name, 'type': type, 'id': read[loop.index0].id if read | length == loop.length else '',
-        }) -%}
+        {%- set ids = read | selectattr('name', 'equalto', attribute.name) | map(attribute='id') | list -%}
+        {%- do columns.append({'name': attribute.name, 'type': type, 'id': ids[0] if ids | length == 1 else ''}) -%}
     {%- endfor -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#- The names of the upstream's columns; none where a name has signs by which they cannot be told apart. -#}
+{% macro get_upstream_names(explained) %}
+    {%- if explained.upstream_columns | selectattr('type', 'equalto', 'unknown') | list -%} {{ return(none) }} {%- endif -%}
+    {{ return(explained.upstream_columns | map(attribute='name') | list) }}
 {% endmacro %}
 
 
@@ -86,10 +96,12 @@
 
 {#-
     The columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
-    cannot be told: its optimized plan is more than projections and filters over one relation.
+    cannot be told: its optimized plan is more than projections and filters over one relation, or the query has read the upstream with
+    other columns.
 -#}
 {% macro find_read_columns(explained, query) %}
     {%- set ids, read = [], [] -%}
+    {%- if dbt_backfill.plan_attributes(explained.analyzed) | length != explained.upstream_columns | length -%} {{ return(none) }} {%- endif -%}
     {%- for line in explained.optimized -%}
         {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
         {%- if operator in ['Project', 'Filter'] -%}
@@ -154,21 +166,23 @@
 
 
 {#-
-    The columns of the upstream that a query reads where, without them, it would read an alias that stands before: that of `gross`
-    in `select a * 2 as gross, gross * 3 as tax`, if there is such a column. None if no other column could be read so either.
+    The columns of the upstream, as it told them, that a query reads where, without them, it would read an alias that stands before:
+    that of `gross` in `select a * 2 as gross, gross * 3 as tax`, if there is such a column. None if no other column could be read so
+    either.
 -#}
 {% macro find_alias_columns(explained) %}
     {%- set plan, found = explained.analyzed | join('\n'), [] -%}
     {%- set text, below = '(?:(?!\\n[\\s:]*[+:]- ).)*', '\\n[\\s:]*[+:]- Project \\[' -%}
     {#- What reads an alias beside it becomes a projection of its own. -#}
     {%- set selects = modules.re.findall('(?s)Project \\[' ~ text ~ '(?:' ~ below ~ text ~ ')*', plan) -%}
-    {%- for column in explained.upstream_columns if ' as ' ~ column.name | lower ~ '#' in plan | lower -%}
+    {%- for column in dbt_backfill.plan_attributes(explained.analyzed) if ' as ' ~ column.name | lower ~ '#' in plan | lower -%}
         {%- for select in selects -%}
             {%- set splits = modules.re.search(below, select) is not none -%}
             {%- if dbt_backfill._reads_beside_alias(select, column.name, splits) -%} {%- do found.append(column.name) -%} {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return((found | unique | list) if found or modules.re.search(below, selects | join('|')) else none) }}
+    {%- if not found and not modules.re.search(below, selects | join('|')) -%} {{ return(none) }} {%- endif -%}
+    {{ return(found | unique | select('in', explained.upstream_columns | map(attribute='name') | list) | list) }}
 {% endmacro %}
 
 
@@ -224,10 +238,10 @@
 {% endmacro %}
 
 
-{% macro _explain(query, unique_key, upstream=none) %}
+{% macro _explain(query, unique_key, read=none) %}
     {%- set sql -%}
         explain extended
-        select {{ dbt_backfill.identifiers(unique_key) }}, __bf_query.*{% if upstream %}, (select struct(*) from {{ upstream.render() }} where false) as __bf_upstream{% endif %}
+        select {{ dbt_backfill.identifiers(unique_key) }}, __bf_query.*{% if read %}, (select struct(*) from {{ read }} where false) as __bf_upstream{% endif %}
         from (
             {{ query | trim | trim(';') }}
         ) as __bf_query
@@ -300,28 +314,32 @@
 
 
 {#-
-    The names of the upstream's columns, as Spark prints them, where the query has a star inside of an expression, such
-    as `md5(to_json(struct(*)))`: then another column upstream makes other values of the same type. None elsewhere.
+    The names of the upstream's columns where the query has a star inside of an expression, such as `md5(to_json(struct(*)))`: then
+    another column upstream makes other values of the same type. None elsewhere.
 -#}
 {% macro columns_of_inner_star(explained, query) %}
-    {%- set relation = modules.re.search('\\+- Relation(?:V2)?\\b[^\\n]*?\\[(.*)\\]', explained.analyzed | join('\n')) -%}
-    {%- if not relation or not dbt_backfill.has_inner_star(query) -%} {{ return(none) }} {%- endif -%}
-    {{ return(modules.re.sub('#\\d+L?', '', relation.group(1))) }}
+    {%- if not dbt_backfill.has_inner_star(query) -%} {{ return(none) }} {%- endif -%}
+    {{ return(explained.upstream_columns | map(attribute='name') | join(',')) }}
 {% endmacro %}
 
 
-{#- Whether a star is an argument of a function: right after its bracket, or after a comma with that bracket around. -#}
+{#-
+    Whether a star is part of an expression: it stands right after a bracket or after a comma in it, and what the bracket holds is
+    no query. So it does in the arguments of a function, and in a row such as `(id, *)`.
+-#}
 {% macro has_inner_star(query) %}
     {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
     {%- set star = '\\s*(?:[A-Za-z_`][\\w`]*\\s*[.]\\s*)*[*]' -%}
-    {%- set calls = [] -%}
-    {%- for match in modules.re.finditer('([\\w`]*)\\s*[(](' ~ star ~ ')?|(,)' ~ star ~ '|[)]', code) -%}
+    {#- A column may have such a name. -#}
+    {%- set begins_query = '\\s*(?:select|with|from|table|values)\\b(?!\\s*[,.)])' -%}
+    {%- set brackets = [] -%}
+    {%- for match in modules.re.finditer('(?i)[(](' ~ begins_query ~ ')?(' ~ star ~ ')?|(,)' ~ star ~ '|[)]', code) -%}
         {%- if match.group() == ')' -%}
-            {%- do calls.pop() if calls -%}
+            {%- do brackets.pop() if brackets -%}
         {%- elif match.group(3) is none -%}
-            {%- do calls.append(dbt_backfill.is_call(match.group(1))) -%}
+            {%- do brackets.append(match.group(1) is none) -%}
         {%- endif -%}
-        {%- if calls and calls[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}
+        {%- if brackets and brackets[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}

@@ -4,7 +4,9 @@
 -#}
 {% macro get_named_columns(query, names) %}
     {%- set tokens = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | list -%}
-    {%- if dbt_backfill._have_star(tokens) or dbt_backfill._read_without_select(tokens) -%} {{ return(names) }} {%- endif -%}
+    {%- if dbt_backfill._have_star(tokens) or dbt_backfill._read_without_select(tokens) or dbt_backfill._rename_columns(tokens) -%}
+        {{ return(names) }}
+    {%- endif -%}
     {%- set code, found = tokens | map(attribute='text') | join(' '), [] -%}
     {%- for name in names if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?!\\w)', code | replace('``', '`')) -%}
         {%- do found.append(name) -%}
@@ -40,6 +42,24 @@
         {%- elif match.group() in ['table', '|>'] or match.group() == 'from' and not brackets[-1] -%}
             {{ return(true) }}
         {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#-
+    Whether a query gives the columns of a table other names, as in `from orders as t(k, v)`, or spells a name by IDENTIFIER; rather one
+    too many. What stands in brackets before such a list has a SELECT, or is found as what reads without.
+-#}
+{% macro _rename_columns(tokens) %}
+    {%- set texts = [] -%}
+    {%- for token in tokens -%} {%- do texts.append('string' if token.kind == 'string' else token.text) -%} {%- endfor -%}
+    {%- set code = texts | join(' ') -%}
+    {%- if modules.re.search('(?i)\\bidentifier\\s*[(]', code) -%} {{ return(true) }} {%- endif -%}
+    {%- set name = '(?:\\w+|`(?:[^`]|``)*`)' -%}
+    {%- set table = '\\bfrom\\b[(\\s]*(?!(?:select|with)\\b)' ~ name ~ '(?:\\s*[.]\\s*' ~ name ~ ')*[)\\s]*' -%}
+    {%- for match in modules.re.finditer('(?i)' ~ table ~ '(?<!\\w)(as\\s+)?(' ~ name ~ ')\\s*[(]', code) -%}
+        {%- if match.group(1) or dbt_backfill.is_call(match.group(2)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}

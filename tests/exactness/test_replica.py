@@ -354,3 +354,24 @@ def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stan
     assert project.value(f"select count(*) from ({one})") == 20
     for a, b in ((one, other), (other, one)):
         assert project.sql(f"{a} except all {b}") == []
+
+
+@pytest.mark.every_profile
+def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
+    project: Project,
+) -> None:
+    """None of these names is one of the upstream."""
+    project.create_table("up", "id int, amount int, label string")
+    project.sql("insert into {schema}.up select id, id, 'r' from range(1, 21)")
+    queries = {
+        "listed": f"select k as id, v from {source('up')} as t(k, v, w)",
+        "spelled": f"select id, identifier('am' || 'ount') as v from {source('up')}",
+    }
+    config = {"backfill_rate_limit": 6, "replicate": "always", "barriers_per_run": "all"}
+    project.write({name: model(query, **config) for name, query in queries.items()}, sources=["up"])
+    output = project.run().output
+
+    for name in queries:
+        assert f"{name}{COPIED}3 columns" in output
+        read = project.rows("select id, amount from {schema}.up")
+        assert project.rows(f"select * from {{schema}}.{name}") == read

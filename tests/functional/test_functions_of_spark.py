@@ -221,7 +221,7 @@ class Check:
         """Why a query of these expressions is refused, or the settings that are noted with it."""
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
-            explained = self.macros.call("explain_query", query, ["id"], self.upstream)
+            explained = self.macros.call("explain_query", query, ["id"], self.upstream.render())
             self.macros.call("check_query", explained, query, self.upstream)
         except CompilationError as error:
             return str(error)

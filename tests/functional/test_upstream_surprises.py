@@ -697,3 +697,117 @@ def test_a_column_that_gets_the_name_of_an_alias_takes_its_place(
     run("tax", barriers_per_run="all")
     project.sql("update {schema}.sales set gross = 7, tax = 8 where id = 2")
     run(None)
+
+
+# Both mean something else once their upstream has another column: by a name, and by its values.
+BY_COLUMNS = {
+    "alias": "id, amount * 2 as gross, gross * 3 as tax",
+    "star": "id, md5(cast(struct(*) as string)) as h",
+}
+
+
+@pytest.mark.profiles(
+    "session-delta", "thrift-delta", reason="another schema is a gap of Iceberg's"
+)
+@pytest.mark.parametrize("when", ["after", "while"])
+def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
+    new_project: Callable[[], Project], when: str
+) -> None:
+    """After it was planned, by a run that died, or while it is planned."""
+    project = new_project()
+    for name in BY_COLUMNS:
+        project.create_table(name, "id int, amount int")
+        project.sql(f"insert into {{schema}}.{name} select id, id from range(1, 11)")
+    project.write(
+        {
+            f"mv_{name}": model(f"select {columns} from {source(name)}", backfill_rate_limit=6)
+            for name, columns in BY_COLUMNS.items()
+        },
+        sources=list(BY_COLUMNS),
+    )
+    project.run()
+
+    def add_while_planned(sql: str, proceed: Proceed) -> None:
+        planned = re.search(r"mv_(\w+): plan the barrier", sql)
+        if planned:
+            project.sql(f"alter table {{schema}}.{planned[1]} add columns (gross int first)")
+        proceed()
+
+    for name in BY_COLUMNS:
+        project.sql(f"update {{schema}}.{name} set amount = 70 where id in (2, 3)")
+    if when == "after":
+        project.fail(intercept=crash_before("merge the changes"))
+        for name in BY_COLUMNS:
+            project.sql(f"alter table {{schema}}.{name} add columns (gross int first)")
+        project.run()
+    else:
+        project.run(intercept=add_while_planned)
+
+    for name, columns in BY_COLUMNS.items():
+        version = project.value(f"select max(upstream_version) from {{schema}}.mv_{name}__progress")
+        at_version = f"select {columns} from {{schema}}.{name} version as of {version}"
+        assert project.rows(f"select * from {{schema}}.mv_{name}") == project.rows(at_version)
+        assert project.current_version(name) == str(int(version) + 1)
+
+
+@pytest.mark.profiles(
+    "session-delta", "thrift-delta", reason="another schema is a gap of Iceberg's"
+)
+def test_a_column_that_a_star_takes_is_noticed_in_the_middle_of_a_run(
+    new_project: Callable[[], Project],
+) -> None:
+    project = new_project()
+    stars = {"call": "struct(*)", "row": "(id, *)"}
+    for name in stars:
+        project.create_table(name, "id int, amount int")
+        project.sql(f"insert into {{schema}}.{name} select id, id from range(1, 11)")
+    query = "select id, md5(cast({} as string)) as h from "
+    config = {"backfill_rate_limit": 3, "barriers_per_run": "all", "on_query_change": "rebuild"}
+    project.write(
+        {
+            f"mv_{name}": model(query.format(star) + source(name), **config)
+            for name, star in stars.items()
+        },
+        sources=list(stars),
+    )
+
+    def add_between(sql: str, proceed: Proceed) -> None:
+        proceed()
+        committed = re.search(r"mv_(\w+): commit the barrier 2 ", sql)
+        if committed:
+            project.sql(f"alter table {{schema}}.{committed[1]} add columns (more int)")
+
+    project.run(intercept=add_between)
+
+    for name, star in stars.items():
+        fresh = query.format(star) + f"{{schema}}.{name}"
+        assert project.rows(f"select * from {{schema}}.mv_{name}") == project.rows(fresh)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="tells what a row was before")
+def test_a_column_that_the_query_reads_since_a_gap_is_followed_by_the_same_run(
+    new_project: Callable[[], Project],
+) -> None:
+    """Of `coalesce(x, y)` Spark reads no y as long as x cannot be null."""
+    project = new_project()
+    project.create_table("sales", "id int, x int not null, y int")
+    project.sql("insert into {schema}.sales select id, id, 0 from range(1, 21)")
+    query = "select id, coalesce(x, y) as c from "
+    config = {"backfill_rate_limit": 3, "barriers_per_run": "all"}
+    project.write({"mv": model(query + source("sales"), **config)}, sources=["sales"])
+    acts = {
+        "2": "alter table {schema}.sales alter column x drop not null",
+        "3": "update {schema}.sales set x = null where id = 1",
+        "4": "update {schema}.sales set y = 99 where id = 1",
+    }
+
+    def act_between(sql: str, proceed: Proceed) -> None:
+        proceed()
+        committed = re.search(r"mv: commit the barrier (\d+) ", sql)
+        if committed and committed[1] in acts:
+            project.sql(acts[committed[1]])
+
+    output = project.run(intercept=act_between).output
+
+    assert output.count("re-anchored: columns of the upstream were changed") == 1
+    assert project.rows("select * from {schema}.mv") == project.rows(query + "{schema}.sales")

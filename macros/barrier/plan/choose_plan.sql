@@ -16,7 +16,7 @@
     {%- endif -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if reason -%}
-        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, learned)) -%}
+        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query_at(backfill, learned, observed.version)) -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
     {%- endif -%}
     {%- do dbt_backfill._check_vnodes(backfill, state) -%}
@@ -28,7 +28,7 @@
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
     {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version) -%}
+    {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version, anew=gap is not none) -%}
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}

@@ -6,7 +6,9 @@
       'used_settings': the settings that it depends on, see find_used_settings,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
-      'alias_columns': see find_alias_columns; with 'version', of the upstream, those that it has at this version,
+      'alias_columns': see find_alias_columns; those that the upstream has at 'version',
+      'version': of the upstream, for which the query was explained; none for no certain one,
+      'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
       'key_order_checked': see check_key_order,
       'replica_id': of the replica that is there, see find_replica; none until it was looked for
@@ -17,19 +19,29 @@
 {% macro new_learned() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
-        'alias_columns': none, 'version': none, 'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
+        'alias_columns': none, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
     }) }}
 {% endmacro %}
 
 
-{#- What Spark makes of the model's query; refuses what cannot be followed, among it a change table without the upstream's columns. -#}
-{% macro learn_query(backfill, learned) %}
+{#-
+    What Spark makes of the model's query; refuses what cannot be followed, among it a change table without the upstream's columns.
+
+    Arguments:
+      version: of the upstream, that is to be read; none if it is not known yet. Spark is asked of the table as it is by then, which may
+        have got columns since: those of the version are looked up by the same statement.
+-#}
+{% macro learn_query(backfill, learned, version=none) %}
     {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
-    {%- set upstream = backfill.upstream.relation -%}
-    {%- set explained = dbt_backfill.explain_query(backfill.sql, backfill.options.unique_key, upstream) -%}
+    {%- set upstream, takes_added = backfill.upstream.relation, dbt_backfill.takes_added_columns(backfill.upstream) -%}
+    {%- set is_at_version = version is not none and dbt_backfill.outgrows_versions(backfill.upstream) -%}
+    {%- set explained = dbt_backfill.explain_query(
+        backfill.sql, backfill.options.unique_key,
+        dbt_backfill.get_upstream_read(backfill.upstream, version) if is_at_version else upstream.render()
+    ) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
-    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if dbt_backfill.takes_added_columns(backfill.upstream) else none -%}
+    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if takes_added else none -%}
     {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
         learned,
         explained=true,
@@ -38,7 +50,9 @@
         used_settings=dbt_backfill.find_used_settings(explained, backfill.sql),
         drops_rows=dbt_backfill.drops_rows(explained),
         read_columns=dbt_backfill.find_read_columns(explained, backfill.sql),
-        alias_columns=dbt_backfill.find_alias_columns(explained) if dbt_backfill.takes_added_columns(backfill.upstream) else none,
+        alias_columns=dbt_backfill.find_alias_columns(explained) if takes_added else none,
+        version=version,
+        upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     )) -%}
     {#- Of today's query, and not of one of before. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
@@ -49,19 +63,45 @@
 
 
 {#-
-    The same, as it is at a version of the upstream that is to be read, the current one as a rule. A query that uses an alias of its
-    own is asked anew at each: a column that came with it would take the alias's place.
+    The same, for a version of the upstream that is to be read, the current one as a rule. A query that means something else once its
+    upstream has another column is asked anew at each; any other one where the changes since the last barrier are not told.
+
+    Arguments:
+      anew (boolean): whether what was learned at another version may be wrong by now.
 -#}
-{% macro learn_query_at(backfill, learned, version) %}
-    {%- set is_old = learned.explained and learned.alias_columns is not none and learned.version != version -%}
-    {%- set learned = dbt_backfill.learn_query(backfill, dict(learned, explained=false) if is_old else learned) -%}
-    {%- set aliased = learned.alias_columns -%}
-    {#- What was explained is the table of today. -#}
-    {%- if aliased and learned.version != version and not dbt_backfill.stages_ranges(backfill.upstream) -%}
-        {%- set there = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, version)) -%}
-        {%- set aliased = aliased | select('in', there | map(attribute='name') | list) | list -%}
-    {%- endif -%}
-    {{ return(dict(learned, alias_columns=aliased, version=version)) }}
+{% macro learn_query_at(backfill, learned, version, anew=false) %}
+    {%- set is_old = learned.version != version and (anew or dbt_backfill.means_other_with_column(learned.columns, learned.alias_columns)) -%}
+    {{ return(dbt_backfill.learn_query(
+        backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Whether a query may mean something else once its upstream has another column: it reads an alias of its own, or has a star in an
+    expression.
+
+    Arguments:
+      columns (string or none), alias_columns (list or none): see new_learned.
+-#}
+{% macro means_other_with_column(columns, alias_columns) %}
+    {{ return(alias_columns is not none or ' of ' in (columns or '')) }}
+{% endmacro %}
+
+
+{#- Whether the upstream may have columns that a version of it has not, also in the changes up to that version. -#}
+{% macro outgrows_versions(upstream) %}
+    {{ return(dbt_backfill.takes_added_columns(upstream) and not dbt_backfill.stages_ranges(upstream)) }}
+{% endmacro %}
+
+
+{#- The same with the columns of the upstream at the version of a plan, where its changes may have others: of a plan that another run has made. -#}
+{% macro learn_columns_of_plan(backfill, learned, plan) %}
+    {%- if not dbt_backfill.outgrows_versions(backfill.upstream) -%} {{ return(learned) }} {%- endif -%}
+    {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+    {{ return(dict(
+        learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list
+    )) }}
 {% endmacro %}
 
 

@@ -100,8 +100,24 @@
             backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
         ) -%}
     {%- endif -%}
+    {%- set events = dbt_backfill._get_events_of_version(changes.events, learned, dbt_backfill.get_source(plan).version) -%}
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
-        changes, drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none
+        changes, events=events, drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none
     )) }}
 {% endmacro %}
+
+
+{#-
+    Events without columns that the upstream has not at the version of their plan: Delta tells changes with the columns of its newest
+    version.
+-#}
+{% macro _get_events_of_version(events, learned, version) -%}
+    {%- if learned.upstream_columns is none or learned.version != version -%} {{ return(events) }} {%- endif -%}
+    {%- set columns = learned.upstream_columns -%}
+    {%- if learned.feed_columns is not none -%} {%- set columns = columns | select('in', learned.feed_columns) | list -%} {%- endif -%}
+    select {{ dbt_backfill.identifiers(columns) }}, __bf_version, __bf_is_upsert
+    from (
+        {{ events }}
+    )
+{%- endmacro %}

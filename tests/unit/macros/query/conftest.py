@@ -81,6 +81,6 @@ def explain(macros: Macros, up: Any) -> Any:
 
     def explain(text: str, unique_key: list[str], query: str = "select th as k1") -> Any:
         macros.results = [[[text]]]
-        return macros.call("explain_query", query, unique_key, up)
+        return macros.call("explain_query", query, unique_key, up.render())
 
     return explain

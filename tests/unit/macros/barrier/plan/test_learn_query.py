@@ -23,11 +23,14 @@ def explain(macros: Macros, backfill: Any) -> Any:
     """Explains a backfill; what is asked of the query is recorded."""
     plan = ["Project [x#1]", "+- Project [hour(th#2, Some(UTC)) AS x#1]"]
     explained = {
-        "columns": "k: bigint", "unique_key": ["k"], "upstream_columns": [],
+        "columns": "k: bigint", "unique_key": ["k"],
+        "upstream_columns": [{"name": "id", "type": "bigint", "id": "1"}],
         "analyzed": plan, "optimized": [],
     }  # fmt: skip
     asked: list[str] = []
-    macros.stub("explain_query", lambda query, key, upstream: asked.append("explain") or explained)
+    macros.stub(
+        "explain_query", lambda query, key, read: asked.append(f"explain {read}") or explained
+    )
     macros.stub("check_query", lambda explained, query, upstream: asked.append("check"))
     macros.stub("key_lineage", lambda explained, unique_key, upstream_key: LINEAGE)
     macros.context["get_assert_columns_equivalent"] = lambda sql: asked.append(f"contract {sql}")
@@ -44,7 +47,7 @@ def explain(macros: Macros, backfill: Any) -> Any:
 def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: Any) -> None:
     asked, learned = explain()
 
-    assert asked == ["explain", "check"]
+    assert asked == ["explain lake.up", "check"]
     assert learned == {
         "explained": True,
         "key": LINEAGE,
@@ -54,6 +57,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "read_columns": None,
         "alias_columns": [],
         "version": None,
+        "upstream_columns": None,
         "feed_columns": None,
         "key_order_checked": False,
         "replica_id": None,
@@ -84,40 +88,53 @@ def test_a_contract_is_checked_where_it_is_enforced(explain: Any, backfill: Any)
 # -- learn_query_at -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 @pytest.mark.parametrize(
-    ("aliased", "there", "asked_again", "described", "found"),
+    ("aliased", "star", "anew", "asked_again"),
     [
-        (None, [], False, 0, None),
-        ([], [], True, 0, []),
-        (["gross", "tax"], ["id", "gross"], True, 2, ["gross"]),
+        (None, None, False, False),
+        ([], None, False, True),
+        (None, "id,name", False, True),
+        (None, None, True, True),
     ],
 )
-def test_a_query_is_asked_anew_at_another_version_where_it_uses_an_alias(
+def test_a_query_is_asked_anew_at_another_version_where_it_may_mean_something_else(
     explain: Any,
     macros: Macros,
     backfill: Any,
+    kind: str,
     aliased: Any,
-    there: list[str],
+    star: str | None,
+    anew: bool,
     asked_again: bool,
-    described: int,
-    found: Any,
 ) -> None:
-    """The columns that it reads in an alias's place are those of the version, not of today."""
-    read: list[str] = []
-    asked, nothing = explain(explained=True)
+    """The columns of the upstream are those of that version, and not of today."""
+    backfill["upstream"]["kind"] = kind
+    is_delta = kind == "delta"
+    asked, learned = explain(explained=True)
     macros.stub("find_alias_columns", lambda explained: aliased)
-    macros.stub(
-        "get_query_columns",
-        lambda query: read.append(query) or [{"name": name, "type": "int"} for name in there],
-    )
-    nothing = {**nothing, "explained": False}
-    for version, times in (("16", 1), ("16", 1), ("17", 1 + asked_again)):
-        nothing = macros.call("learn_query_at", backfill, nothing, version)
-        assert (nothing["alias_columns"], nothing["version"]) == (found, version)
-        assert asked.count("explain") == times
-    assert len(read) == described
-    if read:
-        assert read[-1] == "select * from lake.up version as of 17"
+    macros.stub("columns_of_inner_star", lambda explained, query: star)
+    learned = {**learned, "explained": False}
+    again = asked_again and (is_delta or anew)
+    for version, times in (("16", 1), ("16", 1), ("17", 1 + again)):
+        learned = macros.call("learn_query_at", backfill, learned, version, anew=anew)
+        assert learned["version"] == ("17" if times == 2 else "16")
+        assert learned["upstream_columns"] == (["id"] if is_delta else None)
+        read = f"lake.up version as of {learned['version']}" if is_delta else "lake.up"
+        explains = [each for each in asked if each.startswith("explain")]
+        assert (len(explains), explains[-1]) == (times, f"explain {read}")
+
+
+def test_what_is_asked_anew_is_asked_of_the_change_table_too(
+    explain: Any, macros: Macros, backfill: Any, feed: Any
+) -> None:
+    _, learned = explain(explained=True)
+    backfill["feed"] = feed
+    macros.stub("get_feed_columns", lambda feed: ["id", "more"])
+    known = {**learned, "columns": "k: bigint of id", "version": "16", "feed_columns": ["id"]}
+
+    assert macros.call("learn_query_at", backfill, known, "16")["feed_columns"] == ["id"]
+    assert macros.call("learn_query_at", backfill, known, "17")["feed_columns"] == ["id", "more"]
 
 
 # -- check_query_at -----------------------------------------------------------------------------

@@ -165,16 +165,22 @@ def changes(
 ) -> Callable[..., Any]:
     """What is asked for the changes of a plan, with the table in front."""
     for macro in ["get_upstream_changes", "get_change_table_events"]:
-        macros.stub(macro, lambda table, *given: {"asked": (table["relation"].identifier, *given)})
+        macros.stub(
+            macro,
+            lambda table, *given: {
+                "events": "<events>", "asked": (table["relation"].identifier, *given)
+            },
+        )  # fmt: skip
 
-    def changes(feed: Any = None, **state: Any) -> Any:
+    def changes(feed: Any = None, known: Any = None, **state: Any) -> Any:
         backfill["feed"] = feed
         state = make_state(**{"committed": make_plan(sources=followed()), **state})
         plan = make_plan(sources=followed("9"))
-        known = {**learned, "feed_columns": ["id"], "drops_rows": False}
+        columns = ["id"] if feed else None
+        known = {**learned, "feed_columns": columns, "drops_rows": False, **(known or {})}
         changes = macros.call("get_changes", backfill, state, OBSERVED, known, plan)
         assert changes["drops_rows"] is False
-        return changes["asked"]
+        return changes["asked"], " ".join(changes["events"].split())
 
     return changes
 
@@ -186,13 +192,28 @@ VIEW = "`lake__mv__changes__3__p3__00000000000000000000000000000000__events`"
 def test_changes_are_those_of_the_upstream_since_the_committed_version(
     changes: Callable[..., Any], keys: Any
 ) -> None:
-    assert changes() == ("up", OBSERVED, "16", "17", keys, VIEW)
+    assert changes() == (("up", OBSERVED, "16", "17", keys, VIEW), "<events>")
 
 
 def test_changes_are_the_events_of_a_change_table_since_the_committed_ones(
     changes: Callable[..., Any], feed: Any, keys: Any
 ) -> None:
-    assert changes(feed) == ("changes", {"version": "9"}, "7", "9", keys, ["id"], VIEW)
+    asked = ("changes", {"version": "9"}, "7", "9", keys, ["id"], VIEW)
+    assert changes(feed) == (asked, "<events>")
+
+
+@pytest.mark.parametrize(
+    ("version", "with_feed", "selected"),
+    [("17", False, "`id`, `a``b`"), ("17", True, "`id`"), ("16", False, None), (None, False, None)],
+)
+def test_changes_have_the_columns_that_the_upstream_has_at_the_version_of_the_plan(
+    changes: Callable[..., Any], feed: Any, version: str | None, with_feed: bool, selected: Any
+) -> None:
+    known = {"version": version, "upstream_columns": ["id", "a`b"]}
+    _, events = changes(feed if with_feed else None, known)
+
+    whole = f"select {selected}, __bf_version, __bf_is_upsert from ( <events> )"
+    assert events == (whole if selected else "<events>")
 
 
 def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrier_on(
@@ -202,7 +223,7 @@ def test_after_a_plan_was_given_up_events_are_read_from_the_last_executed_barrie
     given_up = {"since": {"epoch": 1, "sources": followed("5")}, "plans": []}
     committed = make_plan(kind="abandon", sources=followed("7"), given_up=given_up)
 
-    assert changes(feed, dirty=True, committed=committed)[2:4] == ("5", "9")
+    assert changes(feed, dirty=True, committed=committed)[0][2:4] == ("5", "9")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +248,9 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
     read = [{"name": "id", "type": "int"}]
     known = {**learned, "read_columns": read}
     for tells in (True, False):
-        macros.stub("get_upstream_changes", lambda *_, tells=tells: {"tells_before": tells})
+        macros.stub(
+            "get_upstream_changes", lambda *_, tells=tells: {"events": "", "tells_before": tells}
+        )
         changes = macros.call(
             "get_changes", backfill, make_state(**state), OBSERVED, known, make_plan(**plan)
         )
