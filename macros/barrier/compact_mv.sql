@@ -1,7 +1,8 @@
 {#-
     After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then,
     and the next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to
-    the MV meanwhile its rows go first: the compaction is left to the next time.
+    the MV meanwhile its rows go first, and the compaction is left to the next time. So it is where Spark fails at it, which is a
+    warning.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -11,11 +12,7 @@
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
     {#- A next generation is written anew when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
-    {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set unsorted = dbt_backfill.run_table(work ~ ' the MV after the barrier ' ~ state.epoch, dbt_backfill.get_compact_mv_sql(backfill, state, work))[0][0] -%}
-    {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
-    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ ('SORTED' if work == 'sort' and not unsorted else 'COMPACTED') ~ ' after BARRIER ' ~ state.epoch
-        ~ (' · not sorted: ' ~ unsorted if unsorted else '') ~ ' · ' ~ dbt_backfill.get_duration_text(seconds) ~ ']', info=true) -%}
+    {%- do dbt_backfill._run_compaction(backfill, state, work) -%}
 {% endmacro %}
 
 
@@ -31,9 +28,90 @@
 
 
 {#-
-    A script. Delta has no order across partitions, and one of its own in a table with liquid clustering. Its result is why the MV was
-    not sorted although it was to be; null if it was.
+    At the end of a run: sort an MV that was finished when the run began, and was not sorted, because the run that finished it died,
+    gave way or failed at it, or had no `sort_when_finished`. The MV's property `dbt_backfill.sorted` says that it was; a table that
+    replaces it does not have that.
+
+    Arguments:
+      observed (dict): what the run began with, see new_observed.
+      state (dict): what it ended with.
+      replaced (boolean): whether it has replaced the MV.
 -#}
+{% macro sort_left_mv(backfill, observed, state, replaced) %}
+    {%- set is_left = observed.mv and not observed.mv.sorted and observed.state.finished and state.finished and not replaced -%}
+    {%- if is_left and backfill.options.sort_when_finished and not backfill.generation -%}
+        {%- do dbt_backfill._run_compaction(backfill, state, 'sort') -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- `work`: 'sort' or 'compact'. One line says what became of it. -#}
+{% macro _run_compaction(backfill, state, work) %}
+    {%- set started_at = modules.datetime.datetime.now() -%}
+    {%- set step = work ~ ' the MV after the barrier ' ~ state.epoch -%}
+    {%- set attempt = dbt_backfill.try_table(step, dbt_backfill.get_compact_mv_sql(backfill, state, work)) -%}
+    {%- if attempt.error -%}
+        {%- do dbt_backfill._warn_of_compaction(work, state, attempt.error) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set outcome = dbt_backfill._get_rewrite_outcome(backfill, state, work, attempt.table[0])
+        if dbt_backfill.get_file_format() == 'iceberg' else fromjson(attempt.table[0][0]) -%}
+    {%- if work == 'sort' and not outcome.get('kept') -%}
+        {%- do dbt_backfill.run_table(
+            'note that the MV is sorted', dbt_backfill.get_set_properties_sql(backfill.mv, {'dbt_backfill.sorted': 'true'})
+        ) -%}
+    {%- endif -%}
+    {%- set parts = [
+        ('NOT ' if outcome.get('kept') else '') ~ ('SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED')
+            ~ ' after BARRIER ' ~ state.epoch
+    ] -%}
+    {%- if outcome.get('kept') -%} {%- do parts.append(outcome.kept) -%} {%- endif -%}
+    {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
+    {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}
+    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{% macro _warn_of_compaction(work, state, error) %}
+    {%- do exceptions.warn(
+        'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
+            ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so that nothing is lost. '
+            ~ ('The next run tries again, unless sort_when_finished is false' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
+            ~ error
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    What became of it: {
+      'kept': why the files were left as they are, absent if they were not,
+      'unsorted': why it was compacted and not sorted, absent if it was
+    }, which on Delta the statement returns. What Iceberg returns is how many files it has replaced (0) and has failed to read or
+    write (3): nothing of a conflict, so that a sort that replaced none of an MV that has some has lost one.
+
+    Arguments:
+      told (row): of rewrite_data_files.
+-#}
+{% macro _get_rewrite_outcome(backfill, state, work, told) %}
+    {%- if told[3] > 0 -%}
+        {%- do dbt_backfill._warn_of_compaction(work, state, "Iceberg could not rewrite " ~ told[3] ~ " files; Spark's log says why") -%}
+        {{ return({'kept': told[3] ~ ' files could not be rewritten'}) }}
+    {%- elif told[0] > 0 -%}
+        {{ return({}) }}
+    {%- elif work == 'compact' -%}
+        {{ return({'kept': 'there were no files to put together, or another run wrote to it meanwhile'}) }}
+    {%- endif -%}
+    {%- set files = dbt_backfill.run_table('count the files of the MV', 'select count(*) from ' ~ backfill.mv.render() ~ '.data_files')[0][0] -%}
+    {{ return({'kept': dbt_backfill._yielded_text()} if files > 0 else {}) }}
+{% endmacro %}
+
+
+{% macro _yielded_text() %}
+    {{ return('another run wrote to it meanwhile') }}
+{% endmacro %}
+
+
+{#- Delta has no order across partitions, and one of its own in a table with liquid clustering. Returns what _get_rewrite_outcome reads. -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, columns = dbt_backfill.get_file_format(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
@@ -42,9 +120,13 @@
             {%- do columns.append(dbt_backfill.identifier(key.name)) -%}
         {%- endfor -%}
     {%- endif -%}
+    {%- set noted = 'set kept = ' ~ dbt_backfill.string_literal(dbt_backfill._yielded_text()) -%}
+    {%- set compaction = dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns, noted) -%}
+    {%- if file_format == 'iceberg' -%} {{ return(compaction | trim | trim(';')) }} {%- endif -%}
     begin
+        declare kept string;
         declare unsorted string;
-        {{ dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns) }}
-        select unsorted;
+        {{ compaction }}
+        select to_json(struct(kept, unsorted));
     end
 {%- endmacro %}

@@ -13,11 +13,16 @@
 {%- endmacro %}
 
 
-{#- A statement of a script that gives way to another one which wrote the same table meanwhile, on Delta without an error. -#}
-{% macro get_yielding_sql(sql, file_format) -%}
+{#-
+    A statement of a script that gives way to another one which wrote the same table meanwhile, on Delta without an error.
+
+    Arguments:
+      noted (string): what is done then, a statement of the script; empty for nothing.
+-#}
+{% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}
     begin
-        declare exit handler for sqlstate '2D521' begin end;
+        declare exit handler for sqlstate '2D521' begin {{ noted ~ '; ' if noted }}end;
         {{ sql }};
     end;
     {%- else -%}

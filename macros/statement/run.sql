@@ -20,11 +20,25 @@
 
 {#- Run a statement and return its result as dbt's table, empty if it has none. -#}
 {% macro run_table(step, sql, mv=none) %}
-    {#- A run-operation has no `this`. -#}
-    {%- set owner = mv or (this if this is defined else 'dbt_backfill') -%}
     {%- call statement('dbt_backfill_' ~ step, fetch_result=true, auto_begin=false) -%}
-        /* {{ owner }}: {{ step }} */
-        {{ sql }}
+        {{ dbt_backfill._with_step(step, sql, mv) }}
     {%- endcall -%}
     {{ return(load_result('dbt_backfill_' ~ step).table) }}
 {% endmacro %}
+
+
+{#-
+    Run a statement on which nothing depends: {'table': its result, none if it failed, 'error': the text of Spark's error, none if
+    there was none}. With the plain package, an error ends the run as that of any statement does: Jinja cannot catch it.
+-#}
+{% macro try_table(step, sql, mv=none) %}
+    {%- if adapter.type() == 'spark_backfill' -%} {{ return(adapter.attempt(dbt_backfill._with_step(step, sql, mv))) }} {%- endif -%}
+    {{ return({'table': dbt_backfill.run_table(step, sql, mv), 'error': none}) }}
+{% endmacro %}
+
+
+{#- The statement behind the comment that says whose it is and what it does. A run-operation has no `this`. -#}
+{% macro _with_step(step, sql, mv) -%}
+    /* {{ mv or (this if this is defined else 'dbt_backfill') }}: {{ step }} */
+    {{ sql }}
+{%- endmacro %}

@@ -6,12 +6,13 @@
     Arguments:
       sorted_by (list): columns, quoted. All rows are written again, so that those are together whose values are: on Delta by
         `zorder by`. The script then has a variable `unsorted`, which gets the reason where the table cannot be sorted.
+      noted (string): what a script on Delta does where it gave way, see get_yielding_sql.
 -#}
-{% macro get_compaction_sql(relation, file_format, sorted_by=[]) -%}
+{% macro get_compaction_sql(relation, file_format, sorted_by=[], noted='') -%}
     {%- if file_format == 'delta' -%}
         {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render()) -%}
         {%- set sort = dbt_backfill._get_sort_sql(relation, sorted_by, optimize) if sorted_by else optimize -%}
-        {{ return(dbt_backfill.get_yielding_sql(sort, file_format)) }}
+        {{ return(dbt_backfill.get_yielding_sql(sort, file_format, noted)) }}
     {%- endif -%}
     {%- set catalog = dbt_backfill.get_catalog(relation) -%}
     call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(

@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
-from dbt.adapters.spark_backfill.errors import RefusalError
+from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
 # agate hands integers to Jinja as Decimal, which run_results.json would turn into strings.
@@ -70,6 +70,20 @@ class SparkBackfillAdapter(SparkAdapter):
     def take_turn(self) -> None:
         """Wait until no other model that takes turns is at a barrier, first come, first served."""
         self.connections.take_turn()
+
+    @available
+    def attempt(self, sql: str) -> dict[str, Any]:
+        """Run a statement on whose failure the model goes on: its `table`, or its `error` as text.
+
+        :raises SparkStatementError: if dbt is being stopped
+        """
+        try:
+            _, table = self.execute(sql, auto_begin=False, fetch=True)
+        except SparkStatementError as error:
+            if self.connections.stop.is_set:
+                raise
+            return {"table": None, "error": str(error.msg)}
+        return {"table": table, "error": None}
 
     @available
     def refuse(self, message: str) -> NoReturn:

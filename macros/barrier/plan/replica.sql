@@ -206,11 +206,15 @@
 {% endmacro %}
 
 
-{#- Such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left`. -#}
+{#-
+    Such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in all, where a
+    copy costs about as much as 45,000,000`.
+-#}
 {% macro get_scans_text(backfill, plan, evidence) %}
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
     {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
-        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left') }}
+        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
+        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as ' ~ '{:,}'.format(3 * evidence.rows)) }}
 {% endmacro %}
 
 

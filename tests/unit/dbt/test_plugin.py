@@ -16,7 +16,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.spark_backfill import Plugin, SparkBackfillAdapter
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
-from dbt.adapters.spark_backfill.errors import RefusalError
+from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
 from dbt.include.spark_backfill import PACKAGE_PATH
 from support.macros import Macros
 
@@ -61,6 +61,25 @@ def test_a_run_without_barriers_is_none() -> None:
 def test_a_response_has_no_other_fields() -> None:
     with pytest.raises(DbtRuntimeError, match="no field rows_backfiled"):
         barrier_response("", rows_backfiled=1)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_an_attempt_returns_the_error_unless_dbt_is_being_stopped(stops: bool) -> None:
+    def execute(sql: str, auto_begin: bool, fetch: bool) -> Any:
+        if sql == "fails":
+            raise SparkStatementError("[DISK] full")
+        return "OK", [[sql, fetch]]
+
+    stop = SimpleNamespace(is_set=stops)
+    adapter = SimpleNamespace(execute=execute, connections=SimpleNamespace(stop=stop))
+    attempt = partial(SparkBackfillAdapter.attempt, adapter)  # type: ignore[arg-type]
+
+    assert attempt("works") == {"table": [["works", True]], "error": None}
+    if not stops:
+        assert attempt("fails") == {"table": None, "error": "[DISK] full"}
+        return
+    with pytest.raises(SparkStatementError):
+        attempt("fails")
 
 
 def test_a_refusal_has_dbts_heading_and_no_macros(macros: Macros) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -80,10 +81,13 @@ def test_it_is_sorted_as_its_format_can(
     macros.config.update(config)
     sql = render("get_compact_mv_sql", backfill, {"committed": {"key": KEY}}, work)
     assert statement in sql
-    assert ("declare exit handler for sqlstate '2D521'" in sql) is ("file_format" not in config)
-    assert sql.startswith("begin declare unsorted string; ") and sql.endswith(
-        "select unsorted; end"
-    )
+    if "file_format" in config:
+        assert sql.startswith("call system.rewrite_data_files(") and sql.endswith(")")
+        return
+    gives_way = "declare exit handler for sqlstate '2D521' begin set kept = 'another run "
+    assert gives_way in sql
+    assert sql.startswith("begin declare kept string; declare unsorted string; ")
+    assert sql.endswith("select to_json(struct(kept, unsorted)); end")
 
 
 def test_what_delta_cannot_sort_is_compacted_without_an_order(
@@ -97,6 +101,142 @@ def test_what_delta_cannot_sort_is_compacted_without_an_order(
         assert handler.startswith("execute immediate 'optimize lake.mv'; set unsorted = 'it")
         assert reason in handler.split("end;")[0]
     assert "KD00D" not in render("get_compact_mv_sql", backfill, state, "compact")
+
+
+Compact = Callable[..., list[str]]
+
+
+@pytest.fixture
+def compact(macros: Macros, backfill: Any) -> Compact:
+    """The lines of a sort or compaction after the barrier 5, whose statements return these rows."""
+
+    def compact(work: str, *results: list[Any]) -> list[str]:
+        macros.results = [[result] for result in results]
+        state = {"epoch": 5, "finished": True, "committed": {"kind": "advance", "key": KEY}}
+        before = {"epoch": 4, "finished": work == "compact"}
+        options = {"compact_every": 1, "sort_when_finished": True}
+        backfill["options"].update(options)
+        macros.call("compact_mv", backfill, before, state)
+        return [re.sub(r" · \d+ s\]", "]", line) for line in macros.logged]
+
+    return compact
+
+
+@pytest.mark.parametrize(
+    ("work", "told", "line", "noted"),
+    [
+        ("sort", "{}", "SORTED after BARRIER 5", True),
+        ("compact", "{}", "COMPACTED after BARRIER 5", False),
+        ("sort", '{"unsorted": "it is"}', "COMPACTED after BARRIER 5 · not sorted: it is", True),
+        ("sort", '{"kept": "another run"}', "NOT SORTED after BARRIER 5 · another run", False),
+        (
+            "compact",
+            '{"kept": "another run"}',
+            "NOT COMPACTED after BARRIER 5 · another run",
+            False,
+        ),
+    ],
+)
+def test_delta_says_what_became_of_it(
+    macros: Macros, compact: Compact, work: str, told: str, line: str, noted: bool
+) -> None:
+    assert compact(work, [told]) == [f"mv [{line}]"]
+    assert ("'dbt_backfill.sorted' = 'true'" in macros.statements[-1].sql) is noted
+
+
+@pytest.mark.parametrize(
+    ("work", "results", "line", "noted"),
+    [
+        ("sort", [[3, 1, 900, 0, 0], []], "SORTED after BARRIER 5", True),
+        ("compact", [[3, 1, 900, 0, 0]], "COMPACTED after BARRIER 5", False),
+        (
+            "compact",
+            [[0, 0, 0, 0, 0]],
+            "NOT COMPACTED after BARRIER 5 · there were no files",
+            False,
+        ),
+        ("sort", [[0, 0, 0, 0, 0], [3]], "NOT SORTED after BARRIER 5 · another run wrote", False),
+        ("sort", [[0, 0, 0, 0, 0], [0], []], "SORTED after BARRIER 5", True),
+    ],
+    ids=["sorted", "compacted", "nothing", "overtaken", "empty"],
+)
+def test_iceberg_tells_of_a_conflict_only_that_no_file_was_replaced(
+    macros: Macros,
+    iceberg: None,
+    compact: Compact,
+    work: str,
+    results: list[Any],
+    line: str,
+    noted: bool,
+) -> None:
+    (said,) = compact(work, *results)
+    assert said.startswith(f"mv [{line}")
+    assert ("'dbt_backfill.sorted' = 'true'" in macros.statements[-1].sql) is noted
+
+
+def test_files_that_iceberg_could_not_rewrite_are_a_warning(
+    macros: Macros, iceberg: None, compact: Compact
+) -> None:
+    warned, said = compact("sort", [2, 1, 900, 4, 0])
+    assert warned.startswith("backfilled_mv mv: the MV could not be sorted after the barrier 5")
+    assert "Iceberg could not rewrite 4 files" in warned
+    assert said.startswith("mv [NOT SORTED after BARRIER 5")
+    assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize(
+    ("work", "done", "then"),
+    [("sort", "sorted", "The next run tries"), ("compact", "compacted", "It is tried again when")],
+)
+def test_an_error_is_a_warning_with_the_adapter(
+    macros: Macros, compact: Compact, work: str, done: str, then: str
+) -> None:
+    sent: list[str] = []
+
+    def attempt(sql: str) -> dict[str, Any]:
+        sent.append(" ".join(sql.split()))
+        return {"table": None, "error": "[DISK] full"}
+
+    macros.context["adapter"].type = lambda: "spark_backfill"
+    macros.context["adapter"].attempt = attempt
+    (warned,) = compact(work)
+    assert warned.startswith(f"backfilled_mv mv: the MV could not be {done} after the barrier 5")
+    assert then in warned and warned.endswith(". [DISK] full")
+    assert sent[0].startswith(f"/* lake.mv: {work} the MV after the barrier 5 */ begin")
+    assert not macros.statements
+
+
+@pytest.mark.parametrize(
+    ("change", "is_due"),
+    [
+        ({}, True),
+        ({"mv": {"sorted": True}}, False),
+        ({"mv": None}, False),
+        ({"began": False}, False),
+        ({"finished": False}, False),
+        ({"replaced": True}, False),
+        ({"sort_when_finished": False}, False),
+        ({"generation": "former"}, False),
+    ],
+    ids=str,
+)
+def test_a_run_sorts_what_an_earlier_one_has_left(
+    macros: Macros, backfill: Any, change: dict[str, Any], is_due: bool
+) -> None:
+    case = {
+        "mv": {"sorted": False}, "began": True, "finished": True, "replaced": False,
+        "sort_when_finished": True, "generation": None, **change,
+    }  # fmt: skip
+    options = {**backfill["options"], "sort_when_finished": case["sort_when_finished"]}
+    observed = {"mv": case["mv"], "state": {"finished": case["began"]}}
+    state = {"epoch": 9, "finished": case["finished"], "committed": {"key": KEY}}
+    macros.results = [[["{}"]]]
+    left = {**backfill, "options": options, "generation": case["generation"]}
+    macros.call("sort_left_mv", left, observed, state, case["replaced"])
+    assert len(macros.statements) == 2 * is_due
+    assert [line.startswith("mv [SORTED after BARRIER 9") for line in macros.logged] == (
+        [True] * is_due
+    )
 
 
 def test_a_next_generation_is_left_as_it_is(macros: Macros, backfill: Any) -> None:

@@ -1,0 +1,138 @@
+"""What `explain_backfill` says of the ranges, the bytes and the statements that are ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.macros import Macros
+
+MB = 1000000
+CHANGED = {"role": "upstream", "relation": "lake.up", "kind": "delta", "id": "u1", "version": "18"}
+
+
+@pytest.fixture
+def explained(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
+) -> Callable[..., list[str]]:
+    """The lines of a plan with ten ranges of 10 rows, 75 of 100 rows left, of files of 400 MB."""
+
+    def explained(
+        scans: float | None = None,
+        replica: Any = None,
+        plan: Any = None,
+        state: Any = None,
+        **options: Any,
+    ) -> list[str]:
+        backfill["options"].update(options)
+        last = make_plan(epoch=2, next_bounds=[["5", "6"]])
+        before = make_state(**{"row_count": 25, "committed": last, **(state or {})})
+        evidence = {"rows": 75, "scans": scans}
+        bounds = [[str(n), "0"] for n in range(8)]
+        chosen = make_plan(evidence=evidence, next_bounds=bounds, vnodes=None, **(plan or {}))
+        chosen.setdefault("vnodes", None)
+        macros.stub("get_byte_count", lambda upstream: 400 * MB)
+        return list(macros.call("_get_plan_lines", backfill, before, chosen, replica))
+
+    return explained
+
+
+def test_bytes_are_those_of_the_rows_that_are_left(explained: Callable[..., list[str]]) -> None:
+    assert explained(scans=4, replicate="never")[:3] == [
+        "75 rows are left, in 10 ranges of up to 10 rows",
+        "a barrier for each, in 10 runs of dbt",
+        "a range reads about 120.0 MB of the 300.0 MB of the upstream that are left, at most: "
+        "columns that are not needed are left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("most", "copy"),
+    [
+        (None, "the copy reads 300.0 MB once"),
+        (40, "each of about 3 parts of the copy reads 300.0 MB"),
+    ],
+)
+def test_a_copy_reads_them_once_and_then_each_range_its_own(
+    explained: Callable[..., list[str]], most: int | None, copy: str
+) -> None:
+    lines = explained(scans=10, replicate="always", replica_rows=most)
+    assert lines[2] == (
+        "replicate is always: 10 ranges ahead would read 10.0 times the 75 rows of lake.up that are"
+        " left: 750 rows in all, where a copy costs about as much as 225, so they are copied first,"
+        " ordered by the key"
+    )
+    assert lines[3].startswith(f"{copy}; a range then reads about 30.0 MB of it, at most: ")
+
+
+def test_of_a_copy_that_is_there_each_range_reads_its_own(
+    explained: Callable[..., list[str]],
+) -> None:
+    lines = explained(replica={"id": "r1"})
+    assert lines[2] == "the ranges are read from lake.mv__replica"
+    assert lines[3].startswith("a range reads about 30.0 MB of the copy, at most: ")
+
+
+@pytest.mark.parametrize(
+    ("config", "plan", "runs"),
+    [
+        ({"barriers_per_run": 3}, {}, "4 runs of dbt"),
+        ({"barriers_per_run": None}, {}, "1 run of dbt"),
+        ({"barriers_per_run": 3}, {"bounds_complete": False}, "at least 4 runs of dbt"),
+        ({"barriers_per_run": None, "run_rows": 20}, {}, "at least 4 runs of dbt"),
+        ({"barriers_per_run": 1, "run_rows": 20}, {}, "at least 10 runs of dbt"),
+        ({"barriers_per_run": None, "run_minutes": 5}, {}, "at least 1 run of dbt"),
+        ({"barrier_seconds": 5}, {}, "about 10 runs of dbt; barrier_seconds gives the ranges"),
+    ],
+    ids=str,
+)
+def test_runs_are_counted_by_what_ends_them(
+    explained: Callable[..., list[str]], config: Any, plan: Any, runs: str
+) -> None:
+    assert explained(plan=plan, **config)[1].startswith(f"a barrier for each, in {runs}")
+
+
+@pytest.mark.parametrize(
+    ("config", "case", "first", "further"),
+    [
+        ({}, {}, "7 statements", "4 or 5"),
+        ({}, {"plan": {"sources": [CHANGED]}}, "7 or 8 statements", "4 or 5"),
+        ({}, {"replica": {"id": "r"}}, "9 statements (2 to look at the copy)", "4 or 5"),
+        ({"replicate": "always"}, {}, "11 statements (4 to copy the upstream)", "4 or 5"),
+        ({"live_view": True}, {}, "10 statements (1 to look at the live view)", "6 or 7"),
+        (
+            {"barrier_seconds": 9},
+            {},
+            "8 statements (1 to read how long barriers took)",
+            "4 or 5",
+        ),
+        (
+            {"backfill_rate_limit": 11},
+            {},
+            "8 statements (1 to find the bounds of ranges)",
+            "4 or 5",
+        ),
+    ],
+    ids=str,
+)
+def test_statements_are_counted_as_a_run_sends_them(
+    explained: Callable[..., list[str]], config: Any, case: Any, first: str, further: str
+) -> None:
+    line = explained(**case, **config)[-1].split("; besides ")[0]
+    assert line == f"the first barrier of the next run sends {first}, each further one {further}"
+
+
+def test_what_comes_at_times_is_named(explained: Callable[..., list[str]]) -> None:
+    line = explained(replicate="always", compact_every=50, sort_when_finished=True)[-1]
+    assert line.split("; besides ")[1] == (
+        "1 after every 50 barriers, to compact the MV, 2 once all is read, to sort the MV, "
+        "2 once all is read, to drop the copy"
+    )
+
+
+def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -> None:
+    assert explained(plan={"kind": "reset", "reason": "full refresh"})[0] == (
+        "the next barrier is of the kind reset: full refresh"
+    )
