@@ -139,8 +139,7 @@
     {%- set range = dbt_backfill._megabytes_text(ahead.bytes * scans / ranges) -%}
     {%- set unneeded = ', at most: columns that are not needed are left out' -%}
     {%- if ahead.copies -%}
-        {%- set limit, most = backfill.options.backfill_rate_limit, backfill.options.replica_rows -%}
-        {%- set parts = (ranges / [most // limit, 1] | max) | round(0, 'ceil') | int if limit and most else 1 -%}
+        {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
         {{ return([
             ('the copy reads ' ~ left ~ ' once' if parts == 1 else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left)
                 ~ '; a range then reads about ' ~ range ~ ' of it' ~ unneeded

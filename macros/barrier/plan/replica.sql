@@ -181,9 +181,21 @@
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set per_part = dbt_backfill._count_ranges_of_part(backfill) or ahead -%}
-    {%- set scans = 2 + (ahead + per_part - 1) // per_part -%}
-    {{ return(([evidence.scans, ahead] | min - scans) * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+    {%- set spared = [evidence.scans, ahead] | min - dbt_backfill._get_scans_of_copy(backfill, plan) -%}
+    {{ return(spared * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+{% endmacro %}
+
+
+{#- As many scans of the upstream as a copy costs, by docs/replica.md. -#}
+{% macro _get_scans_of_copy(backfill, plan) %}
+    {{ return(2 + dbt_backfill.count_parts(backfill, plan)) }}
+{% endmacro %}
+
+
+{#- How many parts the ranges ahead would be copied in. -#}
+{% macro count_parts(backfill, plan) %}
+    {%- set ahead, per_part = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._count_ranges_of_part(backfill) -%}
+    {{ return((ahead / per_part) | round(0, 'ceil') | int if per_part else 1) }}
 {% endmacro %}
 
 
@@ -214,7 +226,8 @@
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
     {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
         ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
-        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as ' ~ '{:,}'.format(3 * evidence.rows)) }}
+        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as '
+        ~ '{:,}'.format(dbt_backfill._get_scans_of_copy(backfill, plan) * evidence.rows)) }}
 {% endmacro %}
 
 
