@@ -339,8 +339,9 @@
 
 
 {#-
-    Each part holds the keys of one range, or of some ranges next to each other, and is one file of one directory: parts by hash, which
-    Spark distributes by, would have the keys of any two.
+    Each part holds the keys of one range, or of some ranges next to each other, in a directory of its own: parts by hash, which Spark
+    distributes by, would have the keys of any two. A part that is large is shared out among tasks, each of which sorts and writes its
+    rows: Spark does so where a distribution is a hint, and statistics are known as it goes (`spark.sql.adaptive.enabled`, as a rule).
 
     Arguments:
       bounds (list): of the ranges ahead.
@@ -360,11 +361,11 @@
     {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
     partitioned by (__bf_part)
     as
-    select {{ dbt_backfill.identifiers(names) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
+    select /*+ rebalance(__bf_part) */ {{ dbt_backfill.identifiers(names) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
     from (
         {{ scan }}
     )
-    distribute by __bf_part sort by __bf_part, {{ keys | join(', ') }}
+    sort by __bf_part, {{ keys | join(', ') }}
 {%- endmacro %}
 
 
