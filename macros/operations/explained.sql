@@ -12,6 +12,8 @@
     {%- set observed = dbt_backfill._observe_explained(backfill) -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
+    {%- set rebuild = none if state.get('missing')
+        else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(
         backfill, state, {'rows': 0, 'measures': dbt_backfill.read_measures(backfill, state)}
     ) -%}
@@ -24,7 +26,7 @@
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
     {%- set choice = dbt_backfill.choose_plan(
-        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, none
+        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild
     ) -%}
     {%- if choice is none -%}
         {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}

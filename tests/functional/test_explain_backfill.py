@@ -158,3 +158,12 @@ def test_what_a_run_would_refuse_is_refused(project: Project) -> None:
     project.write({"mv": model("select id + 1 as id from " + source("up"))}, sources=["up"])
     refused = project.fail("run-operation", "explain_backfill", "--args", "{model: mv}")
     assert "backfilled_mv mv: 'id' of unique_key is not a column" in refused.output + refused.error
+
+
+def test_what_a_run_with_nothing_to_do_would_refuse_is_refused(project: Project) -> None:
+    project.write({"mv": model(QUERY)}, sources=["up"]).run()
+    project.write({"mv": model(QUERY, unique_key=["amount"])}, sources=["up"])
+    refusal = "backfilled_mv mv: unique_key changed from id to amount"
+    for command in (["run"], ["run-operation", "explain_backfill", "--args", "{model: mv}"]):
+        refused = project.fail(*command)
+        assert refusal in refused.output + refused.error
