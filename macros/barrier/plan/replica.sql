@@ -168,7 +168,7 @@
     {%- if evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
-                ~ (', so they are copied, ordered by the key' if wanted else ', which a copy would not make cheaper'),
+                ~ (', so they are copied, ordered by the key' if wanted else ', which is too little for a copy'),
             info=wanted
         ) -%}
     {%- endif -%}
