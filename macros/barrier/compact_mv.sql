@@ -1,8 +1,8 @@
 {#-
     After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then,
     and the next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to
-    the MV meanwhile its rows go first, and the compaction is left to the next time. So it is where Spark fails at it, which is a
-    warning.
+    the MV meanwhile its rows go first, and a compaction is left to the next time, a sort to the owner. So it is where Spark fails
+    at it, which is a warning.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -27,24 +27,6 @@
 {% endmacro %}
 
 
-{#-
-    At the end of a run: sort an MV that was finished when the run began, and was not sorted, because the run that finished it died,
-    gave way or failed at it, or had no `sort_when_finished`. The MV's property `dbt_backfill.sorted` says that it was; a table that
-    replaces it does not have that.
-
-    Arguments:
-      observed (dict): what the run began with, see new_observed.
-      state (dict): what it ended with.
-      replaced (boolean): whether it has replaced the MV.
--#}
-{% macro sort_left_mv(backfill, observed, state, replaced) %}
-    {%- set is_left = observed.mv and not observed.mv.sorted and observed.state.finished and state.finished and not replaced -%}
-    {%- if is_left and backfill.options.sort_when_finished and not backfill.generation -%}
-        {%- do dbt_backfill._run_compaction(backfill, state, 'sort') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#- `work`: 'sort' or 'compact'. One line says what became of it. -#}
 {% macro _run_compaction(backfill, state, work) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
@@ -56,11 +38,6 @@
     {%- endif -%}
     {%- set outcome = dbt_backfill._get_rewrite_outcome(backfill, state, work, attempt.table[0])
         if dbt_backfill.get_file_format() == 'iceberg' else fromjson(attempt.table[0][0]) -%}
-    {%- if work == 'sort' and not outcome.get('kept') -%}
-        {%- do dbt_backfill.run_table(
-            'note that the MV is sorted', dbt_backfill.get_set_properties_sql(backfill.mv, {'dbt_backfill.sorted': 'true'})
-        ) -%}
-    {%- endif -%}
     {%- set parts = [
         ('NOT ' if outcome.get('kept') else '') ~ ('SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED')
             ~ ' after BARRIER ' ~ state.epoch
@@ -76,7 +53,7 @@
     {%- do exceptions.warn(
         'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
             ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so that nothing is lost. '
-            ~ ('The next run tries again, unless sort_when_finished is false' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
+            ~ ('To have it sorted, do it by hand, as docs/maintenance.md says' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
             ~ error
     ) -%}
 {% endmacro %}

@@ -231,7 +231,6 @@
       'snapshot_id': its current one, on Iceberg; none on Delta,
       'reset_id': see get_reset_id,
       'docs': see apply_docs, none if it has none,
-      'sorted': whether what `sort_when_finished` asks for was done, see sort_left_mv,
       'constraints': see read_constraints,
       'original': see find_original
     }
@@ -253,7 +252,6 @@
         'snapshot_id': properties.get('current-snapshot-id'),
         'reset_id': properties.get('dbt_backfill.reset', ''),
         'docs': properties.get('dbt_backfill.docs'),
-        'sorted': properties.get('dbt_backfill.sorted') == 'true',
         'constraints': dbt_backfill.read_constraints(properties),
         'original': dbt_backfill.find_original(backfill.mv, properties),
     }) }}

@@ -34,7 +34,6 @@
     {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state, run.plan) -%} {%- endif -%}
     {%- if not run.state.get('missing') -%} {%- do dbt_backfill.release_replica(backfill, run.state) -%} {%- endif -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
-    {%- do dbt_backfill.sort_left_mv(backfill, observed, run.state, run.replaced) -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
         'message': dbt_backfill.get_result_message(

@@ -169,7 +169,7 @@
     {%- if backfill.options.compact_every -%}
         {%- do later.append('1 after every ' ~ dbt_backfill.get_count_text(backfill.options.compact_every, 'barrier') ~ ', to compact the MV') -%}
     {%- endif -%}
-    {%- if backfill.options.sort_when_finished -%} {%- do later.append('2 once all is read, to sort the MV') -%} {%- endif -%}
+    {%- if backfill.options.sort_when_finished -%} {%- do later.append('1 once all is read, to sort the MV') -%} {%- endif -%}
     {%- if replica or ahead and ahead.copies -%} {%- do later.append('2 once all is read, to drop the copy') -%} {%- endif -%}
     {{ return(
         'the first barrier of the next run sends ' ~ dbt_backfill._get_span_text(counted.base + counted.each + sum.once, merges) ~ ' statements'

@@ -40,7 +40,7 @@
             {%- do adopted.update({name: value}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset', 'dbt_backfill.sorted'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
+    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
     {{ return(adopted) }}
 {% endmacro %}
 
@@ -60,8 +60,8 @@
         {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
         {%- do properties.update(dbt_backfill._iceberg_write_modes('merge-on-read')) -%}
         {%- set needed = dbt_backfill.exact_table_properties() -%}
-        {#- A table that is replaced keeps its properties, but neither the comments on its columns, see apply_docs, nor the order of its rows, see compact_mv. -#}
-        {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or '', 'dbt_backfill.sorted': ''}) -%}
+        {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
+        {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}

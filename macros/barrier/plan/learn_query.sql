@@ -7,6 +7,7 @@
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'alias_columns': see find_alias_columns; those that the upstream has at 'version',
+      'has_inner_star': whether another column of the upstream would go into an expression of it, see columns_of_inner_star,
       'version': of the upstream, for which the query was explained; none for no certain one,
       'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
@@ -19,7 +20,8 @@
 {% macro new_learned() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
-        'alias_columns': none, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'replica_id': none,
+        'alias_columns': none, 'has_inner_star': false, 'version': none, 'upstream_columns': none, 'feed_columns': none,
+        'key_order_checked': false, 'replica_id': none,
     }) }}
 {% endmacro %}
 
@@ -51,6 +53,7 @@
         drops_rows=dbt_backfill.drops_rows(explained),
         read_columns=dbt_backfill.find_read_columns(explained, backfill.sql),
         alias_columns=dbt_backfill.find_alias_columns(explained) if takes_added else none,
+        has_inner_star=star is not none,
         version=version,
         upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     )) -%}
@@ -70,22 +73,11 @@
       anew (boolean): whether what was learned at another version may be wrong by now.
 -#}
 {% macro learn_query_at(backfill, learned, version, anew=false) %}
-    {%- set is_old = learned.version != version and (anew or dbt_backfill.means_other_with_column(learned.columns, learned.alias_columns)) -%}
+    {%- set means_other_with_column = learned.alias_columns is not none or learned.has_inner_star -%}
+    {%- set is_old = learned.version != version and (anew or means_other_with_column) -%}
     {{ return(dbt_backfill.learn_query(
         backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version
     )) }}
-{% endmacro %}
-
-
-{#-
-    Whether a query may mean something else once its upstream has another column: it reads an alias of its own, or has a star in an
-    expression.
-
-    Arguments:
-      columns (string or none), alias_columns (list or none): see new_learned.
--#}
-{% macro means_other_with_column(columns, alias_columns) %}
-    {{ return(alias_columns is not none or ' of ' in (columns or '')) }}
 {% endmacro %}
 
 

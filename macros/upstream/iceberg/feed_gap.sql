@@ -49,15 +49,18 @@
     to alter that makes no snapshot. A column that was dropped and added anew is null in it, also if it is the key, and a row that has
     changed in such a column alone is not in it.
 
-    Only the plan of a query tells the schema of the table. It is asked for where more than the snapshot was committed: that may be
+    Only the plan of a query tells the schema of the table. It is asked for, once, where more than the snapshot was committed: that may be
     a tag of ours, or a property.
 -#}
 {% macro _iceberg_shows_other_columns(upstream) %}
     {%- set id = dbt_backfill.parse_iceberg_id(upstream.id) -%}
     {%- if id.format != '2' or not upstream.altered -%} {{ return(false) }} {%- endif -%}
-    {%- set plan = dbt_backfill.run_table('read the schema of the upstream', 'explain select * from ' ~ upstream.relation.render())[0][0] -%}
-    {%- set schema = modules.re.search('IcebergScan\\(.*?schemaId=(\\d+)', plan) -%}
-    {{ return(not schema or schema.group(1) != id.schema) }}
+    {%- if 'shows_other_columns' not in upstream -%}
+        {%- set plan = dbt_backfill.run_table('read the schema of the upstream', 'explain select * from ' ~ upstream.relation.render())[0][0] -%}
+        {%- set schema = modules.re.search('IcebergScan\\(.*?schemaId=(\\d+)', plan) -%}
+        {%- do upstream.update({'shows_other_columns': not schema or schema.group(1) != id.schema}) -%}
+    {%- endif -%}
+    {{ return(upstream.shows_other_columns) }}
 {% endmacro %}
 
 

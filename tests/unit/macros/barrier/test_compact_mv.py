@@ -123,55 +123,35 @@ def compact(macros: Macros, backfill: Any) -> Compact:
 
 
 @pytest.mark.parametrize(
-    ("work", "told", "line", "noted"),
+    ("work", "told", "line"),
     [
-        ("sort", "{}", "SORTED after BARRIER 5", True),
-        ("compact", "{}", "COMPACTED after BARRIER 5", False),
-        ("sort", '{"unsorted": "it is"}', "COMPACTED after BARRIER 5 · not sorted: it is", True),
-        ("sort", '{"kept": "another run"}', "NOT SORTED after BARRIER 5 · another run", False),
-        (
-            "compact",
-            '{"kept": "another run"}',
-            "NOT COMPACTED after BARRIER 5 · another run",
-            False,
-        ),
+        ("sort", "{}", "SORTED after BARRIER 5"),
+        ("compact", "{}", "COMPACTED after BARRIER 5"),
+        ("sort", '{"unsorted": "it is"}', "COMPACTED after BARRIER 5 · not sorted: it is"),
+        ("sort", '{"kept": "another run"}', "NOT SORTED after BARRIER 5 · another run"),
+        ("compact", '{"kept": "another run"}', "NOT COMPACTED after BARRIER 5 · another run"),
     ],
 )
-def test_delta_says_what_became_of_it(
-    macros: Macros, compact: Compact, work: str, told: str, line: str, noted: bool
-) -> None:
+def test_delta_says_what_became_of_it(compact: Compact, work: str, told: str, line: str) -> None:
     assert compact(work, [told]) == [f"mv [{line}]"]
-    assert ("'dbt_backfill.sorted' = 'true'" in macros.statements[-1].sql) is noted
 
 
 @pytest.mark.parametrize(
-    ("work", "results", "line", "noted"),
+    ("work", "results", "line"),
     [
-        ("sort", [[3, 1, 900, 0, 0], []], "SORTED after BARRIER 5", True),
-        ("compact", [[3, 1, 900, 0, 0]], "COMPACTED after BARRIER 5", False),
-        (
-            "compact",
-            [[0, 0, 0, 0, 0]],
-            "NOT COMPACTED after BARRIER 5 · there were no files",
-            False,
-        ),
-        ("sort", [[0, 0, 0, 0, 0], [3]], "NOT SORTED after BARRIER 5 · another run wrote", False),
-        ("sort", [[0, 0, 0, 0, 0], [0], []], "SORTED after BARRIER 5", True),
+        ("sort", [[3, 1, 900, 0, 0]], "SORTED after BARRIER 5"),
+        ("compact", [[3, 1, 900, 0, 0]], "COMPACTED after BARRIER 5"),
+        ("compact", [[0, 0, 0, 0, 0]], "NOT COMPACTED after BARRIER 5 · there were no files"),
+        ("sort", [[0, 0, 0, 0, 0], [3]], "NOT SORTED after BARRIER 5 · another run wrote"),
+        ("sort", [[0, 0, 0, 0, 0], [0]], "SORTED after BARRIER 5"),
     ],
     ids=["sorted", "compacted", "nothing", "overtaken", "empty"],
 )
 def test_iceberg_tells_of_a_conflict_only_that_no_file_was_replaced(
-    macros: Macros,
-    iceberg: None,
-    compact: Compact,
-    work: str,
-    results: list[Any],
-    line: str,
-    noted: bool,
+    iceberg: None, compact: Compact, work: str, results: list[Any], line: str
 ) -> None:
     (said,) = compact(work, *results)
     assert said.startswith(f"mv [{line}")
-    assert ("'dbt_backfill.sorted' = 'true'" in macros.statements[-1].sql) is noted
 
 
 def test_files_that_iceberg_could_not_rewrite_are_a_warning(
@@ -186,7 +166,7 @@ def test_files_that_iceberg_could_not_rewrite_are_a_warning(
 
 @pytest.mark.parametrize(
     ("work", "done", "then"),
-    [("sort", "sorted", "The next run tries"), ("compact", "compacted", "It is tried again when")],
+    [("sort", "sorted", "do it by hand"), ("compact", "compacted", "It is tried again when")],
 )
 def test_an_error_is_a_warning_with_the_adapter(
     macros: Macros, compact: Compact, work: str, done: str, then: str
@@ -204,39 +184,6 @@ def test_an_error_is_a_warning_with_the_adapter(
     assert then in warned and warned.endswith(". [DISK] full")
     assert sent[0].startswith(f"/* lake.mv: {work} the MV after the barrier 5 */ begin")
     assert not macros.statements
-
-
-@pytest.mark.parametrize(
-    ("change", "is_due"),
-    [
-        ({}, True),
-        ({"mv": {"sorted": True}}, False),
-        ({"mv": None}, False),
-        ({"began": False}, False),
-        ({"finished": False}, False),
-        ({"replaced": True}, False),
-        ({"sort_when_finished": False}, False),
-        ({"generation": "former"}, False),
-    ],
-    ids=str,
-)
-def test_a_run_sorts_what_an_earlier_one_has_left(
-    macros: Macros, backfill: Any, change: dict[str, Any], is_due: bool
-) -> None:
-    case = {
-        "mv": {"sorted": False}, "began": True, "finished": True, "replaced": False,
-        "sort_when_finished": True, "generation": None, **change,
-    }  # fmt: skip
-    options = {**backfill["options"], "sort_when_finished": case["sort_when_finished"]}
-    observed = {"mv": case["mv"], "state": {"finished": case["began"]}}
-    state = {"epoch": 9, "finished": case["finished"], "committed": {"key": KEY}}
-    macros.results = [[["{}"]]]
-    left = {**backfill, "options": options, "generation": case["generation"]}
-    macros.call("sort_left_mv", left, observed, state, case["replaced"])
-    assert len(macros.statements) == 2 * is_due
-    assert [line.startswith("mv [SORTED after BARRIER 9") for line in macros.logged] == (
-        [True] * is_due
-    )
 
 
 def test_a_next_generation_is_left_as_it_is(macros: Macros, backfill: Any) -> None:

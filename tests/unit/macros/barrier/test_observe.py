@@ -361,15 +361,13 @@ def test_an_mv_in_iceberg_is_read(macros: Macros, observe: Observe, options: Any
 
 def test_what_the_mv_itself_tells_is_noted(observe: Observe) -> None:
     constraint = {"delta.constraints.c": "a > 0", "dbt_backfill.constraints": '["c"]'}
-    noted = {"dbt_backfill.docs": "d1", "dbt_backfill.sorted": "true"}
-    mv = observe(properties={**OURS, **noted, **constraint})["mv"]
+    mv = observe(properties={**OURS, "dbt_backfill.docs": "d1", **constraint})["mv"]
 
     assert mv == {
         "id": "b1",
         "snapshot_id": None,
         "reset_id": "",
         "docs": "d1",
-        "sorted": True,
         "constraints": {"present": {"c": "a > 0"}, "ours": ["c"]},
         "original": None,
     }

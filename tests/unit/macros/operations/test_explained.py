@@ -127,7 +127,7 @@ def test_statements_are_counted_as_a_run_sends_them(
 def test_what_comes_at_times_is_named(explained: Callable[..., list[str]]) -> None:
     line = explained(replicate="always", compact_every=50, sort_when_finished=True)[-1]
     assert line.split("; besides ")[1] == (
-        "1 after every 50 barriers, to compact the MV, 2 once all is read, to sort the MV, "
+        "1 after every 50 barriers, to compact the MV, 1 once all is read, to sort the MV, "
         "2 once all is read, to drop the copy"
     )
 

@@ -54,7 +54,6 @@ def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Mac
         **SERIALIZABLE,
         "dbt_backfill.docs": "",
         "dbt_backfill.reset": "",
-        "dbt_backfill.sorted": "",
         "dbt_backfill.id": "b1",
         "dbt_backfill.format": "2",
     }

@@ -56,6 +56,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "drops_rows": False,
         "read_columns": None,
         "alias_columns": [],
+        "has_inner_star": False,
         "version": None,
         "upstream_columns": None,
         "feed_columns": None,
@@ -131,7 +132,7 @@ def test_what_is_asked_anew_is_asked_of_the_change_table_too(
     _, learned = explain(explained=True)
     backfill["feed"] = feed
     macros.stub("get_feed_columns", lambda feed: ["id", "more"])
-    known = {**learned, "columns": "k: bigint of id", "version": "16", "feed_columns": ["id"]}
+    known = {**learned, "has_inner_star": True, "version": "16", "feed_columns": ["id"]}
 
     assert macros.call("learn_query_at", backfill, known, "16")["feed_columns"] == ["id"]
     assert macros.call("learn_query_at", backfill, known, "17")["feed_columns"] == ["id", "more"]

@@ -98,12 +98,12 @@ def test_a_table_that_was_altered_after_its_snapshot_is_a_gap_of_the_changelog(
     table = {**_table(id=id), "relation": up, "altered": altered}
     committed = {"version": "12", "id": id, "kind": "iceberg"}
     asked = [] if plan is None else [[[plan]]]
-    macros.results = [*asked, *asked]
+    macros.results = [*asked]
 
     reason = "columns of the upstream were changed since its snapshot 15"
     assert gap(table, id=id) == (reason if is_gap else None)
     assert macros.call("iceberg_continues_upstream", table, committed) is not is_gap
-    assert len(macros.statements) == 2 * len(asked)
+    assert len(macros.statements) == len(asked)
 
 
 def test_a_table_that_was_altered_after_the_committed_snapshot_has_no_changes_to_tell(
