@@ -154,8 +154,7 @@ class CreateTableAs(Refreshed):
         self._create(condition)
 
     def refresh(self, change: Change) -> None:
-        self.clear()
-        self._create()
+        self.build_prefix("true")
 
 
 class PlainInserts(Contestant):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lineitem import SMALL_ROWS
@@ -123,6 +123,17 @@ WARM_UP = (Workload("warm-up", Build(2), SMALL), Workload("warm-up", Refresh(UPD
 """What is played until a driver that has just started has compiled its own code."""
 
 
+def _bytes(built: str, workload: str) -> Figure:
+    title = f"upstream bytes of {built} / one scan"
+    return Figure(title, workload, acts.BACKFILLED, acts.CTAS, BYTES)
+
+
+def _reading(tables: str, workload: str) -> Iterator[Figure]:
+    for what, act in (("all rows", acts.all_rows), ("one key", acts.one_key)):
+        title = f"reading {what} of {tables}"
+        yield Figure(title, workload, act(acts.BACKFILLED), act(acts.CTAS))
+
+
 FIGURES = (
     Figure("shuffled UUIDs, 10 barriers / CTAS", "shuffled-10", acts.BACKFILLED, acts.CTAS),
     Figure("shuffled UUIDs, 40 barriers / CTAS", "shuffled-40", acts.BACKFILLED, acts.CTAS),
@@ -130,27 +141,9 @@ FIGURES = (
     Figure("the same by 10 plain MERGEs / CTAS", "ordered-10", acts.MERGES, acts.CTAS),
     Figure("ordered, 40 barriers / CTAS", "ordered-40", acts.BACKFILLED, acts.CTAS),
     Figure("the same by 40 plain MERGEs / CTAS", "ordered-40", acts.MERGES, acts.CTAS),
-    Figure(
-        "upstream bytes of 10 barriers, shuffled UUIDs / one scan",
-        "shuffled-10",
-        acts.BACKFILLED,
-        acts.CTAS,
-        BYTES,
-    ),
-    Figure(
-        "upstream bytes of 40 barriers, shuffled UUIDs / one scan",
-        "shuffled-40",
-        acts.BACKFILLED,
-        acts.CTAS,
-        BYTES,
-    ),
-    Figure(
-        "upstream bytes of 40 barriers, ordered / one scan",
-        "ordered-40",
-        acts.BACKFILLED,
-        acts.CTAS,
-        BYTES,
-    ),
+    _bytes("10 barriers, shuffled UUIDs", "shuffled-10"),
+    _bytes("40 barriers, shuffled UUIDs", "shuffled-40"),
+    _bytes("40 barriers, ordered", "ordered-40"),
     Figure(
         "last of 100 barriers / second",
         "barriers-100",
@@ -181,30 +174,8 @@ FIGURES = (
         acts.idle(acts.BACKFILLED, 200),
         acts.idle(acts.BACKFILLED, 10),
     ),
-    Figure(
-        "reading all rows of the finished MV / of the CTAS table",
-        "read",
-        acts.all_rows(acts.BACKFILLED),
-        acts.all_rows(acts.CTAS),
-    ),
-    Figure(
-        "reading one key of the finished MV / of the CTAS table",
-        "read",
-        acts.one_key(acts.BACKFILLED),
-        acts.one_key(acts.CTAS),
-    ),
-    Figure(
-        "reading all rows of the MV while it fills / of a CTAS table of the same rows",
-        "read-filling",
-        acts.all_rows(acts.BACKFILLED),
-        acts.all_rows(acts.CTAS),
-    ),
-    Figure(
-        "reading one key of the MV while it fills / of a CTAS table of the same rows",
-        "read-filling",
-        acts.one_key(acts.BACKFILLED),
-        acts.one_key(acts.CTAS),
-    ),
+    *_reading("the finished MV / of the CTAS table", "read"),
+    *_reading("the MV while it fills / of a CTAS table of the same rows", "read-filling"),
 )
 """What the project is judged by."""
 

@@ -2,7 +2,7 @@
     After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then,
     and the next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to
     the MV meanwhile its rows go first, and a compaction is left to the next time, a sort to the owner. So it is where Spark fails
-    at it, which is a warning.
+    at it, which is a warning. One line says what became of it.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -12,23 +12,6 @@
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
     {#- A next generation is written anew when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill._run_compaction(backfill, state, work) -%}
-{% endmacro %}
-
-
-{#- What is due after a barrier: 'sort', 'compact', or none. -#}
-{% macro get_due_compaction(options, before, state) %}
-    {%- set is_put_in_place = state.committed.get('kind') == 'swap' -%}
-    {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
-    {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
-    {%- set every = options.compact_every -%}
-    {%- if every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%} {{ return('compact') }} {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- `work`: 'sort' or 'compact'. One line says what became of it. -#}
-{% macro _run_compaction(backfill, state, work) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set step = work ~ ' the MV after the barrier ' ~ state.epoch -%}
     {%- set attempt = dbt_backfill.try_table(step, dbt_backfill.get_compact_mv_sql(backfill, state, work)) -%}
@@ -46,6 +29,17 @@
     {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
     {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}
     {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- What is due after a barrier: 'sort', 'compact', or none. -#}
+{% macro get_due_compaction(options, before, state) %}
+    {%- set is_put_in_place = state.committed.get('kind') == 'swap' -%}
+    {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
+    {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
+    {%- set every = options.compact_every -%}
+    {%- if every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%} {{ return('compact') }} {%- endif -%}
+    {{ return(none) }}
 {% endmacro %}
 
 
@@ -67,6 +61,7 @@
     write (3): nothing of a conflict, so that a sort that replaced none of an MV that has some has lost one.
 
     Arguments:
+      work (string): 'sort' or 'compact'.
       told (row): of rewrite_data_files.
 -#}
 {% macro _get_rewrite_outcome(backfill, state, work, told) %}
