@@ -109,6 +109,7 @@ docs: $(VENV)/.installed-docs
 	@echo 'The site is in site/: open site/index.html, or serve it (its search needs that):'
 	@echo '  $(BIN)/python -m http.server --directory site --bind 127.0.0.1 8000'
 
+# What is at home on another profile is repeated in turn (tests/support/days.py); DBT_BACKFILL_DAY=all repeats all of it.
 # Two at a time: Spark plans these small statements on one core. The longest come first; each prints when it has ended.
 TESTS := test-functional test-session-iceberg test-exactness test-thrift-delta test-thrift-iceberg test-unit
 test: lint docs java
@@ -119,14 +120,15 @@ test: lint docs java
 
 .PHONY: $(TESTS)
 test-functional: $(INSTALLED) java
-	$(BIN)/python -m pytest tests/functional
+	$(BIN)/python -m pytest tests/functional --in-turn
 
 test-exactness: $(INSTALLED) java
-	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_exactness)} $(BIN)/python -m pytest tests/exactness
+	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_exactness)} \
+		$(BIN)/python -m pytest tests/exactness --in-turn
 
 $(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
 	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_$*)} \
-		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $*
+		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $* --in-turn
 
 # dbt's own suites, as docs/dbt-suites.md says that they end: too long for CI. PART takes what `pytest -k` does;
 # ADAPTER=spark runs them with stock dbt-spark: those that end as stock do so there too.

@@ -5,11 +5,20 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.profiles import PROFILES, SESSION_DELTA, Profile, is_run_on, skip_elsewhere
+from support.days import ALL, is_turn_of, today
+from support.profiles import (
+    PROFILES,
+    SESSION_DELTA,
+    Profile,
+    is_repeated_daily,
+    is_run_on,
+    skip_elsewhere,
+)
 from support.shares import Shares
 
 
@@ -31,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also the tests that are at home on another profile and not marked `every_profile`",
     )
+    parser.addoption(
+        "--in-turn",
+        action="store_true",
+        help="of what is at home on another profile only what is repeated today: a third, or"
+        " what DBT_BACKFILL_DAY says",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +57,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"profile: {profile.name}"]
     if not config.getoption("--all"):
         lines[0] += ", tests at home there or marked every_profile (--all: all tests)"
+    if config.getoption("--in-turn"):
+        day = today()
+        lines[0] += f", repeated in turn: DBT_BACKFILL_DAY={ALL if day is None else day}"
     if profile.name == "thrift-iceberg":
         from support.postgres import binaries
 
@@ -55,9 +73,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         skip_elsewhere(item, profile)
     if not config.getoption("--all"):
-        deselected = [item for item in items if not is_run_on(item, profile)]
-        config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if is_run_on(item, profile)]
+        _keep(config, items, lambda item: is_run_on(item, profile))
+    if config.getoption("--in-turn"):
+        _keep(
+            config,
+            items,
+            lambda item: is_repeated_daily(item, profile) or is_turn_of(item.path.name),
+        )
+
+
+def _keep(
+    config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]
+) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not is_kept(item)])
+    items[:] = [item for item in items if is_kept(item)]
 
 
 def _profile(config: pytest.Config) -> Profile:

@@ -54,7 +54,7 @@ class Tally:
     """What the cells of a pytest process amounted to."""
 
     cells: int = 0
-    day: int = 0
+    day: int | None = None
     """Of which the scenarios are."""
     mv_versions: int = 0
     barriers: int = 0

@@ -10,26 +10,24 @@ played once: see `cells_of`.
 DBT_BACKFILL_FAULTS=boundaries  the run dies between any two statements that write
 DBT_BACKFILL_FAULTS=all         every cell; a number: so many of each scenario, of those whose
                                 statement writes
-DBT_BACKFILL_DAY=739580         the scenarios of another day
 
 Without DBT_BACKFILL_FAULTS the boundaries are played of a third of the scenarios on Iceberg, each
-day of another one, and of some on Delta.
+day of another one (see `support/days.py`), and of some on Delta.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from datetime import date
 
 import pytest
 
 from exactness.conftest import faults
 from exactness.faults import SCENARIOS, Cell, Theatre
+from support.days import is_turn_of, today
 from support.project import Project
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
-DAY = int(os.environ.get("DBT_BACKFILL_DAY", date.today().toordinal()))
 ON_DELTA_TOO = ("both", "both one by one")
 
 
@@ -47,7 +45,7 @@ def is_of_today(scenario: str, file_format: str) -> bool:
         return True
     if file_format == "delta":
         return scenario in ON_DELTA_TOO
-    return (list(SCENARIOS).index(scenario) + DAY) % 3 == 0
+    return is_turn_of(list(SCENARIOS).index(scenario))
 
 
 @pytest.mark.every_profile
@@ -56,7 +54,7 @@ def is_of_today(scenario: str, file_format: str) -> bool:
 def test_every_version_is_exact_after_a_fault(project: Project, scenario: str) -> None:
     if not is_of_today(scenario, project.file_format):
         pytest.skip("takes long: another day, or with DBT_BACKFILL_FAULTS")
-    before, faults.day = len(faults.wrong), DAY
+    before, faults.day = len(faults.wrong), today()
     theatre = Theatre(project, SCENARIOS[scenario], faults)
 
     theatre.play(chosen(theatre.cells()))

@@ -90,6 +90,12 @@ def is_run_on(item: pytest.Item, profile: str) -> bool:
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
+def is_repeated_daily(item: pytest.Item, profile: str) -> bool:
+    """False if a test is at home on another profile, and `every_profile` does not say `daily`."""
+    mark = item.get_closest_marker("every_profile")
+    return profile == home_of(item) or (mark is not None and bool(mark.kwargs.get("daily")))
+
+
 def skip_elsewhere(item: pytest.Item, profile: str) -> None:
     """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
     if profile in profiles_of(item):
