@@ -134,7 +134,9 @@ class Truth:
         """Learns what was committed until now; returns up to where all is known."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             # At the border of a page of the WAL the next record begins behind the page's header,
-            # where nobody who waits for all that was written gets until something is.
+            # where nobody who waits for all that was written gets until something is. Its commit
+            # must not wait for a standby, as those of the writers may.
+            connection.execute("set synchronous_commit = local")
             connection.execute(
                 "select pg_logical_emit_message(true, 'truth', '') "
                 "where pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"

@@ -67,10 +67,13 @@
 {% endmacro %}
 
 
-{#- Has what was written and not yet flushed flushed, which alone a slot tells; writes nothing if there is none. -#}
+{#-
+    Has what was written and not yet flushed flushed, which alone a slot tells; writes nothing if there is none. Its own commit does not
+    wait for a synchronous standby, which may be away.
+-#}
 {% macro get_flush_query() -%}
     select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()
-        then pg_logical_emit_message(true, 'dbt_backfill', '')::text end as value_1
+        then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1
 {%- endmacro %}
 
 
