@@ -22,6 +22,7 @@ import argparse
 import gc
 import json
 import re
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ FEW_VERSIONS = 10
 FEW_VNODES = 256
 YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
 BATCH = 5_000
-"""Versions after which there is a checkpoint; other writers make one after ten."""
+"""Versions after which there is a checkpoint; Spark makes one after ten."""
 CHECKPOINT = 10
 """Of Delta: Spark makes one with each commit whose version this divides."""
 LARGEST = 4
@@ -383,9 +384,7 @@ class Growth:
         samples = []
         for name, count in (("few", FEW_VERSIONS), ("many", self.options.idle_versions)):
             self.prepare(f"idle_{name}_of", RANGE, **{f"idle_{name}": ""})
-            for made, wanted in pairwise([1, *range(BATCH, count, BATCH), count]):
-                self.append(f"idle_{name}_of", wanted - made - 1, 0)
-                self.change(f"idle_{name}_of")  # by Spark, whose commit makes a checkpoint
+            self.age(f"idle_{name}_of", count)
             run(self.project, f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
         for number in range(self.options.warm_up + self.options.rounds):
@@ -416,6 +415,21 @@ class Growth:
             self._append_nothing(table, versions)
         if (seconds := time.perf_counter() - began) > 1:
             console.print(f"{versions:,} versions of {table} in {seconds:.0f} s")
+
+    def age(self, table: str, versions: int) -> None:
+        """As many versions in all, most of which change nothing."""
+        made = 1
+        if self.project.file_format == "delta":
+            self.align(table, 0)
+            self.change(table)  # by Spark, whose commit makes a checkpoint
+            made = self._newest(table)
+            place = self.project.lake.location(self.project.schema, table)
+            while made + BATCH < versions:
+                self.append(table, BATCH, 0)
+                made += BATCH
+                DeltaLog(place, made, 0).repeat_checkpoint()
+        self.append(table, max(versions - made - 1, 0), 0)
+        self.change(table)
 
     def align(self, table: str, versions: int) -> None:
         """Empty commits, so that Spark makes a checkpoint with the one after so many more."""
@@ -484,6 +498,18 @@ class DeltaLog:
                 actions.append({"add": self._add(version, rows)})
             name = self.place / "_delta_log" / f"{version:020}.json"
             name.write_text("\n".join(map(json.dumps, actions)))
+
+    def repeat_checkpoint(self) -> None:
+        """The last checkpoint as that of the newest version, if all since have changed nothing.
+
+        Spark takes minutes to make one of some thousand commits.
+        """
+        log = self.place / "_delta_log"
+        last = json.loads((log / "_last_checkpoint").read_text())
+        name = "{:020}.checkpoint.parquet"
+        shutil.copy(log / name.format(last["version"]), log / name.format(self.version))
+        last.pop("checksum", None)
+        (log / "_last_checkpoint").write_text(json.dumps(last | {"version": self.version}))
 
     def _add(self, version: int, rows: int) -> dict[str, object]:
         keys = range(self.key, self.key + rows)
