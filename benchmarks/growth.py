@@ -27,6 +27,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -387,10 +388,15 @@ class Growth:
             self.age(f"idle_{name}_of", count)
             run(self.project, f"idle_{name}")
             samples.append(Sample(f"{count:,}"))
+        counts: dict[str, list[float]] = {"few": [], "many": []}
         for number in range(self.options.warm_up + self.options.rounds):
             for name, sample in zip(("few", "many"), samples, strict=True):
                 kept = sample if number >= self.options.warm_up else Sample("")
                 kept.run(self.project, f"idle_{name}")
+                count = f"select count(*) from {{schema}}.idle_{name}_of"
+                counts[name].append(timed(partial(self.project.sql, count)))
+        few, many = map(statistics.median, counts.values())
+        console.print(f"select count(*) of the two upstreams: {few:.2f} and {many:.2f} s")
         for name in ("few", "many"):
             self.check(f"idle_{name}", f"idle_{name}_of")
         return Comparison("nothing to do, versions", *samples)
