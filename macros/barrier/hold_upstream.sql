@@ -64,6 +64,6 @@
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {%- do dbt_backfill.run_table('drop the staged rows', 'drop table if exists ' ~ backfill.staged.render()) -%}
+        {%- do dbt_backfill.run_table('drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill, backfill.staged)) -%}
     {%- endif -%}
 {% endmacro %}

@@ -33,7 +33,8 @@
             {#- Not the same for two rows, or corr() would divide by zero. #}
             monotonically_increasing_id() as __bf_place
         from ({{ scan }})
-        where rand() < (select sampled from share)
+        {#- A bound is a key. A null in one is refused by the range's own check. #}
+        where rand() < (select sampled from share) and not {{ dbt_backfill.null_key_predicate(names) }}
     ),
     ranked as (
         select

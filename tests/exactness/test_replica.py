@@ -20,7 +20,7 @@ from exactness.oracle import rows_by_key
 from exactness.queries import UPSTREAM, positive
 from exactness.upstream import Schema
 from support.checks import assert_no_java, model, source
-from support.formats import properties_clause
+from support.formats import Iceberg, properties_clause
 from support.profiles import at_home_on_iceberg
 from support.project import Proceed, Project, RunResult, crash_before
 
@@ -375,3 +375,45 @@ def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
         assert f"{name}{COPIED}3 columns" in output
         read = project.rows("select id, amount from {schema}.up")
         assert project.rows(f"select * from {{schema}}.{name}") == read
+
+
+@pytest.mark.profiles("session-delta", reason="another schema of an Iceberg table is a gap")
+def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project) -> None:
+    """Delta's log does not tell of it, and the query reads another field of the struct."""
+    project.create_table("up", "id int, s struct<a: int>, label string")
+    project.sql("insert into {schema}.up select id, struct(id as a), 'r' from range(40)")
+    query = f"select id, s.a as a, label from {source('up')}"
+    project.write({"mv": model(query, backfill_rate_limit=10, replicate="always")}, sources=["up"])
+    assert COPIED in project.run().output
+    new = "select 100 as id, named_struct('a', 1, 'b', 2) as s, 'new' as label"
+    project.sql(
+        f"merge with schema evolution into {{schema}}.up as t using ({new}) as c"
+        " on t.id = c.id when not matched then insert *"
+    )
+    project.sql("update {schema}.up set label = 'changed' where id in (3, 15)")
+    for _ in range(2):
+        project.run()
+    last = project.value("select max(id) from {schema}.mv__progress")
+    read = project.rows(f"select id, s.a, label from {{schema}}.up where id <= {last}")
+    assert project.rows("select * from {schema}.mv") == read
+
+
+@pytest.mark.profiles("session-iceberg", reason="Delta has no formats that one cannot go back to")
+@pytest.mark.parametrize("arguments", [(), ("--full-refresh",)], ids=["run", "full-refresh"])
+def test_a_copy_gives_way_to_one_of_an_older_format(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    """The upstream was of format 3, and is made anew of format 2 while the MV is backfilled."""
+    config = {"backfill_rate_limit": 10, "replicate": "always"}
+    for properties in (Iceberg().with_changelog, {}):
+        project.sql("drop table if exists {schema}.up")
+        project.create_table("up", "id int, amount int", properties)
+        project.sql("insert into {schema}.up select id, id from range(0, 40, 1, 1)")
+        query = f"select id, amount from {source('up')}"
+        project.write({"mv": model(query, **config)}, sources=["up"])
+        project.run(*(arguments if not properties else ()))
+        config["barriers_per_run"] = "all"
+    project.run()
+
+    read = project.rows("select id, amount from {schema}.up")
+    assert project.rows("select * from {schema}.mv") == read

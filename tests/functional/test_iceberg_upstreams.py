@@ -17,6 +17,10 @@ pytestmark = [
     pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="about Iceberg"),
 ]
 
+in_a_metastore = pytest.mark.profiles(
+    "thrift-iceberg", reason="Iceberg's Hadoop catalog replaces and deletes as it is told"
+)
+
 
 def make_people(
     project: Project, properties: dict[str, str] | None = None, last: int = 10, **config: Any
@@ -399,3 +403,24 @@ def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
     rows_of_all = project.rows("select * from {schema}.foreign")
     assert len(rows_of_all) == 16
     assert project.rows("select * from {schema}.by_code") == rows_of_all
+
+
+@in_a_metastore
+def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: Project) -> None:
+    """A Hive metastore replaces no Iceberg table by one with another type at a place, and keeps
+    the files of one that is dropped without PURGE."""
+    project.create_table("up", "id int, label string, amount int")
+    project.sql("insert into {schema}.up select id, 'r', id from range(0, 40, 1, 1)")
+    config = {"backfill_rate_limit": 10, "replicate": "always"}
+    project.write(
+        {"mv": model(f"select id, label, amount from {source('up')}", **config)}, sources=["up"]
+    )
+    project.run()
+    config["barriers_per_run"] = "all"
+    project.write({"mv": model(f"select id, amount from {source('up')}", **config)})
+    project.run("--full-refresh")
+
+    read = project.rows("select id, amount from {schema}.up")
+    assert project.rows("select * from {schema}.mv") == read
+    left = project.lake.location(project.schema, "mv__replica")
+    assert list(left.rglob("*.parquet")) == []

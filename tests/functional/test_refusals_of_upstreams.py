@@ -98,8 +98,20 @@ def project(shared_project: MakeProject) -> Project:
         name: model(f"select {columns} from {EVENTS}", unique_key=key)
         for name, (key, columns, *_) in KEYS.items()
     }
+    project.create_table("gaps", "id int, part int, name string")
+    project.sql(
+        "insert into {schema}.gaps select if(id < 20, null, id), 1, 'a' from range(0, 40, 1, 1)"
+        " union all select id, if(id = 49, null, 1), 'b' from range(40, 60, 1, 1)"
+    )
+    gaps = f"select id, part, name from {source('gaps')}"
+    models |= {
+        "null_at_a_bound": model(gaps, backfill_rate_limit=10),
+        "null_part_at_a_bound": model(
+            f"{gaps} where id > 39", unique_key=["id", "part"], backfill_rate_limit=10
+        ),
+    }
     models["key_misdeclared"] = model(f"select id, name from {EVENTS}", upstream_key="name")
-    tables = ["events", "nulls", "twice", "absent"]
+    tables = ["events", "nulls", "twice", "absent", "gaps"]
     return project.write(models, sources=tables)
 
 
@@ -196,3 +208,13 @@ def test_a_corrected_key_needs_no_full_refresh(project: Project, run: RunResult)
     project.run("--select", "key_twice")
 
     assert project.rows("select * from {schema}.key_twice") == [(1, "a"), (2, "b"), (2, "c")]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("null_at_a_bound", "id"), ("null_part_at_a_bound", "id, part")]
+)
+def test_a_null_where_a_range_would_end_is_refused_as_any_other(
+    project: Project, run: RunResult, name: str, key: str
+) -> None:
+    assert_refused(run, name, f"null in {key}", "version")
+    assert_made_nothing(project, name)

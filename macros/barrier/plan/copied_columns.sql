@@ -31,3 +31,9 @@
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
     using {{ format }} tblproperties {{ dbt_backfill._property_list(all) }}
 {%- endmacro %}
+
+
+{#- Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. -#}
+{% macro get_drop_copy_sql(backfill, relation) -%}
+    drop table if exists {{ relation.render() }} {{- ' purge' if backfill.options.file_format == 'iceberg' }}
+{%- endmacro %}

@@ -262,6 +262,8 @@
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
     {%- set handler = dbt_backfill.get_lost_conditions(backfill.upstream) -%}
+    {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
     {%- set told = dbt_backfill.run_table('copy the rows that are ahead', dbt_backfill.get_copy_script(sql, handler)) -%}
     {%- if handler and told[0][0] | string | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
@@ -415,11 +417,16 @@
     {%- set is_used = source and source.get('version') is not none and not state.finished -%}
     {#- Where tables are looked up by a statement, only if there has been one. -#}
     {%- if not is_used and not state.get('planned') and (source or not dbt_backfill.get_catalog(backfill.replica)) -%}
-        {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
-        {%- if existing is not none and dbt_backfill.is_own_replica(backfill, existing) -%}
-            {%- do dbt_backfill.run_table('drop the replica', 'drop table if exists ' ~ backfill.replica.render()) -%}
-            {%- do adapter.cache_dropped(backfill.replica) -%}
-        {%- endif -%}
+        {%- do dbt_backfill._drop_own_replica(backfill) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _drop_own_replica(backfill) %}
+    {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
+    {%- if existing is not none and dbt_backfill.is_own_replica(backfill, existing) -%}
+        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(backfill, backfill.replica)) -%}
+        {%- do adapter.cache_dropped(backfill.replica) -%}
     {%- endif -%}
 {% endmacro %}
 

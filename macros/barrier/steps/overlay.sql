@@ -3,7 +3,8 @@
     each changed key of the range in a cached view, as get_last_states_sql has it, and in `overlaid`: {
       'count': how many keys,
       'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
-        of a key has to go on from as many rows as the replica has of it, one or none
+        of a key has to go on from as many rows as the replica has of it, one or none; one more if a column has another type than in
+        the replica, such as a struct with a field that came with a row
     }, null if the changes are gone.
 
     Returns {'name': of the view, 'declarations', 'statements', 'views': those that are made}; none where nothing can have changed,
@@ -29,20 +30,26 @@
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
             'cache table ' ~ name,
-            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept) ~ ')',
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, replica) ~ ')',
         ],
         'views': [name] + changes.get('views', []),
     }) }}
 {% endmacro %}
 
 
-{% macro _get_overlaid_sql(name, keys, kept) -%}
+{% macro _get_overlaid_sql(name, keys, kept, replica) -%}
+    {%- set names = dbt_backfill.identifiers(fromjson(replica.definition).columns) -%}
+    {%- set copied = '(' ~ dbt_backfill.get_replica_rows_sql(replica) ~ ')' -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set doubts = [
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
         'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
     ] -%}
-    select struct(count(*), count_if({{ doubts | join(' or ') }}))
+    select struct(
+        count(*),
+        count_if({{ doubts | join(' or ') }})
+            + if({{ dbt_backfill._get_types_sql(names, name) }} = {{ dbt_backfill._get_types_sql(names, copied) }}, 0, 1)
+    )
     from {{ name }} as overlay
     left join (
         select {{ columns | join(', ') }}, count(*) as __bf_rows
@@ -52,4 +59,10 @@
         group by {{ columns | join(', ') }}
     ) as kept
     on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
+{%- endmacro %}
+
+
+{#- The types of columns, which Spark tells of no rows; an aggregate has a row of none. -#}
+{% macro _get_types_sql(names, read) -%}
+    (select typeof(any_value(struct({{ names }}))) from (select {{ names }} from {{ read }} limit 0))
 {%- endmacro %}
