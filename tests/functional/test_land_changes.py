@@ -148,6 +148,17 @@ def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
     assert landed.landed("kinds") <= landed.position()
 
 
+def test_bytes_are_landed_alike_whatever_bytea_output_says(landed: Landed) -> None:
+    landed.table("escaped", "id int primary key, by bytea")
+    landed.compare("escaped", "id, by")
+    landed.database.sql("alter role hive set bytea_output = 'escape'")
+    try:
+        landed.database.sql("insert into escaped values (1, 'ab1234'), (2, 'd41d8cd98f00b204')")
+        landed.compare("escaped", "id, by")
+    finally:
+        landed.database.sql("alter role hive reset bytea_output")
+
+
 def test_updates_deletes_and_truncates(landed: Landed) -> None:
     landed.table("orders", "id int primary key, s text, big text")
     database = landed.database
