@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 
 from support.postgres import Database, binaries, has_wal2json
 from support.profiles import any_connection, at_home_on_iceberg
@@ -157,6 +160,35 @@ def test_bytes_are_landed_alike_whatever_bytea_output_says(landed: Landed) -> No
         landed.compare("escaped", "id, by")
     finally:
         landed.database.sql("alter role hive reset bytea_output")
+
+
+@contextmanager
+def a_jvm_in(zone: str) -> Iterator[None]:
+    zones = SparkSession.active()._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
+    """Another Spark may land than the one that runs the model, which has to be in UTC."""
+    landed.table("zoned", "id int primary key, t timestamp")
+    landed.compare("zoned", "id, t")
+    landed.database.sql("insert into zoned values (1, '2024-01-01 10:00')")
+    with a_jvm_in("Europe/Berlin"):
+        landed.land("zoned")
+    landed.compare("zoned", "id, t")
+
+
+def test_times_from_before_their_column_lost_its_zone_are_landed(landed: Landed) -> None:
+    landed.table("unzoned", "id int primary key, ts timestamptz, note text")
+    landed.database.sql("insert into unzoned values (1, '2024-01-01 10:00+00', 'a')")
+    landed.database.sql("alter table unzoned alter ts type timestamp")
+    landed.database.sql("insert into unzoned values (2, '2024-01-01 11:00', 'b')")
+    landed.compare("unzoned", "id, ts, note")
 
 
 def test_updates_deletes_and_truncates(landed: Landed) -> None:
