@@ -501,6 +501,35 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
         landed.land("shifting")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("standard_conforming_strings", "off"),
+        ("default_transaction_isolation", "repeatable read"),
+    ],
+)
+def test_settings_under_which_rows_would_not_be_found_are_refused(
+    landed: Landed, setting: str, value: str
+) -> None:
+    """Text keys with a backslash, and those of a table that is written anew as it is read."""
+    name = f"under_{setting}"
+    landed.table(name, 'code text collate "C" primary key, v int', key="code")
+    landed.database.sql(
+        f"insert into {name}"
+        " select E'C:\\\\temp' || lpad(i::text, 3, '0'), i from generate_series(1, 20) as i"
+    )
+    landed.land(name)
+    landed.database.sql(f"alter role hive set {setting} = '{value}'")
+    try:
+        told = f"{setting} of its PostgreSQL is {value}"
+        assert told in landed.project.fail("--select", f"{name}_mv").error
+        with pytest.raises(RunFailed, match=told):
+            landed.land(name)
+    finally:
+        landed.database.sql(f"alter role hive reset {setting}")
+    landed.compare(name, "code, v")
+
+
 def test_a_column_that_gets_the_name_of_an_alias_and_a_filter_that_the_database_evaluates(
     landed: Landed,
 ) -> None:

@@ -58,6 +58,7 @@
             'Name another slot in change_feed, which land_changes makes', mv=table.name
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
 {% endmacro %}
 
 

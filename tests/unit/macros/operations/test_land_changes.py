@@ -135,6 +135,8 @@ FACTS = {
     "replication": True,
     "output_plugins": "pgoutput, wal2json",
     "found": 1,
+    "conforming_strings": "on",
+    "isolation": "read committed",
     "database": "shop",
     "slot": {"database": "shop", "plugin": "wal2json"},
 }
@@ -153,6 +155,7 @@ FACTS = {
         ),
         ({"output_plugins": ""}, "in PostgreSQL, which has none"),
         ({"found": 0}, "PostgreSQL has no table public.orders"),
+        ({"conforming_strings": "off"}, "standard_conforming_strings of its PostgreSQL is off"),
         ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s is one of the database"),
         ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
     ],
