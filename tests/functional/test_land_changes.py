@@ -55,9 +55,16 @@ class Landed:
         self.tables: list[str] = []
         project.sql("select 1")
 
-    def table(self, name: str, columns: str, slot: str | None = None, key: str = "id") -> None:
-        """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
+    def table(
+        self, name: str, columns: str, slot: str | None = None, key: str = "id", rows: str = ""
+    ) -> None:
+        """A table in PostgreSQL, and a model that reads it; its change table is begun.
+
+        :param rows: a query of those that it has before, of which no event tells
+        """
         self.database.sql(f"create table {name} ({columns})")
+        if rows:
+            self.database.sql(f"insert into {name} {rows}")
         self.tables.append(name)
         tables = [{"name": table} for table in self.tables]
         sources = [{"name": "pg", "schema": f"{self.catalog}.public", "tables": tables}]
@@ -655,6 +662,18 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
     assert landed.events("older") == [("i", 2)]
     notes = landed.project.sql("select distinct _note from {schema}.older_changes where _op = 'w'")
     assert [json.loads(note)["keys"] for (note,) in notes] == [[["id"]]]
+
+
+def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
+    """Also where the rows that had it were kept, because their changes had not landed."""
+    rows = "values (1, date '2024-01-01'), (2, 'infinity')"
+    landed.table("endless", "id int primary key, d date", rows=rows)
+    landed.database.sql("create table beside_endless (id int)")
+    refused = landed.project.fail("--select", "endless_mv").error
+    assert "has a value in d that cannot be read as it is" in refused
+
+    landed.database.sql("update endless set d = '2024-01-02' where id = 2")
+    landed.compare("endless", "id, d")
 
 
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:
