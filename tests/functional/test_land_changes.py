@@ -635,6 +635,26 @@ def test_a_column_that_a_command_altered_is_compared(landed: Landed) -> None:
     assert "re-anchored: the column amount of the upstream was altered, and no event" in said
 
 
+def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
+    landed: Landed,
+) -> None:
+    landed.table("swept", "id int primary key, v text")
+    path = landed.project.models / "swept_mv.sql"
+    path.write_text(path.read_text().replace("unique_key", "on_gap='sweep', unique_key", 1))
+    landed.database.sql("insert into swept select i, 'x' from generate_series(1, 30) as i")
+    landed.land("swept")
+    landed.project.run("--select", "swept_mv")
+    landed.compare("swept", "id, v")
+    landed.database.sql("create table beside_swept (id int)")
+    landed.land("swept")
+    last = landed.landed("swept")
+    landed.project.sql(f"delete from {{schema}}.swept_changes where _lsn < {last}")
+
+    said = [landed.project.run("--select", "swept_mv").output for _ in range(4)]
+    assert ["sweeps from the start" in line for line in said] == [True, False, False, False]
+    landed.compare("swept", "id, v")
+
+
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:
     landed.table("retyped", "id int primary key, n int")
     columns = "id, cast(n as string) as n"
