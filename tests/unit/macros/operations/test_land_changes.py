@@ -209,6 +209,21 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
         macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
 
 
+@pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
+def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: Any) -> None:
+    table = {"relation": macros.relation, "name": "mv", "facts": {"position": 200}}
+    places = [{"landed": None}, {"landed": 201}]
+    macros.stub("read_landed_places", lambda _: places)
+    macros.stub("read_slot", lambda _: {"confirmed": 210})
+    landing = {"slot": "s", "catalog": "pg", "tables": [table, table]}
+    with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
+        macros.call("prepare_slot", landing, {"slot": slot})
+    assert macros.statements == []
+
+    places[1]["landed"] = 200
+    assert macros.call("prepare_slot", landing, {"slot": slot}) == 210
+
+
 @pytest.mark.parametrize(
     ("differs", "confirmed", "other"), [(False, 100, False), (True, 100, True), (True, 150, False)]
 )
