@@ -346,6 +346,43 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.end()
 
 
+def test_a_database_that_was_put_back_without_its_slot_is_compared(
+    project: Project, postgresql_programs: Path
+) -> None:
+    """As by pg_basebackup, which leaves slots out. A landing that is refused makes none: it would
+    stand behind what has landed, and past the event that was taken back."""
+    with logical_postgresql(postgresql_programs) as database:
+        scene = after_one_barrier(project, database, "slotless")
+        scene.catch_up()
+        scene.catch_up()
+        saved = database.save()
+        database.sql(f"update {scene.name} set amount = 5 where amount > 0")
+        for _ in range(3):
+            something_else_is_written(database)
+        scene.land()
+        scene.run()
+        is_right(scene)
+
+        database.put_back(saved)
+        database.sql(f"select pg_drop_replication_slot('{scene.changes}')")
+        something_else_is_written(database)
+        refused = project.fail(*scene.landing)
+        assert "or one that was put back" in refused.output + refused.error
+        for _ in range(4):
+            something_else_is_written(database)
+        scene.land()
+        scene.run()
+        is_right(scene)
+        scene.end()
+
+
+def something_else_is_written(database: Database) -> None:
+    """A segment of WAL, with nothing of the table."""
+    database.sql("create table if not exists elsewhere (id int)")
+    database.sql("insert into elsewhere values (1)")
+    database.sql("select pg_switch_wal()")
+
+
 def is_right(scene: LiveScene) -> None:
     """The MV is what its query gives of the table as it is."""
     rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 
 from support.postgres import Database, binaries, has_wal2json
 from support.profiles import any_connection, at_home_on_iceberg
@@ -52,9 +55,16 @@ class Landed:
         self.tables: list[str] = []
         project.sql("select 1")
 
-    def table(self, name: str, columns: str, slot: str | None = None, key: str = "id") -> None:
-        """A table in PostgreSQL, and a model that reads it; it is landed in once, while empty."""
+    def table(
+        self, name: str, columns: str, slot: str | None = None, key: str = "id", rows: str = ""
+    ) -> None:
+        """A table in PostgreSQL, and a model that reads it; its change table is begun.
+
+        :param rows: a query of those that it has before, of which no event tells
+        """
         self.database.sql(f"create table {name} ({columns})")
+        if rows:
+            self.database.sql(f"insert into {name} {rows}")
         self.tables.append(name)
         tables = [{"name": table} for table in self.tables]
         sources = [{"name": "pg", "schema": f"{self.catalog}.public", "tables": tables}]
@@ -146,6 +156,46 @@ def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
     assert told == landed.project.rows(f"select {columns} from pg.public.kinds")
     assert len(told) == 3
     assert landed.landed("kinds") <= landed.position()
+
+
+def test_bytes_are_landed_alike_whatever_bytea_output_says(landed: Landed) -> None:
+    landed.table("escaped", "id int primary key, by bytea")
+    landed.compare("escaped", "id, by")
+    landed.database.sql("alter role hive set bytea_output = 'escape'")
+    try:
+        landed.database.sql("insert into escaped values (1, 'ab1234'), (2, 'd41d8cd98f00b204')")
+        landed.compare("escaped", "id, by")
+    finally:
+        landed.database.sql("alter role hive reset bytea_output")
+
+
+@contextmanager
+def a_jvm_in(zone: str) -> Iterator[None]:
+    zones = SparkSession.active()._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
+    """Another Spark may land than the one that runs the model, which has to be in UTC."""
+    landed.table("zoned", "id int primary key, t timestamp")
+    landed.compare("zoned", "id, t")
+    landed.database.sql("insert into zoned values (1, '2024-01-01 10:00')")
+    with a_jvm_in("Europe/Berlin"):
+        landed.land("zoned")
+    landed.compare("zoned", "id, t")
+
+
+def test_times_from_before_their_column_lost_its_zone_are_landed(landed: Landed) -> None:
+    landed.table("unzoned", "id int primary key, ts timestamptz, note text")
+    landed.database.sql("insert into unzoned values (1, '2024-01-01 10:00+00', 'a')")
+    landed.database.sql("alter table unzoned alter ts type timestamp")
+    landed.database.sql("insert into unzoned values (2, '2024-01-01 11:00', 'b')")
+    landed.compare("unzoned", "id, ts, note")
 
 
 def test_updates_deletes_and_truncates(landed: Landed) -> None:
@@ -458,6 +508,35 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
         landed.land("shifting")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("standard_conforming_strings", "off"),
+        ("default_transaction_isolation", "repeatable read"),
+    ],
+)
+def test_settings_under_which_rows_would_not_be_found_are_refused(
+    landed: Landed, setting: str, value: str
+) -> None:
+    """Text keys with a backslash, and those of a table that is written anew as it is read."""
+    name = f"under_{setting}"
+    landed.table(name, 'code text collate "C" primary key, v int', key="code")
+    landed.database.sql(
+        f"insert into {name}"
+        " select E'C:\\\\temp' || lpad(i::text, 3, '0'), i from generate_series(1, 20) as i"
+    )
+    landed.land(name)
+    landed.database.sql(f"alter role hive set {setting} = '{value}'")
+    try:
+        told = f"{setting} of its PostgreSQL is {value}"
+        assert told in landed.project.fail("--select", f"{name}_mv").error
+        with pytest.raises(RunFailed, match=told):
+            landed.land(name)
+    finally:
+        landed.database.sql(f"alter role hive reset {setting}")
+    landed.compare(name, "code, v")
+
+
 def test_a_column_that_gets_the_name_of_an_alias_and_a_filter_that_the_database_evaluates(
     landed: Landed,
 ) -> None:
@@ -556,6 +635,26 @@ def test_a_column_that_a_command_altered_is_compared(landed: Landed) -> None:
     assert "re-anchored: the column amount of the upstream was altered, and no event" in said
 
 
+def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
+    landed: Landed,
+) -> None:
+    landed.table("swept", "id int primary key, v text")
+    path = landed.project.models / "swept_mv.sql"
+    path.write_text(path.read_text().replace("unique_key", "on_gap='sweep', unique_key", 1))
+    landed.database.sql("insert into swept select i, 'x' from generate_series(1, 30) as i")
+    landed.land("swept")
+    landed.project.run("--select", "swept_mv")
+    landed.compare("swept", "id, v")
+    landed.database.sql("create table beside_swept (id int)")
+    landed.land("swept")
+    last = landed.landed("swept")
+    landed.project.sql(f"delete from {{schema}}.swept_changes where _lsn < {last}")
+
+    said = [landed.project.run("--select", "swept_mv").output for _ in range(4)]
+    assert ["sweeps from the start" in line for line in said] == [True, False, False, False]
+    landed.compare("swept", "id, v")
+
+
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:
     landed.table("retyped", "id int primary key, n int")
     columns = "id, cast(n as string) as n"
@@ -583,6 +682,18 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
     assert landed.events("older") == [("i", 2)]
     notes = landed.project.sql("select distinct _note from {schema}.older_changes where _op = 'w'")
     assert [json.loads(note)["keys"] for (note,) in notes] == [[["id"]]]
+
+
+def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
+    """Also where the rows that had it were kept, because their changes had not landed."""
+    rows = "values (1, date '2024-01-01'), (2, 'infinity')"
+    landed.table("endless", "id int primary key, d date", rows=rows)
+    landed.database.sql("create table beside_endless (id int)")
+    refused = landed.project.fail("--select", "endless_mv").error
+    assert "has a value in d that cannot be read as it is" in refused
+
+    landed.database.sql("update endless set d = '2024-01-02' where id = 2")
+    landed.compare("endless", "id, d")
 
 
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:

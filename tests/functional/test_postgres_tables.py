@@ -104,6 +104,12 @@ REFUSED = {
         "id",
         "REPLICA IDENTITY of its upstream is nothing",
     ),
+    "deferrable_identity": (
+        "create table {t} (id int unique, primary key (id) deferrable)",
+        "id",
+        "id",
+        "REPLICA IDENTITY of its upstream is default",
+    ),
     "other_identity": (
         "create table {t} (id int primary key, c int not null unique);"
         " alter table {t} replica identity using index {n}_c_key",

@@ -14,7 +14,8 @@
     }
 
     Arguments:
-      again (boolean): whether the rows that were kept before, in this run or another, are those of which it could not be told.
+      again (boolean): whether the rows that were kept before, in this run or another, are not to be taken: it could not be told what
+        they are, they are gone, or one has a value that cannot be read, which may have been corrected since.
 -#}
 {% macro take_staged_range(backfill, state, observed, plan, again=false) %}
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -27,7 +28,7 @@
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set waited = dbt_backfill._run_wait(backfill, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
-    {%- if left and not waited.stands -%}
+    {%- if left and (not waited.stands or waited.get('altered')) -%}
         {{ return(dbt_backfill.take_staged_range(backfill, state, observed, plan, again=true)) }}
     {%- elif not waited.stands -%}
         {%- do dbt_backfill.refuse_other_stage(backfill) -%}

@@ -45,6 +45,28 @@
             'Set wal_level = logical in PostgreSQL, and start it again', mv=mv
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+{% endmacro %}
+
+
+{#-
+    Refuse settings under which a connection would not find what is there. Spark writes the bounds of a range, and landing the names of
+    tables, as strings in which a backslash stands for itself; and who has a snapshot from before a command wrote a table anew sees no
+    row of it.
+-#}
+{% macro check_postgres_session(facts, mv) %}
+    {%- set role = 'alter role ' ~ facts.user ~ ' set ' -%}
+    {%- if facts.conforming_strings != 'on' -%}
+        {%- do dbt_backfill.refuse(
+            'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
+            'Execute ' ~ role ~ 'standard_conforming_strings = on in PostgreSQL', mv=mv
+        ) -%}
+    {%- elif facts.isolation != 'read committed' -%}
+        {%- do dbt_backfill.refuse(
+            'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
+            'Execute ' ~ role ~ "default_transaction_isolation = 'read committed' in PostgreSQL", mv=mv
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

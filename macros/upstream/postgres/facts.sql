@@ -5,6 +5,7 @@
       'timeline': of the WAL; another one after a failover,
       'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
       'zone': the time zone of the connection, which is that of the JVM that reads,
+      'conforming_strings', 'isolation': standard_conforming_strings and default_transaction_isolation of the connection,
       'database', 'user': names, 'replication': whether the user may read a slot, as far as its roles tell, 'position': of the WAL,
       'output_plugins': text, those that may be loaded; null where the version has no such setting, and allows all that are installed,
       'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
@@ -32,6 +33,8 @@
         'wal_level', current_setting('wal_level'),
         'encoding', current_setting('server_encoding'),
         'zone', current_setting('TimeZone'),
+        'conforming_strings', current_setting('standard_conforming_strings'),
+        'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
         'replication', ({{ dbt_backfill._get_postgres_replication_query() }}),
@@ -130,7 +133,7 @@
 {%- endmacro %}
 
 
-{#- Of the table `c`. -#}
+{#- Of the table `c`. A deferrable primary key is no identity: wal2json leaves out every update and delete. -#}
 {% macro _get_postgres_identity_query() -%}
     case c.relreplident
         when 'n' then null
@@ -142,7 +145,7 @@
         else (
             select ({{ dbt_backfill._get_postgres_index_columns() }})
             from pg_index as i
-            where i.indrelid = c.oid and case when c.relreplident = 'd' then i.indisprimary else i.indisreplident end
+            where i.indrelid = c.oid and case when c.relreplident = 'd' then i.indisprimary and i.indimmediate else i.indisreplident end
         )
     end
 {%- endmacro %}

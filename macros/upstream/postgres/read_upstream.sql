@@ -3,7 +3,7 @@
     the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
     its barrier is planned, once, and kept, see stage.sql. What is there now: {
       'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': up to where the feed has landed; the one before, if nothing has but how far it has come,
+      'version': up to where the feed has landed; the one before, if nothing has but how far it has come and the feed reaches back to it,
       'landed': up to where it has in any case,
       'committed_at': none; only the feed knows, and not of each position,
       'id': the database cluster and the table in it,
@@ -50,11 +50,12 @@
     {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
     {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
     {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
+    {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
     {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
     {{ return({
         'relation': upstream.relation,
         'followed': feed,
-        'version': place.landed | string if news.any else from,
+        'version': from if stays else place.landed | string,
         'landed': place.landed,
         'committed_at': none,
         'id': id,

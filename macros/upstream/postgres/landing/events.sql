@@ -163,7 +163,7 @@
 {% macro get_landed_value_sql(table, column) -%}
     {%- set name = dbt_backfill.string_literal(column.name) -%}
     {%- set text = "(case when op <> 'd' and map_contains_key(new, " ~ name ~ ') then new[' ~ name ~ '] else old[' ~ name ~ '] end)' -%}
-    {%- set converted = dbt_backfill.get_converted_sql(table, column, text) -%}
+    {%- set converted = dbt_backfill.get_converted_sql(column, text) -%}
     {%- set failed = 'raise_error(concat(' ~ dbt_backfill.string_literal(
         'land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to ' ~ column.type ~ ', in the commit that ends at '
     ) ~ ', lsn))' -%}
@@ -181,13 +181,14 @@
 
 
 {#- A text as PostgreSQL writes it in its ISO style, as a value; null if it is none of the type. -#}
-{% macro get_converted_sql(table, column, text) %}
+{% macro get_converted_sql(column, text) %}
     {%- if column.type == 'string' -%} {{ return(text) }} {%- endif -%}
     {%- if column.type == 'binary' -%} {{ return('unhex(regexp_replace(' ~ text ~ ", '^\\\\\\\\x', ''))") }} {%- endif -%}
     {#- Spark would read a date before Christ as one after. -#}
     {%- if column.type == 'date' -%} {{ return('case when ' ~ text ~ " not like '% BC' then try_cast(" ~ text ~ ' as date) end') }} {%- endif -%}
+    {#- Who reads it takes it in UTC, see check_postgres_table. An event of before the column lost its zone has one. -#}
     {%- if column.type == 'timestamp' and column.source_type == 'timestamp' -%}
-        {{ return('try_cast(concat(' ~ text ~ ', ' ~ dbt_backfill.string_literal(' ' ~ table.facts.zone) ~ ') as timestamp)') }}
+        {{ return('try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp)") }}
     {%- endif -%}
     {%- set value = 'try_cast(' ~ text ~ ' as ' ~ column.type ~ ')' -%}
     {%- if column.type.startswith('decimal') -%}

@@ -23,7 +23,8 @@
     {%- if not dbt_backfill.goes_on(read[0].facts.slot) -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
     {%- set tables = [] -%}
     {%- for table in read -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
-    {{ return(dict(landing, tables=tables, confirmed=dbt_backfill.prepare_slot(landing, read[0].facts))) }}
+    {%- set landing = dict(landing, tables=tables) -%}
+    {{ return(dict(landing, confirmed=dbt_backfill.prepare_slot(landing, read[0].facts))) }}
 {% endmacro %}
 
 
@@ -58,6 +59,7 @@
             'Name another slot in change_feed, which land_changes makes', mv=table.name
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
 {% endmacro %}
 
 
@@ -81,9 +83,15 @@
 {% endmacro %}
 
 
-{#- Returns from where on the slot tells. -#}
+{#-
+    Returns from where on the slot tells. None is made of a database whose WAL is behind a change table: once the WAL has passed by, a
+    slot of before would not tell that the database was put back.
+-#}
 {% macro prepare_slot(landing, facts) %}
     {%- if dbt_backfill.goes_on(facts.slot) -%} {{ return(facts.slot.confirmed) }} {%- endif -%}
+    {%- for place in dbt_backfill.read_landed_places(landing) -%}
+        {%- do dbt_backfill.check_landed_place(landing.tables[loop.index0], place) -%}
+    {%- endfor -%}
     {%- if facts.slot -%}
         {%- do dbt_backfill.run_table('drop the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
             landing.catalog, dbt_backfill.get_drop_slot_query(landing.slot))) -%}

@@ -139,13 +139,20 @@
 {% endmacro %}
 
 
+{#- Refuse a database whose WAL is not where the change table has landed up to. -#}
+{% macro check_landed_place(table, place) %}
+    {%- if (place.get('landed') or 0) > table.facts.position -%}
+        {%- do dbt_backfill.refuse_other_database(table.relation, table.facts.position, place.landed, table.name) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- {'op', 'position', 'why'}; none if the slot goes on where the table ends. -#}
 {% macro get_needed_mark(landing, table, place) %}
+    {%- do dbt_backfill.check_landed_place(table, place) -%}
     {%- set confirmed = landing.confirmed -%}
     {%- if place.get('landed') is none -%}
         {{ return({'op': 'w', 'position': confirmed, 'why': none}) }}
-    {%- elif place.landed > table.facts.position -%}
-        {%- do dbt_backfill.refuse_other_database(table.relation, table.facts.position, place.landed, table.name) -%}
     {%- elif confirmed > place.landed -%}
         {{ return({'op': 'g', 'position': confirmed, 'why': 'events between ' ~ place.landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot}) }}
     {%- elif place.timeline != table.facts.timeline -%}

@@ -1,9 +1,13 @@
 {#-
     What landing asks a replication slot, in PostgreSQL's own words, see get_postgres_query_sql. Each of these waits for any other
-    that asks the same slot, which PostgreSQL would refuse: it has one reader at a time.
+    that asks the same slot, which PostgreSQL would refuse: it has one reader at a time. wal2json takes the bytes of a `bytea` for hex.
 -#}
 {% macro _get_slot_lock(slot) -%}
-    (select pg_advisory_xact_lock(hashtext('dbt_backfill landing'), hashtext({{ dbt_backfill.postgres_literal(slot) }}))::text as locked offset 0) as l
+    (
+        select pg_advisory_xact_lock(hashtext('dbt_backfill landing'), hashtext({{ dbt_backfill.postgres_literal(slot) }}))::text as locked,
+            set_config('bytea_output', 'hex', true) as bytes
+        offset 0
+    ) as l
 {%- endmacro %}
 
 

@@ -135,6 +135,8 @@ FACTS = {
     "replication": True,
     "output_plugins": "pgoutput, wal2json",
     "found": 1,
+    "conforming_strings": "on",
+    "isolation": "read committed",
     "database": "shop",
     "slot": {"database": "shop", "plugin": "wal2json"},
 }
@@ -153,6 +155,7 @@ FACTS = {
         ),
         ({"output_plugins": ""}, "in PostgreSQL, which has none"),
         ({"found": 0}, "PostgreSQL has no table public.orders"),
+        ({"conforming_strings": "off"}, "standard_conforming_strings of its PostgreSQL is off"),
         ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s is one of the database"),
         ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
     ],
@@ -204,6 +207,21 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
 
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
         macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
+
+
+@pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
+def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: Any) -> None:
+    table = {"relation": macros.relation, "name": "mv", "facts": {"position": 200}}
+    places = [{"landed": None}, {"landed": 201}]
+    macros.stub("read_landed_places", lambda _: places)
+    macros.stub("read_slot", lambda _: {"confirmed": 210})
+    landing = {"slot": "s", "catalog": "pg", "tables": [table, table]}
+    with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
+        macros.call("prepare_slot", landing, {"slot": slot})
+    assert macros.statements == []
+
+    places[1]["landed"] = 200
+    assert macros.call("prepare_slot", landing, {"slot": slot}) == 210
 
 
 @pytest.mark.parametrize(

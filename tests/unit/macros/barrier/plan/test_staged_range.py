@@ -156,6 +156,22 @@ def test_rows_that_were_kept_are_taken_unless_they_are_gone(staging: Staging) ->
     assert staging.take()["plan"]["sources"][1]["id"] == "s2"
 
 
+def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
+    staging: Staging,
+) -> None:
+    """It may have been corrected since; the run is refused where it has not."""
+    staging.observed["facts"] = {"columns": []}
+    altered = {**WAITED, "altered": "d"}
+    staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
+    staging.take()
+    staging.reads, staging.waits = [{**READ, "stage": "s2"}], [altered, WAITED]
+    assert staging.take()["plan"]["sources"][1]["id"] == "s2"
+
+    staging.reads, staging.waits = [{**READ, "stage": "s3"}], [altered, altered]
+    with pytest.raises(CompilationError, match="has a value in d that cannot be read as it is"):
+        staging.take()
+
+
 def test_rows_that_were_kept_of_another_table_are_not_taken(staging: Staging) -> None:
     staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
     staging.take()

@@ -10,11 +10,11 @@ from support.macros import Macros
 
 
 @pytest.fixture
-def check(macros: Macros) -> Any:
+def read(macros: Macros) -> Any:
     """Reads and checks the upstream, which is now the table 7, and has landed up to 90."""
 
-    def check(feed: dict[str, Any], since: dict[str, Any] | None, renewed: int | None) -> None:
-        place = {"landed": 90, "floor": 1, "renewed": renewed, "breaks": None}
+    def read(feed: dict[str, Any], since: dict[str, Any] | None, **told: Any) -> dict[str, Any]:
+        place = {"landed": 90, "floor": 1, "renewed": None, "breaks": None, **told}
         facts = {
             "system_identifier": "1",
             "database": "db",
@@ -22,20 +22,21 @@ def check(macros: Macros) -> Any:
             "columns": [],
             "slot": None,
         }
-        news = {"any": True, "untold": []}
+        news = {"any": place.pop("any", True), "untold": []}
         macros.stub("run_json", lambda *_: [{"place": place, "news": news, "facts": facts}])
         macros.stub("check_postgres_change_table", lambda _: None)
         macros.stub("get_table_columns", lambda _: [])
         macros.stub("describe_postgres_feed", lambda *_: "{}")
         columns = {"operation": "op", "sequence": ["s"], "position": "at"}
         deletes: dict[str, Any] = {"deletes": ["d"], "before_images": []}
-        told = {"relation": macros.relation, "table": "public.t", **columns, **deletes, **feed}
-        upstream = {"relation": macros.relation, "kind": "postgres", "feed": told}
+        named = {"relation": macros.relation, "table": "public.t", **columns, **deletes, **feed}
+        upstream = {"relation": macros.relation, "kind": "postgres", "feed": named}
         macros.stub("get_catalog", lambda _: "pg")
-        observed = macros.call("read_upstream", upstream, since)
+        observed: dict[str, Any] = macros.call("read_upstream", upstream, since)
         macros.call("check_upstream_feed", upstream, observed)
+        return observed
 
-    return check
+    return read
 
 
 DECLARED = {"format": "declared", "xid": None}
@@ -44,10 +45,10 @@ BEFORE = {"id": "1/db/6", "version": "50"}
 
 @pytest.mark.parametrize("renewed", [None, 50])
 def test_a_table_that_was_made_anew_is_refused_where_nothing_tells_its_events(
-    check: Any, refused: Any, renewed: int | None
+    read: Any, refused: Any, renewed: int | None
 ) -> None:
     with refused("its upstream is another table than at its last barrier"):
-        check(DECLARED, BEFORE, renewed)
+        read(DECLARED, BEFORE, renewed=renewed)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,22 @@ def test_a_table_that_was_made_anew_is_refused_where_nothing_tells_its_events(
     ],
 )
 def test_it_is_not_where_a_gap_the_transaction_or_the_format_does(
-    check: Any, feed: dict[str, Any], since: dict[str, Any] | None, renewed: int | None
+    read: Any, feed: dict[str, Any], since: dict[str, Any] | None, renewed: int | None
 ) -> None:
-    check(feed, since, renewed)
+    read(feed, since, renewed=renewed)
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ({"any": True}, "90"),
+        ({"any": False}, "50"),
+        ({"any": False, "floor": 50}, "50"),
+        ({"any": False, "floor": 51}, "90"),
+    ],
+)
+def test_the_version_of_an_idle_table_stays_as_long_as_its_feed_reaches_back_to_it(
+    read: Any, told: dict[str, Any], version: str
+) -> None:
+    since = {"id": "1/db/7", "version": "50"}
+    assert read({"format": "landed"}, since, **told)["version"] == version
