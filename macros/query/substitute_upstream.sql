@@ -4,7 +4,8 @@
     The name is the upstream's identifier, so that `flights.carrier` goes on to mean what it meant, and so do
     import CTEs that are called like the table.
 
-    Raises: the query does not read the upstream by its name.
+    Raises: the query does not read the upstream by its name, reads it at a version, or with options: Spark reads none of a name that
+    a query defines.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set pieces = [] -%}
@@ -18,6 +19,11 @@
                 {%- do dbt_backfill.refuse(
                     'its query reads the upstream at a fixed version, which never changes',
                     'Remove the AS OF clause; each barrier reads the version that it needs'
+                ) -%}
+            {%- elif found.last == 'upstream' and modules.re.match('(?i)\\s*with\\s*([(]|$)', token.text) -%}
+                {%- do dbt_backfill.refuse(
+                    'its query reads the upstream with options, which barriers read it without',
+                    'Remove the WITH clause behind its name'
                 ) -%}
             {%- endif -%}
             {%- do pieces.append(token.text) -%}

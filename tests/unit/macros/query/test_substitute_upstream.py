@@ -67,6 +67,20 @@ def test_an_upstream_at_a_fixed_version_is_refused(
         macros.call("substitute_upstream", f"select a from lake.up {clause} where b", up)
 
 
+@pytest.mark.parametrize(
+    "clause",
+    ["with ('versionAsOf' = '1')", "\nWITH('branch' = 'b') as u", "with /* b */ ('a' 1)"],
+)
+def test_an_upstream_with_options_is_refused(
+    macros: Macros, up: Any, refused: Any, clause: str
+) -> None:
+    with refused(
+        "its query reads the upstream with options, which barriers read it without. Remove the "
+        "WITH clause behind its name."
+    ):
+        macros.call("substitute_upstream", f"select a from lake.up {clause}", up)
+
+
 def test_the_substituted_query_reads_a_scan(macros: Macros, up: Any) -> None:
     query = macros.call("substitute_upstream", "select lake.up.a from lake.up", up)
     sql = macros.call("get_query_sql", query, up, "select * from lake.up version as of 7")
