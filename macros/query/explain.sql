@@ -232,9 +232,12 @@
 {% endmacro %}
 
 
-{#- Spark shortens lists of more than 25 columns or fields; what is cut off could hold anything. -#}
+{#-
+    Spark shortens lists of more than 25 columns or fields; what is cut off could hold anything. SET itself takes a comment behind
+    it for a part of the value.
+-#}
 {% macro show_whole_types() %}
-    {%- do dbt_backfill.run_table('show whole types', 'set spark.sql.debug.maxToStringFields = 100000') -%}
+    {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
 
 

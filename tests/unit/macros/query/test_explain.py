@@ -82,7 +82,8 @@ def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
 
     explained = macros.call("explain_query", "select 1", ["k1"], up.render())
 
-    assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
+    show_all = "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'"
+    assert macros.statements[1].sql.endswith(show_all)
     assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
 
 
