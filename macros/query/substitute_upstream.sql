@@ -44,14 +44,18 @@
 
 
 {#-
-    Such a query, as `substitute_upstream` returned it, with the upstream's whole name again: it means what it meant, unless it
-    has an expression of that name in quotes of its own, and then it does not run.
+    Such a query, as `substitute_upstream` returned it, with the upstream's whole name again where it is read: the first table of
+    that name, as a common table expression that is called so can only be read behind it.
 -#}
 {% macro get_query_by_name(query, upstream) %}
-    {%- set pieces = [] -%}
-    {%- for token in dbt_backfill.tokens(query) -%}
-        {%- set is_upstream = token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
+    {%- set tokens, pieces, found = dbt_backfill.tokens(query), [], namespace(upstream=false) -%}
+    {%- for token in tokens if token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
+        {%- do token.update({'kind': 'upstream'}) -%}
+    {%- endfor -%}
+    {%- for token in dbt_backfill._tell_references(tokens) -%}
+        {%- set is_upstream = token.kind == 'upstream' and not found.upstream -%}
         {%- do pieces.append(upstream.render() if is_upstream else token.text) -%}
+        {%- set found.upstream = found.upstream or is_upstream -%}
     {%- endfor -%}
     {{ return(pieces | join) }}
 {% endmacro %}

@@ -91,6 +91,24 @@ def test_the_substituted_query_reads_a_scan(macros: Macros, up: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id, `up` from lake.up",
+        "select id, up.`up` as u from lake.up where `up`.a = 1",
+        "select u.id, u.`up`, extract(year from `up`) as y from lake.up as u",
+        "with `up` as (select a as `up` from lake.up) select `up` from `up`",
+        "from lake.up as u select `up`, `up`.a",
+    ],
+)
+def test_the_upstreams_whole_name_is_put_back_where_it_is_read_alone(
+    macros: Macros, up: Any, query: str
+) -> None:
+    substituted = macros.call("substitute_upstream", query, up)
+
+    assert macros.call("get_query_by_name", substituted, up) == query
+
+
 def test_a_query_that_ends_in_a_comment_does_not_swallow_what_follows(
     macros: Macros, up: Any
 ) -> None:
