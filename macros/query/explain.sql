@@ -232,9 +232,12 @@
 {% endmacro %}
 
 
-{#- Spark shortens lists of more than 25 columns or fields; what is cut off could hold anything. -#}
+{#-
+    Spark shortens lists of more than 25 columns or fields; what is cut off could hold anything. SET itself takes a comment behind
+    it for a part of the value.
+-#}
 {% macro show_whole_types() %}
-    {%- do dbt_backfill.run_table('show whole types', 'set spark.sql.debug.maxToStringFields = 100000') -%}
+    {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
 
 
@@ -329,14 +332,16 @@
 -#}
 {% macro has_inner_star(query) %}
     {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'in', ['code', 'quoted']) | map(attribute='text') | join -%}
-    {%- set star = '\\s*(?:[A-Za-z_`][\\w`]*\\s*[.]\\s*)*[*]' -%}
+    {#- A name may begin with a digit, and is no number. -#}
+    {%- set quoted = '`(?:[^`]|``)*`' -%}
+    {%- set star = '\\s*(?:(?:\\w*[^\\W\\d]\\w*|' ~ quoted ~ ')\\s*[.]\\s*)*[*]' -%}
     {#- A column may have such a name. -#}
     {%- set begins_query = '\\s*(?:select|with|from|table|values)\\b(?!\\s*[,.)])' -%}
     {%- set brackets = [] -%}
-    {%- for match in modules.re.finditer('(?i)[(](' ~ begins_query ~ ')?(' ~ star ~ ')?|(,)' ~ star ~ '|[)]', code) -%}
+    {%- for match in modules.re.finditer('(?i)[(](' ~ begins_query ~ ')?(' ~ star ~ ')?|(,)' ~ star ~ '|[)]|' ~ quoted, code) -%}
         {%- if match.group() == ')' -%}
             {%- do brackets.pop() if brackets -%}
-        {%- elif match.group(3) is none -%}
+        {%- elif match.group().startswith('(') -%}
             {%- do brackets.append(match.group(1) is none) -%}
         {%- endif -%}
         {%- if brackets and brackets[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}

@@ -3,7 +3,15 @@
     {%- set used = [] -%}
     {%- if dbt_backfill.uses_time_zone(explained, query) -%} {%- do used.append('spark.sql.session.timeZone') -%} {%- endif -%}
     {%- if dbt_backfill.uses_ansi_mode(explained) -%} {%- do used.append('spark.sql.ansi.enabled') -%} {%- endif -%}
+    {%- if dbt_backfill.has_double_quotes(query) -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
     {{ return(used) }}
+{% endmacro %}
+
+
+{#- Whether a query has something in double quotes: a text, or a name, as the session says. -#}
+{% macro has_double_quotes(query) %}
+    {%- for token in dbt_backfill.tokens(query) if token.kind == 'string' and token.text.endswith('"') -%} {{ return(true) }} {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 

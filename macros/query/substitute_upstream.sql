@@ -4,7 +4,8 @@
     The name is the upstream's identifier, so that `flights.carrier` goes on to mean what it meant, and so do
     import CTEs that are called like the table.
 
-    Raises: the query does not read the upstream by its name.
+    Raises: the query does not read the upstream by its name, reads it at a version, or with options: Spark reads none of a name that
+    a query defines.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set pieces = [] -%}
@@ -18,6 +19,11 @@
                 {%- do dbt_backfill.refuse(
                     'its query reads the upstream at a fixed version, which never changes',
                     'Remove the AS OF clause; each barrier reads the version that it needs'
+                ) -%}
+            {%- elif found.last == 'upstream' and modules.re.match('(?i)\\s*with\\s*([(]|$)', token.text) -%}
+                {%- do dbt_backfill.refuse(
+                    'its query reads the upstream with options, which barriers read it without',
+                    'Remove the WITH clause behind its name'
                 ) -%}
             {%- endif -%}
             {%- do pieces.append(token.text) -%}
@@ -38,14 +44,18 @@
 
 
 {#-
-    Such a query, as `substitute_upstream` returned it, with the upstream's whole name again: it means what it meant, unless it
-    has an expression of that name in quotes of its own, and then it does not run.
+    Such a query, as `substitute_upstream` returned it, with the upstream's whole name again where it is read: the first table of
+    that name, as a common table expression that is called so can only be read behind it.
 -#}
 {% macro get_query_by_name(query, upstream) %}
-    {%- set pieces = [] -%}
-    {%- for token in dbt_backfill.tokens(query) -%}
-        {%- set is_upstream = token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
+    {%- set tokens, pieces, found = dbt_backfill.tokens(query), [], namespace(upstream=false) -%}
+    {%- for token in tokens if token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
+        {%- do token.update({'kind': 'upstream'}) -%}
+    {%- endfor -%}
+    {%- for token in dbt_backfill._tell_references(tokens) -%}
+        {%- set is_upstream = token.kind == 'upstream' and not found.upstream -%}
         {%- do pieces.append(upstream.render() if is_upstream else token.text) -%}
+        {%- set found.upstream = found.upstream or is_upstream -%}
     {%- endfor -%}
     {{ return(pieces | join) }}
 {% endmacro %}

@@ -18,9 +18,11 @@
 -#}
 {% macro session_settings() %}
     {%- set is_ansi = "typeof(coalesce(1, '1')) <> 'string'" -%}
+    {%- set is_legacy_parser = "date_format(timestamp_micros(1000), 'SSSS') = '0001'" -%}
     {{ return({
         'spark.sql.session.timeZone': 'current_timezone()',
         'spark.sql.ansi.enabled': is_ansi,
+        'spark.sql.ansi.doubleQuotedIdentifiers': "typeof(transform(array(1), a -> \"a\")) = 'array<int>'",
         'spark.sql.timestampType': "if(typeof(timestamp'2000-01-01 00:00:00') = 'timestamp', 'TIMESTAMP_LTZ', 'TIMESTAMP_NTZ')",
         'spark.sql.parser.escapedStringLiterals': "length('\\n') = 2",
         'spark.sql.decimalOperations.allowPrecisionLoss':
@@ -31,10 +33,18 @@
         'spark.sql.preserveCharVarcharTypeInfo': "length(cast('a' as char(2))) = 2",
         'spark.sql.function.concatBinaryAsString': "typeof(concat(X'61', X'61')) = 'string'",
         'spark.sql.function.eltOutputAsString': "typeof(elt(1, X'61', X'61')) = 'string'",
-        'spark.sql.legacy.timeParserPolicy': "if(date_format(timestamp_micros(1000), 'SSSS') = '0001', 'LEGACY', 'CORRECTED')",
+        'spark.sql.legacy.timeParserPolicy': 'if(' ~ is_legacy_parser ~ ", 'LEGACY', 'CORRECTED')",
+        'spark.sql.columnNameOfCorruptRecord':
+            "if(from_json('{', '_corrupt_record string')._corrupt_record is not null, '_corrupt_record', 'another')",
+        'spark.sql.variant.allowDuplicateKeys': "try_parse_json('{\"a\":1,\"a\":2}') is not null",
+        'spark.sql.legacy.allowNegativeScaleOfDecimal': "typeof(1e1BD) <> 'decimal(2,0)'",
         'spark.sql.legacy.castComplexTypesToString.enabled': "cast(array(null) as string) = '[]'",
+        'spark.sql.legacy.collationAwareHashFunctions': "hash('a' collate utf8_lcase) = hash('A' collate utf8_lcase)",
         'spark.sql.legacy.consecutiveStringLiterals.enabled': "length('a''a') = 2",
         'spark.sql.legacy.createEmptyCollectionUsingStringType': "typeof(array()) = 'array<string>'",
+        'spark.sql.legacy.csv.enableDateTimeParsingFallback': "if(from_csv('GMT2000-01-01', 'a date').a is null, 'false', if("
+            ~ is_legacy_parser ~ " or from_csv('2000-1-1', 'a date', map('dateFormat', 'yyyy/MM/dd')).a is null, 'unset', 'true'))",
+        'spark.sql.legacy.disableMapKeyNormalization': "to_json(map(double('-0.0'), 1)) <> '{\"0.0\":1}'",
         'spark.sql.legacy.exponentLiteralAsDecimal.enabled': "typeof(1e0) <> 'double'",
         'spark.sql.legacy.followThreeValuedLogicInArrayExists': 'exists(array(cast(null as boolean)), x -> x) is null',
         'spark.sql.legacy.interval.enabled': "cast(interval '1' day as string) = '1 days'",
@@ -51,7 +61,7 @@
 
 {#- Those that are compared only where the query depends on them, see find_used_settings: they are often set. -#}
 {% macro common_settings() %}
-    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled']) }}
+    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled', 'spark.sql.ansi.doubleQuotedIdentifiers']) }}
 {% endmacro %}
 
 

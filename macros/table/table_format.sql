@@ -65,9 +65,13 @@
 {% endmacro %}
 
 
-{#- Whether a catalog of the session is one of Spark's for JDBC. Its URL would tell which database it is, and Spark does not show it. -#}
+{#-
+    Whether a catalog of the session is one of Spark's for JDBC. Its URL would tell which database it is, and Spark does not show it.
+    SET itself takes a comment behind it for a part of the name.
+-#}
 {% macro _is_jdbc_catalog(catalog) %}
-    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, 'set spark.sql.catalog.' ~ catalog) -%}
+    {%- set statement = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
+    {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, statement) -%}
         {{ return((row[1] | string).endswith('.JDBCTableCatalog')) }}
     {%- endfor -%}
     {{ return(false) }}

@@ -211,3 +211,23 @@ def test_a_change_feed_that_cannot_be_followed_is_refused(
 
     assert_refused(refused, name, *facts)
     assert_made_nothing(refusing, name)
+
+
+@pytest.mark.profiles("session-delta", reason="one format will do")
+def test_columns_behind_one_whose_name_begins_with_a_hash_are_in_the_events(
+    project: Project,
+) -> None:
+    """dbt's own listing of columns ends at such a name."""
+    mapped = {"delta.columnMapping.mode": "name"}
+    columns = "id int, `#rank` int, name string"
+    project.create_table("people", columns, mapped)
+    project.create_table("events", f"{columns}, op string, step int", mapped)
+    project.sql("insert into {schema}.people values (1, 1, 'a')")
+    query = followed("events", operation="op", sequence="step")
+    project.write({"mv": query}, sources=["people", "events"])
+    project.run()
+
+    project.sql("update {schema}.people set name = 'b' where id = 1")
+    project.sql("insert into {schema}.events values (1, 1, 'b', 'u', 1)")
+    project.run()
+    assert project.rows("select id, name from {schema}.mv") == [(1, "B")]

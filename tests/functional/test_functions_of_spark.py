@@ -390,13 +390,16 @@ def test_each_setting_that_gives_other_values_is_told_and_no_other(spark: Any) -
         "spark.sql.session.timeZone": "Asia/Tokyo",
         "spark.sql.timestampType": "TIMESTAMP_NTZ",
         "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.columnNameOfCorruptRecord": "another",
     }
+    # It does nothing without the other one.
+    beside = {"spark.sql.ansi.doubleQuotedIdentifiers": ANSI}
 
     def read(**settings: str) -> dict[str, str]:
         told: dict[str, str] = Session(spark, settings).spark.sql(f"select {expression}").head()[0]
         return told
 
-    base = read()
-    for name, value in base.items():
-        other = others.get(name) or ("false" if value == "true" else "true")
-        assert read(**{name: other}) == {**base, name: other}
+    told = {name: read(**beside.get(name, {})) for name in read()}
+    for name, base in told.items():
+        other = others.get(name) or ("false" if base[name] == "true" else "true")
+        assert read(**beside.get(name, {}), **{name: other}) == {**base, name: other}

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import yaml
 
 from exactness.keys import KEY_TYPES, literal
 from support.checks import assert_no_java, data_tests, model, source
@@ -210,8 +211,13 @@ def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> N
 def test_fields_of_a_struct_may_be_many_and_need_quotes(
     new_project: Callable[[], Project],
 ) -> None:
-    """Spark prints neither the quotes nor more than 25 fields of a type."""
+    """Spark prints neither the quotes nor more than 25 fields of a type, and SET, by which it is
+    told to, takes a comment behind it for a part of the value.
+    """
     project = new_project()
+    path = project.root / "dbt_project.yml"
+    comment = {"comment": "of dbt", "append": True}
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "query-comment": comment}))
     fields = ["order-id", "t h", "b.c", *(f"f{number}" for number in range(30))]
     struct = ", ".join(f"`{name}`: int" for name in fields)
     mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}

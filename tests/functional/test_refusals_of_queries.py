@@ -78,6 +78,7 @@ NOT_ROW_WISE = {
     ),
     "always_false": (f"select id from {EVENTS} where 1 = 2", "filter", "always false"),
     "time_travel": (f"select id from {EVENTS} version as of 0", "version"),
+    "read_options": (f"select id from {EVENTS} with ('versionAsOf' = '0')", "options"),
     "two_upstreams": (
         f"select e.id from {EVENTS} e join {source('others')} o on e.id = o.id",
         "reads events, others",

@@ -757,15 +757,15 @@ def test_a_column_that_a_star_takes_is_noticed_in_the_middle_of_a_run(
     new_project: Callable[[], Project],
 ) -> None:
     project = new_project()
-    stars = {"call": "struct(*)", "row": "(id, *)"}
+    stars = {"call": "struct(*)", "row": "(id, *)", "quoted": "struct(`all of it`.*)"}
     for name in stars:
         project.create_table(name, "id int, amount int")
         project.sql(f"insert into {{schema}}.{name} select id, id from range(1, 11)")
-    query = "select id, md5(cast({} as string)) as h from "
+    query = "select id, md5(cast({} as string)) as h from {} as `all of it`"
     config = {"backfill_rate_limit": 3, "barriers_per_run": "all", "on_query_change": "rebuild"}
     project.write(
         {
-            f"mv_{name}": model(query.format(star) + source(name), **config)
+            f"mv_{name}": model(query.format(star, source(name)), **config)
             for name, star in stars.items()
         },
         sources=list(stars),
@@ -780,7 +780,7 @@ def test_a_column_that_a_star_takes_is_noticed_in_the_middle_of_a_run(
     project.run(intercept=add_between)
 
     for name, star in stars.items():
-        fresh = query.format(star) + f"{{schema}}.{name}"
+        fresh = query.format(star, f"{{schema}}.{name}")
         assert project.rows(f"select * from {{schema}}.mv_{name}") == project.rows(fresh)
 
 

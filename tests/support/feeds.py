@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark.relation import SparkRelation
-from pyspark.sql import Row
 
 from support.debezium import ENVELOPE, replay, same
 from support.lake import SessionLake
@@ -41,13 +40,7 @@ class Feeds:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.macros = Macros()
-        self.macros.context["adapter"].get_columns_in_relation = self._columns
         self.macros.stub("run_table", lambda step, sql: [tuple(row) for row in project.sql(sql)])
-
-    def _columns(self, relation: Any) -> list[Any]:
-        shown = self.project.sql(f"describe {relation.render()}")
-        rows = [row for row in shown if row["data_type"] and not row["col_name"].startswith("#")]
-        return [Row(name=row["col_name"], dtype=row["data_type"]) for row in rows]
 
     def make(self, table: str, columns: str, rows: str) -> None:
         self.project.sql(

@@ -104,8 +104,8 @@
 {#- The upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
     {%- set types = {} -%}
-    {%- for column in adapter.get_columns_in_relation(feed.relation) -%}
-        {%- do types.update({column.name | lower: column.dtype}) -%}
+    {%- for column in dbt_backfill.get_table_columns(feed.relation) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse(
@@ -114,13 +114,13 @@
         ) -%}
     {%- endfor -%}
     {%- set columns = [] -%}
-    {%- for column in adapter.get_columns_in_relation(feed.upstream) -%}
+    {%- for column in dbt_backfill.get_table_columns(feed.upstream) -%}
         {%- set type = types.get(column.name | lower) -%}
-        {%- if type != column.dtype -%}
+        {%- if type != column.type -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ feed.relation.render()
                     ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
-                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ column.dtype,
+                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ column.type,
                 'Give the change table the columns of the upstream, with their names and types'
             ) -%}
         {%- endif -%}

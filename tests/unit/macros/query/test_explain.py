@@ -82,7 +82,8 @@ def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
 
     explained = macros.call("explain_query", "select 1", ["k1"], up.render())
 
-    assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
+    show_all = "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'"
+    assert macros.statements[1].sql.endswith(show_all)
     assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
 
 
@@ -279,6 +280,12 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
         ("select id, md5(to_json(struct(up . *))) as h from up", "id,name"),
         ("select id, concat(id, `s`.`up`.*) as h from up", "id,name"),
         ("select id, to_json(named_struct('k', id), up.*) as h from up", "id,name"),
+        ("select id, concat_ws('|', `my up`.*) as h from s.up as `my up`", "id,name"),
+        ("select id, concat(s . `order-items` . *) as h from s.`order-items`", "id,name"),
+        ("select id, to_json(struct(`a``b`.*)) as h from s.up as `a``b`", "id,name"),
+        ("select id, concat(`a)`, *) as h from (select id as `a)` from up)", "id,name"),
+        ("select id, `(`, * from up", None),
+        ("select id, to_json(struct(2up.*)) as h from s.up as 2up", "id,name"),
         ("select id, md5(cast((id, *) as string)) as h from up", "id,name"),
         ("select id from up where id > 0 and not ( up.*) = (1, 'a')", "id,name"),
         ("select id, md5(concat((values), *)) as h from (select id as values from up)", "id,name"),

@@ -172,10 +172,11 @@ def test_a_cast_that_only_the_optimized_plan_shows_counts(macros: Macros) -> Non
 
 
 def test_the_settings_that_are_used_are_named(macros: Macros) -> None:
-    def used(expression: str) -> Any:
-        return macros.call("find_used_settings", explained(f"id#1, {expression}"), "select 1")
+    def used(expression: str, query: str = "select 1") -> Any:
+        return macros.call("find_used_settings", explained(f"id#1, {expression}"), query)
 
-    assert used("text#5") == []
+    assert used("text#5") == used("text#5", """select '"a"', `"b"` /* "c" */""") == []
+    assert used("text#5", 'select "a"') == ["spark.sql.ansi.doubleQuotedIdentifiers"]
     assert used("at#2 + INTERVAL '1' DAY AS c#14") == [
         "spark.sql.session.timeZone",
         "spark.sql.ansi.enabled",

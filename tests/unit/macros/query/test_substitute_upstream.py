@@ -67,6 +67,20 @@ def test_an_upstream_at_a_fixed_version_is_refused(
         macros.call("substitute_upstream", f"select a from lake.up {clause} where b", up)
 
 
+@pytest.mark.parametrize(
+    "clause",
+    ["with ('versionAsOf' = '1')", "\nWITH('branch' = 'b') as u", "with /* b */ ('a' 1)"],
+)
+def test_an_upstream_with_options_is_refused(
+    macros: Macros, up: Any, refused: Any, clause: str
+) -> None:
+    with refused(
+        "its query reads the upstream with options, which barriers read it without. Remove the "
+        "WITH clause behind its name."
+    ):
+        macros.call("substitute_upstream", f"select a from lake.up {clause}", up)
+
+
 def test_the_substituted_query_reads_a_scan(macros: Macros, up: Any) -> None:
     query = macros.call("substitute_upstream", "select lake.up.a from lake.up", up)
     sql = macros.call("get_query_sql", query, up, "select * from lake.up version as of 7")
@@ -75,6 +89,24 @@ def test_the_substituted_query_reads_a_scan(macros: Macros, up: Any) -> None:
         "with `up` as ( select * from lake.up version as of 7 ) "
         "select * from ( select `up`.a from `up` )"
     )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id, `up` from lake.up",
+        "select id, up.`up` as u from lake.up where `up`.a = 1",
+        "select u.id, u.`up`, extract(year from `up`) as y from lake.up as u",
+        "with `up` as (select a as `up` from lake.up) select `up` from `up`",
+        "from lake.up as u select `up`, `up`.a",
+    ],
+)
+def test_the_upstreams_whole_name_is_put_back_where_it_is_read_alone(
+    macros: Macros, up: Any, query: str
+) -> None:
+    substituted = macros.call("substitute_upstream", query, up)
+
+    assert macros.call("get_query_by_name", substituted, up) == query
 
 
 def test_a_query_that_ends_in_a_comment_does_not_swallow_what_follows(

@@ -120,7 +120,8 @@ def test_a_type_that_spark_shortens_is_asked_for_whole(macros: Macros) -> None:
     macros.results = [[["k", "struct<a:int,... 2 more fields>", None]], [], [["k", "int", None]]]
 
     assert macros.call("get_query_columns", "select 1") == [{"name": "k", "type": "int"}]
-    assert "set spark.sql.debug.maxToStringFields = 100000" in macros.statements[1].sql
+    show_all = "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'"
+    assert macros.statements[1].sql.endswith(show_all)
 
 
 def test_the_columns_of_a_table_are_asked_of_spark(macros: Macros, relations: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,9 +228,7 @@ def columns(macros: Macros, feed: Any, up: Any) -> Callable[..., Any]:
 
     def columns(**types: str) -> Any:
         tables = {up: {"id": "bigint", "Shard": "int"}, feed["relation"]: types}
-        macros.context["adapter"].get_columns_in_relation = lambda relation: [
-            SimpleNamespace(name=name, dtype=type_) for name, type_ in tables[relation].items()
-        ]
+        macros.results = [list(tables[feed["relation"]].items()), list(tables[up].items())]
         return macros.call("get_feed_columns", feed)
 
     return columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,17 +55,16 @@ def check(macros: Macros) -> Callable[..., Any]:
         source: dict[str, str] = SOURCE,
     ) -> Any:
         relation = SparkRelation.create(schema="lake", identifier="changes")
-        columns = [SimpleNamespace(name=name, dtype=type) for name, type in has.items()]
-        macros.context["adapter"].get_columns_in_relation = lambda relation: columns
         after = after or {}
         macros.results = [
+            list(has.items()),
             [
                 *after.items(),
                 ("__bf_before", "int"),
                 *(before or after).items(),
                 ("__bf_source", "int"),
                 *source.items(),
-            ]
+            ],
         ]
         read = [{"name": name, "type": type} for name, type in upstream.items()]
         feed = {"relation": relation, "table": "public.orders", **feed}
