@@ -78,11 +78,28 @@
 {% endmacro %}
 
 
-{#- The table properties of a relation, as a dict. -#}
+{#-
+    The table properties of a relation, as a dict. Spark shows `*********(redacted)` for one in whose name or value it sees a secret
+    or a URL, such as a constraint of a column `url`; of a Delta table the detail has all of them.
+-#}
 {% macro read_table_properties(relation) %}
     {%- set properties = {} -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
     {%- endfor -%}
+    {%- if 'delta.minReaderVersion' in properties and '(redacted)' in properties.values() | join(' ') -%}
+        {%- do properties.update(dbt_backfill.read_delta_detail(relation).properties) -%}
+    {%- endif -%}
     {{ return(properties) }}
+{% endmacro %}
+
+
+{#- `describe detail` of a Delta table: {'id', 'properties'}. -#}
+{% macro read_delta_detail(relation) %}
+    {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
+    {%- set properties = row['properties'] -%}
+    {{ return({
+        'id': row['id'],
+        'properties': fromjson(properties) if properties is string else (properties or {}),
+    }) }}
 {% endmacro %}

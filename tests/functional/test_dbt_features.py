@@ -6,6 +6,7 @@ Most models are run once, in one dbt run; each test looks at one feature.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +362,32 @@ def test_constraints_of_a_contract_are_those_of_the_table(
     }
     assert_writes_nothing(project, lambda: project.run("--select", "constrained"), mv="constrained")
     project.write({}, properties=PROPERTIES)
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg has no constraints")
+def test_a_constraint_that_spark_does_not_show_is_followed(
+    new_project: Callable[[], Project],
+) -> None:
+    """It takes what has `url` in it for a secret."""
+    project = new_project()
+    project.create_table("visits", "id int, url string")
+    project.sql("insert into {schema}.visits values (1, 'a'), (2, 'b')")
+    columns = [
+        {"name": "id", "data_type": "int", "constraints": [{"type": "not_null"}]},
+        {"name": "url", "data_type": "string", "constraints": [{"type": "not_null"}]},
+    ]
+    properties = {"models": [{"name": "mv", "columns": columns}]}
+    query = model(f"select id, url from {source('visits')}", contract={"enforced": True})
+    project.write({"mv": query}, sources=["visits"], properties=properties)
+    project.run()
+    assert assert_writes_nothing(project, project.run).message("mv") == "CAUGHT UP"
+
+    columns[1]["constraints"] = []
+    project.write({}, properties=properties)
+    project.run()
+    project.sql("insert into {schema}.visits values (3, null)")
+    project.run()
+    assert project.rows("select id, url from {schema}.mv where id = 3") == [(3, None)]
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="Iceberg has no constraints")

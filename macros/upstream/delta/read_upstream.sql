@@ -62,17 +62,6 @@
 {% endmacro %}
 
 
-{#- `describe detail` of a Delta table: {'id', 'properties'}. -#}
-{% macro read_delta_detail(relation) %}
-    {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
-    {%- set properties = row['properties'] -%}
-    {{ return({
-        'id': row['id'],
-        'properties': fromjson(properties) if properties is string else (properties or {}),
-    }) }}
-{% endmacro %}
-
-
 {#- The feed gives only the changes committed while it was on. Checked where the properties were asked for. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
