@@ -151,21 +151,18 @@ def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_positio
     """It is in the WAL, and lands, long before anybody sees it."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
-    scene.database.sql("alter system set synchronous_standby_names = 'nobody'")
-    scene.database.sql("select pg_reload_conf()")
     waits = ({"synchronous_commit": "on"},) * 3
-    try:
-        with scene.writers(settings=(*waits, {"synchronous_commit": "local"})):
-            scene.land()
-            for _ in range(max(4, BARRIERS // 5)):
-                scene.barrier()
-                scene.database.sql(
-                    "select pg_cancel_backend(pid) from pg_stat_activity"
-                    " where wait_event = 'SyncRep' order by random() limit 2"
-                )
-    finally:
-        scene.database.sql("alter system reset synchronous_standby_names")
-        scene.database.sql("select pg_reload_conf()")
+    with (
+        scene.database.settings(synchronous_standby_names="nobody"),
+        scene.writers(settings=(*waits, {"synchronous_commit": "local"})),
+    ):
+        scene.land()
+        for _ in range(max(4, BARRIERS // 5)):
+            scene.barrier()
+            scene.database.sql(
+                "select pg_cancel_backend(pid) from pg_stat_activity"
+                " where wait_event = 'SyncRep' order by random() limit 2"
+            )
     complete(scene)
 
 

@@ -159,13 +159,11 @@ def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
 ) -> None:
     """No later one has ended, and a snapshot lists the open ones only up to there."""
     scene = scene_of(make_scene, project, "held")
-    database.sql("alter system set synchronous_standby_names = 'nobody'")
-    database.sql("select pg_reload_conf()")
     held = threading.Thread(
         target=database.sql, args=(f"insert into {scene.name} values (500, 3, 'held')",)
     )
-    held.start()
-    try:
+    with database.settings(synchronous_standby_names="nobody"):
+        held.start()
         wait_until(
             database, "select count(*) = 1 from pg_stat_activity where wait_event = 'SyncRep'"
         )
@@ -173,10 +171,7 @@ def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
         scene.land()
         scene.barrier()
         assert database.value(f"select count(*) from {scene.name} where id = 500") == 0
-    finally:
-        database.sql("alter system reset synchronous_standby_names")
-        database.sql("select pg_reload_conf()")
-        held.join()
+    held.join()
     scene.check()
     assert project.value(f"select count(*) from {scene.mv.table} where id_of_row = 500") == 1
 

@@ -339,23 +339,17 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
 def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
     """It has what was written flushed by a commit of its own, while no standby is there."""
     landed.table("standby", "id int primary key")
-    settings = {"synchronous_standby_names": "'nobody'", "wal_writer_delay": "'10s'"}
     waiting = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
     cancelled: list[tuple[Any, ...]] = []
     timer = threading.Timer(60, lambda: cancelled.extend(landed.database.sql(waiting)))
-    try:
-        for name, value in settings.items():
-            landed.database.sql(f"alter system set {name} = {value}")
-        landed.database.sql("select pg_reload_conf()")
+    with landed.database.settings(synchronous_standby_names="nobody", wal_writer_delay="10s"):
         with landed.database.connect(options="-c synchronous_commit=off") as connection:
             connection.execute("insert into standby values (1)")
         timer.start()
-        landed.land("standby")
-    finally:
-        timer.cancel()
-        for name in settings:
-            landed.database.sql(f"alter system reset {name}")
-        landed.database.sql("select pg_reload_conf()")
+        try:
+            landed.land("standby")
+        finally:
+            timer.cancel()
 
     assert cancelled == []
     assert landed.events("standby") == [("i", 1)]

@@ -84,6 +84,19 @@ class Database:
             for statement in statements:
                 connection.execute(statement)
 
+    @contextmanager
+    def settings(self, **values: str) -> Iterator[None]:
+        """The server has these settings until the block ends; sessions that run take them over."""
+        try:
+            for name, value in values.items():
+                self.sql(f"alter system set {name} = '{value}'")
+            self.sql("select pg_reload_conf()")
+            yield
+        finally:
+            for name in values:
+                self.sql(f"alter system reset {name}")
+            self.sql("select pg_reload_conf()")
+
     def catalog_settings(
         self, name: str = "pg", user: str = USER, password: str = ""
     ) -> dict[str, str]:
