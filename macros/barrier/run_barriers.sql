@@ -139,14 +139,14 @@
             {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
+        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
+            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
+        {%- endif -%}
         {%- set chosen_at = modules.datetime.datetime.now() -%}
         {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
         {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
         {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
         {%- set choice = dict(choice, learned=learned) -%}
-        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
-            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
-        {%- endif -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
         {%- if planned.get('waits') -%} {{ return({'waits': planned.waits}) }} {%- endif -%}
         {%- if state.get('missing') -%}

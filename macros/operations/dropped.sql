@@ -42,11 +42,20 @@
 {% endmacro %}
 
 
-{#- Drop one of the tables if it is there and ours. As dbt-spark does: without PURGE, so that the catalog decides on files. -#}
+{#-
+    Drop one of the tables if it is there and ours. As dbt-spark does: without PURGE, so that the catalog decides on files; but for
+    copies of rows of the upstream, which nobody looks for.
+-#}
 {% macro run_drop(dropped, remains, existing, table) %}
     {%- if table in remains.ours -%}
         {%- set what, relation = dbt_backfill.table_words()[table], dropped[table] -%}
-        {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
+        {%- if table in ['staged', 'replica'] -%}
+            {%- set format = dbt_backfill.get_table_format(existing[table], relation) -%}
+            {%- set properties = dbt_backfill.read_table_properties(relation) if format == 'iceberg' else {} -%}
+            {%- set sql = dbt_backfill.get_drop_copy_sql(format, relation, properties) -%}
+        {%- else -%}
+            {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
+        {%- endif -%}
         {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
         {%- set location = dbt_backfill.get_lasting_location(existing[table]) -%}
         {%- do log(

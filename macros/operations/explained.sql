@@ -10,6 +10,7 @@
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
     ) -%}
     {%- set observed = dbt_backfill._observe_explained(backfill) -%}
+    {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
     {%- set rebuild = none if state.get('missing')
@@ -36,14 +37,29 @@
 {% endmacro %}
 
 
-{#- As observe_state, of what a run would write nothing for. -#}
+{#- As observe_state, but nothing is written; {'taken'}: the line that is said of a table that the next run takes. -#}
 {% macro _observe_explained(backfill) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
-    {%- if existing.mv is none and existing.progress is none -%}
-        {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
+    {%- if existing.mv is none -%}
+        {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
+        {%- if left is none and existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+        {%- if left and left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
+        {%- set missing = dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings()) -%}
+        {#- A first run that died has left a plan, unless it was for another model. -#}
+        {%- set planned = left.get('planned') if left and not dbt_backfill._gives_way(backfill, missing.learned, left) else none -%}
+        {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned else missing) }}
     {%- endif -%}
-    {%- do dbt_backfill.check_both_exist(backfill, existing) -%}
-    {{ return(dbt_backfill.observe_existing(backfill, existing)) }}
+    {%- set properties = dbt_backfill._read_properties(backfill, existing.mv) -%}
+    {%- set taking = dbt_backfill.find_taking(backfill, existing, properties) -%}
+    {%- if taking == 'replace' -%}
+        {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
+    {%- elif taking -%}
+        {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
+            ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.observe_existing(backfill, existing, properties=properties)) }}
 {% endmacro %}
 
 
@@ -77,11 +93,14 @@
       'rows': that are left,
       'scans': see get_bounds_sql; none if it is not known,
       'bytes': of the files of the upstream, of which the rows that are left have their share; none if that is not known,
+      'known': whether a run knows of these scans, which it measures only where it finds the bounds of ranges,
       'copies': whether the ranges are to be copied first
     }
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}
-    {%- set evidence = plan.get('evidence') -%}
+    {%- set known = plan.get('evidence')
+        or dbt_backfill._get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
+    {%- set evidence = known -%}
     {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.stages_ranges(backfill.upstream) -%}
         {%- set evidence = dbt_backfill.find_bounds(backfill, state, plan).evidence -%}
     {%- endif -%}
@@ -94,8 +113,9 @@
     {{ return({
         'rows': rows,
         'scans': evidence.get('scans'),
+        'known': known is not none,
         'bytes': bytes * rows / [rows + (state.row_count or 0), 1] | max if bytes else none,
-        'copies': not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, evidence),
+        'copies': not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known),
     }) }}
 {% endmacro %}
 
@@ -126,8 +146,9 @@
 {% macro _get_replica_lines(backfill, plan, ahead, replica) %}
     {%- if replica -%} {{ return(['the ranges are read from ' ~ backfill.replica.render()]) }} {%- endif -%}
     {%- if dbt_backfill.count_ranges_ahead(plan) == 1 or not dbt_backfill.may_replicate(backfill) -%} {{ return([]) }} {%- endif -%}
+    {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the bounds of before does not know that, so ' -%}
     {{ return([
-        'replicate is ' ~ backfill.options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ ', so ' if ahead.scans else '')
+        'replicate is ' ~ backfill.options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
             ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
     ]) }}
 {% endmacro %}

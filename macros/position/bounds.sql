@@ -10,7 +10,7 @@
 
     The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound:
     any orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very
-    end is left out, because the last range has no end.
+    end is left out, because the last range has no end. A key that stands so often that it is several bounds is one.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
@@ -45,7 +45,7 @@
         from sample
     )
     select to_json(named_struct(
-        'bounds', coalesce(transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound), array()),
+        'bounds', coalesce(array_distinct(transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound)), array()),
         'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true),
         'rows', (select max(remaining) from share),
         'scans', if(bool_or(__bf_file = ''), null, round(sum(row_count * if(in_order, 1, last_rank div step - first_rank div step + 1)) / sum(row_count), 2))

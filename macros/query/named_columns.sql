@@ -57,8 +57,10 @@
     {%- set code = texts | join(' ') -%}
     {%- if modules.re.search('(?i)\\bidentifier\\s*[(]', code) -%} {{ return(true) }} {%- endif -%}
     {%- set name = '(?:\\w+|`(?:[^`]|``)*`)' -%}
-    {%- set table = '\\bfrom\\b[(\\s]*(?!(?:select|with)\\b)' ~ name ~ '(?:\\s*[.]\\s*' ~ name ~ ')*[)\\s]*' -%}
-    {%- for match in modules.re.finditer('(?i)' ~ table ~ '(?<!\\w)(as\\s+)?(' ~ name ~ ')\\s*[(]', code) -%}
+    {%- set table = '\\bfrom\\b[(\\s]*(?!(?:select|with)\\b)' ~ name ~ '(?:\\s*[.]\\s*' ~ name ~ ')*' -%}
+    {#- In brackets it may have another name before. -#}
+    {%- set within = '(?:[)\\s]*(?<!\\w)(?:as\\s+)?' ~ name ~ '\\s*[)])*[)\\s]*' -%}
+    {%- for match in modules.re.finditer('(?i)' ~ table ~ within ~ '(?<!\\w)(as\\s+)?(' ~ name ~ ')\\s*[(]', code) -%}
         {%- if match.group(1) or dbt_backfill.is_call(match.group(2)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}

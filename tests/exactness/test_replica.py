@@ -188,6 +188,61 @@ def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Projec
     scene.end()
 
 
+@pytest.mark.every_profile
+def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_none(
+    project: Project,
+) -> None:
+    """It stood so often then, and no longer when the part was made that it lies in."""
+    project.create_table("up", "id int, label string")
+    project.sql("insert into {schema}.up select id, 'r' from range(1, 71)")
+    project.sql("insert into {schema}.up select 30, 'twin' from range(25)")
+    query = f"select id, label from {source('up')}"
+    config: dict[str, Any] = {"backfill_rate_limit": 10, "replica_rows": 40}
+    project.write({"mv": model(query, **config, replicate="never")}, sources=["up"]).run()
+    project.sql("delete from {schema}.up where label = 'twin'")
+    copied = {"replicate": "always", "barriers_per_run": "all"}
+    assert COPIED in project.write({"mv": model(query, **config, **copied)}).run().output
+
+    read = project.rows("select id, label from {schema}.up")
+    assert len(read) == 70
+    assert project.rows("select * from {schema}.mv") == read
+
+
+@pytest.mark.profiles("session-delta", reason="Delta's feed tells other days than its table has")
+def test_a_row_that_the_feed_tells_as_another_one_is_read_from_the_upstream(
+    project: Project,
+) -> None:
+    """The 10th of October 1582 comes as the 15th, which is a key, too."""
+    project.create_table("up", "day date, amount int")
+    days = ["01", "02", "03", "10", "15", "20", "21", "22", "23", "24"]
+    rows = ", ".join(f"(date'1582-10-{day}', {day})" for day in days)
+    project.sql(f"insert into {{schema}}.up values {rows}")
+    query = f"select day, amount from {source('up')}"
+    config = {"unique_key": "day", "backfill_rate_limit": 3, "replicate": "always"}
+    project.write({"mv": model(query, **config)}, sources=["up"])
+    assert COPIED in project.run().output
+    project.sql("delete from {schema}.up where day = date'1582-10-10'")
+    said = project.run().output
+    assert "the feed does not tell all that has changed since its rows were copied" in said
+    project.write({"mv": model(query, **config, barriers_per_run="all")}).run()
+
+    text = "select cast(day as string), amount from {schema}."
+    assert project.rows(f"{text}mv") == project.rows(f"{text}up")
+
+
+def test_what_no_table_can_be_made_of_is_refused_before_its_upstream_is_copied(
+    project: Project,
+) -> None:
+    project.create_table("up", "id int, amount int")
+    project.sql("insert into {schema}.up select id, id from range(20)")
+    config = {"backfill_rate_limit": 6, "replicate": "always", "partition_by": "elsewhere"}
+    query = f"select id, amount from {source('up')}"
+    refused = project.write({"mv": model(query, **config)}, sources=["up"]).fail()
+    assert "partition_by names the column 'elsewhere'" in refused.error
+    assert COPIED not in refused.output
+    assert not project.exists("mv__replica")
+
+
 def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> None:
     scene = make()
     scene.write(backfill_vnodes=[0, 1])
@@ -365,6 +420,7 @@ def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
     project.sql("insert into {schema}.up select id, id, 'r' from range(1, 21)")
     queries = {
         "listed": f"select k as id, v from {source('up')} as t(k, v, w)",
+        "within": f"select k as id, v from ({source('up')} as t) as s(k, v, w)",
         "spelled": f"select id, identifier('am' || 'ount') as v from {source('up')}",
     }
     config = {"backfill_rate_limit": 6, "replicate": "always", "barriers_per_run": "all"}

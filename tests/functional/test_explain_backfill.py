@@ -167,3 +167,22 @@ def test_what_a_run_with_nothing_to_do_would_refuse_is_refused(project: Project)
     for command in (["run"], ["run-operation", "explain_backfill", "--args", "{model: mv}"]):
         refused = project.fail(*command)
         assert refusal in refused.output + refused.error
+
+
+def test_what_the_next_run_takes_or_goes_on_with_is_told(project: Project) -> None:
+    """A table that was marked to be adopted, and what a first run has left that died early."""
+    rows = "select id, amount from {schema}.up where id < 90"
+    project.sql(f"create table {{schema}}.mv using {project.file_format} as {rows}")
+    project.write({"mv": model(QUERY, backfill_rate_limit=40)}, sources=["up"])
+    project.operation("adopt_table", model="mv")
+    [line] = explained(project, backfill_rate_limit=40)
+    assert line.startswith(f"the next run adopts {project.table('mv')}: its rows are compared with")
+    assert "adopts" in project.run().output
+    project.operation("drop_backfill", model="mv")
+
+    project.fail(intercept=crash_before(": merge the "))
+    project.sql("drop table {schema}.mv")
+    said = explained(project, backfill_rate_limit=40)
+    assert said[0].startswith(f"nothing of {project.table('up')} was read yet")
+    assert said[1].startswith("the barrier 1 was planned at ")
+    assert "BARRIER 1" in project.run().message("mv")

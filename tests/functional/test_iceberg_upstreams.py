@@ -424,3 +424,43 @@ def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: P
     assert project.rows("select * from {schema}.mv") == read
     left = project.lake.location(project.schema, "mv__replica")
     assert list(left.rglob("*.parquet")) == []
+
+
+@pytest.mark.profiles("session-iceberg", reason="a catalog more, in the tests' own Spark")
+def test_a_copy_is_dropped_in_a_catalog_that_lets_no_table_go_with_its_files(
+    project: Project,
+) -> None:
+    """Some have `gc.enabled` off by default, Nessie's for one; or force it."""
+    catalog, warehouse = "spark.sql.catalog.keeping", project.lake.directory / "keeping"
+    settings = {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": str(warehouse),
+        f"{catalog}.cache-enabled": "false",
+        f"{catalog}.table-default.gc.enabled": "false",
+    }
+    for name, value in settings.items():
+        project.lake.sql(f"set `{name}` = {value}")
+    project.schema = f"keeping.{project.schema}"
+    project.configure(settings)
+    project.create_table("up", "id int, amount int")
+    project.sql("insert into {schema}.up select id, id from range(0, 40, 1, 1)")
+    query = f"select id, amount from {source('up')}"
+    config: dict[str, Any] = {"backfill_rate_limit": 10, "replicate": "always"}
+    names = ("mv", "forced")
+    project.write({name: model(query, **config) for name in names}, sources=["up"]).run()
+    for name in names:
+        assert project.table_properties(f"{name}__replica")["gc.enabled"] == "true"
+    assert project.table_properties("up")["gc.enabled"] == "false"
+    project.sql("alter table {schema}.forced__replica set tblproperties ('gc.enabled' = 'false')")
+    config["barriers_per_run"] = "all"
+    result = project.write({name: model(query, **config) for name in names}).run()
+
+    dropped = [s.split("*/")[-1].strip() for s in result.statements if "drop the replica" in s]
+    assert [sql.endswith(" purge") for sql in dropped] == ["mv__replica" in s for s in dropped]
+    for name in names:
+        assert not project.exists(f"{name}__replica")
+        assert project.rows(f"select * from {{schema}}.{name}") == project.rows(
+            "select * from {schema}.up"
+        )
+    assert list((warehouse / project.schema.split(".")[1] / "mv__replica").rglob("*.parquet")) == []

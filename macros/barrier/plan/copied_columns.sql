@@ -25,15 +25,23 @@
 -#}
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
-    {%- set all = dict(
-        dbt_backfill.exact_table_properties(format), **dict(properties, **{'dbt_backfill.format': dbt_backfill.state_format()})
-    ) -%}
+    {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
+    {#- Where a catalog has it otherwise, as Nessie's does, no table is dropped with its files. -#}
+    {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
+    {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
     using {{ format }} tblproperties {{ dbt_backfill._property_list(all) }}
 {%- endmacro %}
 
 
-{#- Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. -#}
-{% macro get_drop_copy_sql(backfill, relation) -%}
-    drop table if exists {{ relation.render() }} {{- ' purge' if backfill.options.file_format == 'iceberg' }}
+{#-
+    Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
+    `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
+
+    Arguments:
+      properties (dict): that it has.
+-#}
+{% macro get_drop_copy_sql(file_format, relation, properties) -%}
+    {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}
+    drop table if exists {{ relation.render() }} {{- ' purge' if purges }}
 {%- endmacro %}

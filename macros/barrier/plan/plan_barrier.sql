@@ -54,7 +54,9 @@
                 backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
                 filling=dbt_backfill.get_filling_of_plan(attempt.plan)
             ) -%}
-            {%- set planning.attempt = dbt_backfill.begin_attempt(backfill, state, observed, learned, reanchor) -%}
+            {%- set planning.attempt = dbt_backfill.begin_attempt(
+                backfill, state, observed, learned, dbt_backfill.with_void_replica_of(reanchor, attempt.plan)
+            ) -%}
         {%- elif attempt.overlay and (result.get('overlaid') or {'doubtful': 1}).doubtful -%}
             {%- do log(
                 dbt_backfill.get_model_name(model) ~ ': the feed does not tell all that has changed since its rows were copied, so that '

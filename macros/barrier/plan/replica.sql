@@ -102,11 +102,17 @@
 -#}
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
-    {%- if state.finished -%} {{ return(choice) }} {%- endif -%}
+    {#- Once, for release_replica: of a run that died after the last range it may be there. -#}
+    {%- if state.finished -%}
+        {{ return(dbt_backfill._with_source(choice, dbt_backfill._get_void(last)) if last and last.get('version') is not none else choice) }}
+    {%- endif -%}
     {%- set without = dbt_backfill._with_source(choice, dbt_backfill._get_void(last)) -%}
     {%- if not dbt_backfill.may_replicate(backfill) -%} {{ return(without) }} {%- endif -%}
     {%- if plan.kind != 'advance' or not dbt_backfill.has_range(plan) -%}
-        {{ return(dbt_backfill._with_source(choice, found) if found and plan.kind in ['advance', 'fill'] else without) }}
+        {#- A part is counted in ranges, and so in bounds. -#}
+        {%- set keeps_it = found and plan.kind in ['advance', 'fill']
+            and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
+        {{ return(dbt_backfill._with_source(choice, found) if keeps_it else without) }}
     {%- endif -%}
     {%- set evidence = plan.get('evidence') or dbt_backfill._get_known_evidence(state, last) -%}
     {%- set has_it = found and plan.query_columns == fromjson(found.definition).query_columns
@@ -152,6 +158,12 @@
 {% endmacro %}
 
 
+{#- A plan that is made in place of another one: it knows what the replica of that was for. -#}
+{% macro with_void_replica_of(plan, other) %}
+    {{ return(dbt_backfill._with_source({'plan': plan}, dbt_backfill._get_void(dbt_backfill.get_source(other, 'replica'))).plan) }}
+{% endmacro %}
+
+
 {#- What is known of it where the bounds were found before: {'scans', 'rows': how many rows are still to be read}; none if nothing is. -#}
 {% macro _get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
@@ -194,25 +206,25 @@
 
 {#- How many parts the ranges ahead would be copied in. -#}
 {% macro count_parts(backfill, plan) %}
-    {%- set ahead, per_part = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._count_ranges_of_part(backfill) -%}
+    {%- set ahead, per_part = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {{ return((ahead / per_part) | round(0, 'ceil') | int if per_part else 1) }}
 {% endmacro %}
 
 
 {#-
-    How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead: also of chosen vnodes, whose bounds
-    are found anew for each barrier, while a part ends with a bound of before.
+    How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead: also where some vnodes are to move,
+    whose bounds are found anew for each barrier, while a part ends with a bound of before.
 -#}
-{% macro _count_ranges_of_part(backfill) %}
+{% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
-    {%- set is_divided = limit and range_size and backfill.options.backfill_vnodes is none -%}
+    {%- set is_divided = limit and range_size and plan.get('vnodes') is none -%}
     {{ return([limit // range_size, 1] | max if is_divided else none) }}
 {% endmacro %}
 
 
 {#- How many of the ranges ahead the next replica has; none for all of them. It ends no later than the last bound that is known. -#}
 {% macro _count_ranges_of_replica(backfill, plan, bounds) %}
-    {%- set most = dbt_backfill._count_ranges_of_part(backfill) -%}
+    {%- set most = dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {%- if most is none or most > bounds | length and plan.bounds_complete -%} {{ return(none) }} {%- endif -%}
     {{ return([most, bounds | length] | min) }}
 {% endmacro %}
@@ -424,9 +436,17 @@
 
 {% macro _drop_own_replica(backfill) %}
     {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
-    {%- if existing is not none and dbt_backfill.is_own_replica(backfill, existing) -%}
-        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(backfill, backfill.replica)) -%}
+    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(backfill.replica) -%}
+    {%- if 'dbt_backfill.replica' in properties -%}
+        {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}
+        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(file_format, backfill.replica, properties)) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}
+        {%- if file_format == 'delta' and root -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.replica.render() ~ '; its files stay in ' ~ root ~ '/'
+                    ~ backfill.replica.identifier, info=true
+            ) -%}
+        {%- endif -%}
     {%- endif -%}
 {% endmacro %}
 

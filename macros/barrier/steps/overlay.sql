@@ -30,14 +30,14 @@
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
             'cache table ' ~ name,
-            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, replica) ~ ')',
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, replica, changes.alters_values) ~ ')',
         ],
         'views': [name] + changes.get('views', []),
     }) }}
 {% endmacro %}
 
 
-{% macro _get_overlaid_sql(name, keys, kept, replica) -%}
+{% macro _get_overlaid_sql(name, keys, kept, replica, alters_values=false) -%}
     {%- set names = dbt_backfill.identifiers(fromjson(replica.definition).columns) -%}
     {%- set copied = '(' ~ dbt_backfill.get_replica_rows_sql(replica) ~ ')' -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
@@ -45,6 +45,10 @@
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
         'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
     ] -%}
+    {#- Also of a row that is gone: it may be another one that went. -#}
+    {%- if alters_values -%}
+        {%- do doubts.append(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, 'overlay.') | join(', ') ~ ')')) -%}
+    {%- endif -%}
     select struct(
         count(*),
         count_if({{ doubts | join(' or ') }})

@@ -106,3 +106,24 @@ def test_no_other_lets_it_go(
     macros.call("release_upstream", backfill(kind), {"holds": holds}, plan(version))
 
     assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("file_format", "gc", "end"),
+    [
+        ("iceberg", "true", "lake.mv__staged purge"),
+        ("iceberg", "false", "lake.mv__staged"),
+        ("delta", None, "lake.mv__staged"),
+    ],
+)
+def test_staged_rows_go_with_their_files_where_the_table_lets_them(
+    macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any,
+    file_format: str, gc: str | None, end: str,
+) -> None:  # fmt: skip
+    options["file_format"] = file_format
+    macros.stub("stages_ranges", lambda upstream: True)
+    macros.stub("is_complete", lambda state: True)
+    macros.stub("read_table_properties", lambda relation: {"gc.enabled": gc})
+    plan = make_plan(sources=[make_source(), make_source(role="stage")])
+    macros.call("release_staged", backfill, make_state(), plan)
+    assert [s.sql.endswith(f"drop table if exists {end}") for s in macros.statements] == [True]

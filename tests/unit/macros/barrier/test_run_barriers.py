@@ -320,6 +320,7 @@ def barrier(
     macros.stub(
         "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
     )
+    macros.stub("choose_replica", lambda *given: asked["steps"].append("copy") or given[2])
     macros.stub("get_changes", lambda *_: {"events": "select"})
     macros.stub("get_stage_views", lambda backfill, plan, changes: [f"`{plan['plan_id']}`"])
     macros.stub(
@@ -411,10 +412,10 @@ def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, s
 
 
 def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
-    """What is refused leaves nothing behind."""
-    assert barrier(missing=True)[1]["steps"] == ["prepare", "plan"]
+    """What is refused leaves nothing behind, and no copy of the upstream was made for it."""
+    assert barrier(missing=True)[1]["steps"] == ["prepare", "copy", "plan"]
     assert barrier(missing=True)[1]["columns"] == ["columns"]
-    assert barrier()[1]["steps"] == ["plan"]
+    assert barrier()[1]["steps"] == ["copy", "plan"]
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,25 @@ def test_however_a_schema_is_spelled_the_table_of_a_model_is_not_dropped_by_its_
     assert "the model mv makes it" in refusal(drop, node("mv"), mv=spelled)
 
 
+@pytest.mark.parametrize(
+    ("table", "made", "gc", "end"),
+    [
+        ("replica", "is_iceberg", "true", "lake.mv__replica purge"),
+        ("staged", "is_iceberg", "true", "lake.mv__staged purge"),
+        ("replica", "is_iceberg", "false", "lake.mv__replica"),
+        ("replica", "is_delta", "true", "lake.mv__replica"),
+        ("mv", "is_iceberg", "true", "lake.mv"),
+    ],
+)
+def test_copies_of_rows_of_the_upstream_go_with_their_files(
+    macros: Macros, relations: Any, table: str, made: str, gc: str, end: str
+) -> None:
+    macros.stub("read_table_properties", lambda relation: {"gc.enabled": gc})
+    existing = {table: relations[table].incorporate(**{made: True})}
+    macros.call("run_drop", {**relations, "name": "mv"}, {"ours": [table]}, existing, table)
+    assert macros.statements[-1].sql.endswith(f"drop table if exists {end}")
+
+
 def test_files_that_stay_are_told(macros: Macros, drop: Drop) -> None:
     managed = "Type: MANAGED\nProvider: delta\nLocation: file:/lake/mv\n"
     drop(node("mv"), model="mv", exist=["mv"], information=managed)

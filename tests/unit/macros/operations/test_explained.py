@@ -136,3 +136,96 @@ def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -
     assert explained(plan={"kind": "reset", "reason": "full refresh"})[0] == (
         "the next barrier is of the kind reset: full refresh"
     )
+
+
+def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
+) -> None:
+    """That another pass over the keys would tell more is said, but the run makes none."""
+    macros.stub("get_byte_count", lambda upstream: 400 * MB)
+    scans = {"scans": 10.0, "rows": 100 * MB}
+    macros.stub("find_bounds", lambda *_: {"evidence": scans})
+    bounds = [[str(n), "0"] for n in range(8)]
+    plan = make_plan(next_bounds=bounds)
+
+    def lines(*known: Any) -> list[str]:
+        last = make_plan(epoch=2, sources=[make_source(), *known], upstream_row_count=100 * MB)
+        return list(
+            macros.call("_get_plan_lines", backfill, make_state(committed=last), plan, None)
+        )
+
+    [line] = [line for line in lines() if line.startswith("replicate is auto: ")]
+    assert line.endswith(
+        "; a run that goes on with the bounds of before does not know that, so the ranges are read"
+        " from it"
+    )
+    void = make_source(role="replica", version=None, definition='{"scans": 9.0}')
+    [line] = [line for line in lines(void) if line.startswith("replicate is auto: ")]
+    assert "would read 9.0 times" in line
+    assert line.endswith(", so they are copied first, ordered by the key")
+
+
+# -- what a run would begin with ---------------------------------------------------------------
+
+
+@pytest.fixture
+def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Callable[..., Any]:
+    """What is seen of an MV of which these tables are there."""
+    macros.stub("read_settings", lambda *_: {})
+    macros.stub(
+        "observe_missing",
+        lambda *_: {"state": {"missing": True, "committed": {}}, "learned": learned},
+    )
+    macros.stub("observe_existing", lambda *_, **__: {"state": "that of an MV"})
+    macros.stub("read_table_properties", lambda relation: macros.context["properties"])
+    macros.stub("check_progress_is_ours", lambda *_: None)
+    macros.stub("check_history_is_ours", lambda *_: None)
+    macros.context["should_full_refresh"] = lambda: False
+    macros.context["model"] = {"unique_id": "model.p.mv", "name": "mv"}
+    backfill["options"]["replace_existing"] = False
+
+    def observe(properties: Any, *there: str) -> Any:
+        macros.context["properties"] = properties
+        table = backfill["mv"].incorporate(type="table")
+        existing = {
+            name: table if name in there else None for name in ("mv", "progress", "barriers")
+        }
+        macros.stub("get_existing_relations", lambda backfill: existing)
+        return macros.call("_observe_explained", backfill)
+
+    return observe
+
+
+def test_a_table_that_was_marked_is_adopted_by_the_next_run(observe: Callable[..., Any]) -> None:
+    marked = {"dbt_backfill.adopt": "model.p.mv"}
+    assert observe(marked, "mv")["taken"] == (
+        "the next run adopts lake.mv: its rows are compared with its query, up to 10 rows of the"
+        " upstream per barrier, and only what differs is written"
+    )
+    assert observe({}, "mv", "progress") == {"state": "that of an MV"}
+
+
+def test_what_a_first_run_has_left_that_died_is_gone_on_with(
+    macros: Macros, observe: Callable[..., Any], make_plan: Any, make_state: Any
+) -> None:
+    planned = make_plan(epoch=1)
+    left = make_state(epoch=0, planned=planned, committed=make_plan(epoch=0, kind="create"))
+    macros.stub("read_state", lambda *_: left)
+    macros.stub("find_difference", lambda *_: macros.context["difference"])
+    macros.context["difference"] = None
+    assert observe({}, "progress")["state"] == {
+        "missing": True,
+        "committed": {},
+        "planned": planned,
+    }
+    macros.context["difference"] = "its query changed"
+    assert "planned" not in observe({}, "progress")["state"]
+    assert "planned" not in observe({})["state"]
+
+
+def test_a_state_without_its_mv_is_refused(
+    macros: Macros, observe: Callable[..., Any], make_state: Any, refused: Any
+) -> None:
+    macros.stub("read_state", lambda *_: make_state(epoch=2))
+    with refused("lake.mv does not exist, but its state does"):
+        observe({}, "progress")

@@ -29,7 +29,11 @@ def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dic
         lists = json.loads((found or "json:[]").removeprefix("json:"))
         return "json:" + json.dumps([bound for _, bound in sorted(itertools.chain(*lists))])
 
+    def distinct(values: str) -> str:
+        return "json:" + json.dumps(list(dict.fromkeys(json.loads(values.removeprefix("json:")))))
+
     sqlite.create_function("bounds_of", 1, pairs)
+    sqlite.create_function("array_distinct", 1, distinct)
     sqlite.create_aggregate("corr", 2, Correlation)  # type: ignore[arg-type]
 
     def find(
@@ -39,11 +43,13 @@ def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dic
         total: int | None = None,
         files: str = "''",
         place: str = "-id",
+        keys: list[int] | None = None,
     ) -> Any:
         sqlite.execute("drop table if exists lake.up")
         sqlite.execute("create table lake.up (id)")
         # Not in the order of the key: the bounds must not depend on it.
-        sqlite.executemany("insert into lake.up values (?)", [(i,) for i in range(rows, 0, -1)])
+        found_keys = keys or range(rows, 0, -1)
+        sqlite.executemany("insert into lake.up values (?)", [(i,) for i in found_keys])
         sql = macros.call(
             "get_bounds_sql",
             "select * from lake.up",
@@ -119,6 +125,12 @@ def test_a_bound_at_the_very_end_is_left_out_because_the_last_range_is_open(
     find_bounds: Callable[..., Any],
 ) -> None:
     assert find_bounds(9, 3) == {"bounds": [3, 6], "complete": True}
+
+
+def test_a_key_that_fills_several_ranges_is_one_bound(find_bounds: Callable[..., Any]) -> None:
+    keys = [1, 2, 3, 3, 3, 3, 4, 5, 6]
+
+    assert find_bounds(len(keys), 2, keys=keys) == {"bounds": [2, 3, 5], "complete": True}
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])

@@ -438,13 +438,15 @@ def plan_barrier(
     macros.stub("check_model_of_plan", lambda *checked: stood.update(checked=checked))
 
     def plan_barrier(
-        *results: Any, most_rows: int | None = None, duplicates: Any = None, **state: Any
-    ) -> tuple[Any, list[str]]:
+        *results: Any, most_rows: int | None = None, duplicates: Any = None,
+        sources: Any = None, **state: Any,
+    ) -> tuple[Any, list[str]]:  # fmt: skip
         answers = [[[json.dumps(result)]] for result in results]
         if duplicates is not None:
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
-        choice = {"plan": planned(), "most_rows": most_rows, "learned": learned}
+        plan = planned(sources=sources) if sources else planned()
+        choice = {"plan": plan, "most_rows": most_rows, "learned": learned}
         arguments = (backfill, make_state(**state), observed, choice, [])
         stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
@@ -579,6 +581,21 @@ def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], 
     assert "staged" not in scripts[1]
     assert stood["staged"] is None
     _assert_noted(stood, scripts[0])
+
+
+def test_a_reanchor_knows_what_the_copy_was_for_that_the_plan_had(
+    plan_barrier: Callable[..., Any], make_source: Callable[..., Any]
+) -> None:
+    copy = {"role": "replica", "relation": "lake.mv__replica", "definition": "noted"}
+    _, scripts = plan_barrier(
+        {"staged": {**STAGED, "null_keys": 1}, "checked": CHECKED},
+        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+        sources=[make_source(), make_source(**copy)],
+    )
+
+    assert "struct('replica', 'lake.mv__replica', 'delta', 'u1', null, null, 'noted')" in (
+        scripts[1].replace("'2024-05-01 10:00:00.5'", "null")
+    )
 
 
 def test_a_changed_key_that_stands_twice_in_the_version_is_refused(

@@ -205,8 +205,17 @@ def test_a_part_ends_with_a_bound_that_is_known(
     plan, bounds = make_plan(bounds_complete=complete), [[str(n)] for n in range(known)]
     count = macros.call("_count_ranges_of_replica", backfill, plan, bounds)
     assert count == ranges
-    options["backfill_vnodes"] = [1]  # whose bounds are found anew for each barrier
+
+
+@pytest.mark.parametrize("vnodes", [[1], [0, 2, 3]])
+def test_what_some_vnodes_read_is_not_copied_in_parts(
+    macros: Macros, backfill: Any, options: Any, make_plan: Any, vnodes: list[int]
+) -> None:
+    """Chosen, or at different positions: their bounds are found for each barrier."""
+    options["replica_rows"] = 100
+    plan, bounds = make_plan(vnodes=vnodes), [[str(n)] for n in range(40)]
     assert macros.call("_count_ranges_of_replica", backfill, plan, bounds) is None
+    assert macros.call("count_parts", backfill, plan) == 1
 
 
 def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: Any) -> None:
@@ -228,6 +237,15 @@ def test_a_barrier_without_a_range_keeps_it_for_the_next(choose: Any, noted: Any
     assert choose(found=noted(), last=noted(), kind="fill") == (None, noted())
 
 
+def test_a_part_is_let_go_where_a_bound_is_used_up_without_a_range(choose: Any, noted: Any) -> None:
+    part, still = noted(ranges=2), {"range_high": ["1"]}
+    kept = choose(found=part, last=part, **still, next_bounds=[["7", "8"]])
+    assert kept == (None, part)
+    let_go = choose(found=part, last=part, **still, next_bounds=[])
+    assert let_go == (None, {**part, "version": None})
+    assert choose(found=noted(), last=noted(), **still, next_bounds=[]) == (None, noted())
+
+
 def test_of_one_that_cannot_be_read_it_is_known_what_it_is_for(choose: Any, noted: Any) -> None:
     void = {**noted(), "version": None}
     assert choose(found=noted(), last=noted(), kind="reanchor") == (None, void)
@@ -244,9 +262,59 @@ def test_what_begins_anew_knows_what_it_was_for(choose: Any, noted: Any, kind: s
     assert choose(found=noted(), last=noted(), kind=kind) == (None, void)
 
 
-def test_what_has_finished_has_none(choose: Any, noted: Any) -> None:
-    finished = {"finished": True}
-    assert choose(found=noted(), last=noted(), state=finished) == (None, None)
+def test_what_has_finished_knows_once_that_there_was_one(choose: Any, noted: Any) -> None:
+    """A run may have died before it dropped it."""
+    finished, void = {"finished": True}, {**noted(), "version": None}
+    assert choose(found=noted(), last=noted(), state=finished) == (None, void)
+    assert choose(last=void, state=finished) == (None, None)
+
+
+def test_a_plan_in_place_of_another_one_knows_what_its_copy_was_for(
+    macros: Macros, noted: Any, make_plan: Any, make_source: Any
+) -> None:
+    planned = make_plan(sources=[make_source(), noted()])
+    made = macros.call("with_void_replica_of", make_plan(kind="reanchor"), planned)
+    assert made["kind"] == "reanchor"
+    assert made["sources"] == [make_source(), {**noted(), "version": None}]
+    assert macros.call("with_void_replica_of", make_plan(), make_plan()) == make_plan()
+
+
+def drop_sql(render: Callable[..., str], file_format: str, properties: Any) -> str:
+    relation = SimpleNamespace(render=lambda: "lake.mv__replica")
+    return render("get_drop_copy_sql", file_format, relation, properties)
+
+
+def test_a_copy_is_dropped_with_its_files_where_the_table_lets_it(
+    macros: Macros, render: Callable[..., str], backfill: Any, options: Any
+) -> None:
+    """Iceberg refuses PURGE where `gc.enabled` is off, the default of some catalogs."""
+    assert drop_sql(render, "iceberg", {}).endswith("lake.mv__replica purge")
+    assert drop_sql(render, "iceberg", {"gc.enabled": "true"}).endswith("lake.mv__replica purge")
+    assert drop_sql(render, "iceberg", {"gc.enabled": "False"}).endswith("lake.mv__replica")
+    assert drop_sql(render, "delta", {}).endswith("lake.mv__replica")
+    clauses = {}
+    for options["file_format"] in ("iceberg", "delta"):
+        macros.config["file_format"] = options["file_format"]
+        clauses[options["file_format"]] = render(
+            "get_clauses_of_copy", backfill, backfill["replica"], {}
+        )
+    assert "'gc.enabled' = 'true'" in clauses["iceberg"]
+    assert "gc.enabled" not in clauses["delta"]
+
+
+@pytest.mark.parametrize("root", [None, "/data/lake"])
+def test_it_is_said_where_the_files_of_a_copy_stay(
+    macros: Macros, backfill: Any, root: str | None
+) -> None:
+    macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
+    macros.context["adapter"].cache_dropped = lambda relation: ""
+    macros.config["location_root"] = root
+    macros.stub("load_table", lambda relation: SimpleNamespace(is_view=False))
+    macros.stub("read_table_properties", lambda relation: {"dbt_backfill.replica": "u1"})
+    macros.results = [[]]
+    macros.call("_drop_own_replica", backfill)
+    said = "mv: dropped lake.mv__replica; its files stay in /data/lake/mv__replica"
+    assert macros.logged == ([said] if root else [])
 
 
 def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, noted: Any) -> None:
