@@ -649,6 +649,21 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
     landed.compare("swept", "id, v")
 
 
+def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
+    """Their marks go with them: one of before would say that the feed reaches back to it."""
+    landed.table("aged", "id int primary key")
+    landed.database.sql("insert into aged values (1)")
+    landed.compare("aged", "id")
+
+    landed.database.sql("insert into aged values (2)")
+    landed.land("aged")
+    landed.project.sql(
+        "delete from {schema}.aged_changes where _committed_at < current_timestamp()"
+    )
+    landed.database.sql("insert into aged values (3)")
+    assert "re-anchored: events since the position" in landed.compare("aged", "id")
+
+
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:
     landed.table("retyped", "id int primary key, n int")
     columns = "id, cast(n as string) as n"

@@ -33,7 +33,7 @@
         {%- set landed = before[loop.index0].landed -%}
         {%- if to > landed -%}
             {%- do dbt_backfill.run_table('land the changes of ' ~ table.table, dbt_backfill.get_land_script(
-                dbt_backfill.get_land_sql(landing, table, landed, to), table.kind
+                dbt_backfill.get_land_sql(landing, table, landed, to, batch.at), table.kind
             )) -%}
         {%- endif -%}
     {%- endfor -%}
