@@ -33,7 +33,8 @@
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table(
-        'mark ' ~ adopted.mv.identifier, dbt_backfill.get_set_properties_sql(adopted.mv, {'dbt_backfill.adopt': node.unique_id}), adopted.mv
+        'mark ' ~ adopted.mv.identifier,
+        dbt_backfill.get_set_properties_sql(adopted.mv, {'dbt_backfill.adopt': dbt_backfill.get_mark_of_adoption(node.unique_id)}), adopted.mv
     ) -%}
     {%- do dbt_backfill.report_mark(adopted, node) -%}
 {% endmacro %}
