@@ -76,7 +76,7 @@
 {% macro observe_filled(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
     {%- set found = none if filled.replaced else seen.mv -%}
-    {%- do dbt_backfill.apply_docs(next, found) -%}
+    {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
     {%- do dbt_backfill.apply_constraints(next, found) -%}
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
     {%- set state = dbt_backfill.read_state(next) -%}
