@@ -50,7 +50,7 @@
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
     script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
     'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
-    replaces the MV the snapshot is not the one that it made, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
+    replaces the MV the snapshot that it made is no ancestor, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -68,7 +68,7 @@
         {%- if root %},
         if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
         {%- elif left_at %},
-        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }}, true, null) as begun_anew
+        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }} and not coalesce(stands, false), true, null) as begun_anew
         {%- endif %}
         {%- endif %}
     ), {{ dbt_backfill.plan_json_options() }})
@@ -77,6 +77,10 @@
         select
             max_by(cast(snapshot_id as string), made_current_at) as snapshot,
             max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
+            {%- if left_at %},
+            {#- A compaction may have come on top of it. #}
+            bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
+            {%- endif %}
         from {{ backfill.mv.render() }}.history
     )
     {%- endif %}

@@ -473,8 +473,9 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
 def outcome(render: Any, backfill: Any, make_plan: Any, state: Any) -> Callable[..., str]:
     """The select of what became of a barrier."""
 
-    def outcome(counts: Any = None, **plan: Any) -> str:
-        sql: str = render("get_outcome_sql", backfill, state, make_plan(**plan), counts or {})
+    def outcome(counts: Any = None, left_at: Any = None, **plan: Any) -> str:
+        made = make_plan(**plan)
+        sql: str = render("get_outcome_sql", backfill, state, made, counts or {}, left_at)
         return sql
 
     return outcome
@@ -525,6 +526,19 @@ def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such
     assert kept in outcome()
     reset = macros.call("get_reset_id", make_plan())
     assert f"root as mv_root_id, '{reset}' as mv_reset_id ), " in outcome(kind="reset")
+
+
+def test_a_snapshot_on_top_of_the_one_that_replaced_the_mv_is_no_new_beginning(
+    outcome: Any, backfill: Any
+) -> None:
+    """A compaction may come between."""
+    backfill["options"]["file_format"] = "iceberg"
+    sql = outcome(kind="swap", left_at="9")
+
+    assert "if(snapshot <> '9' and not coalesce(stands, false), true, null) as begun_anew" in sql
+    stands = "bool_or(is_current_ancestor and cast(snapshot_id as string) = '9') as stands from"
+    assert stands in sql
+    assert "stands" not in outcome()
 
 
 def test_the_log_of_the_upstream_is_read_for_the_next_barrier_only(
