@@ -438,13 +438,18 @@ def plan_barrier(
     macros.stub("check_model_of_plan", lambda *checked: stood.update(checked=checked))
 
     def plan_barrier(
-        *results: Any, most_rows: int | None = None, duplicates: Any = None, **state: Any
+        *results: Any,
+        most_rows: int | None = None,
+        duplicates: Any = None,
+        replica: Any = None,
+        **state: Any,
     ) -> tuple[Any, list[str]]:
         answers = [[[json.dumps(result)]] for result in results]
         if duplicates is not None:
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
         choice = {"plan": planned(), "most_rows": most_rows, "learned": learned}
+        choice["replica"] = replica
         arguments = (backfill, make_state(**state), observed, choice, [])
         stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
@@ -563,6 +568,20 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
 
     assert stood["staged"]["name"] in stood["views"]
     assert len(stood["views"]) == 8 and len(set(stood["views"])) == 4
+
+
+def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
+    macros: Macros, plan_barrier: Callable[..., Any], stood: Any
+) -> None:
+    """Another run has dropped it, to make its own."""
+    shown = json.dumps({"version": "17", "columns": ["id", "shard"]})
+    copy = {"relation": "lake.mv__replica", "kind": "delta", "version": "4", "definition": shown}
+    stands, scripts = plan_barrier({"copy_is_gone": True}, {"plan": OURS}, replica=copy)
+
+    assert stands == OURS and stood["read_from"] is None
+    assert ["mv__replica version as of 4" in sql for sql in scripts] == [True, False]
+    assert ["declare exit handler for sqlstate '42P01'" in sql for sql in scripts] == [True, False]
+    assert "the copy of its upstream is gone" in macros.logged[0]
 
 
 def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
