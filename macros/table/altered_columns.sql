@@ -9,8 +9,7 @@
 -#}
 {% macro find_widened(mv, columns, retyped) %}
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
-    {%- set types, widened = {}, [] -%}
-    {%- for column in dbt_backfill.get_table_columns(mv) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set types, widened = dbt_backfill.get_column_types(mv), [] -%}
     {%- for column in columns -%}
         {%- set type = dbt_backfill._get_kept_type(column.type) -%}
         {%- set was = types.get(column.name | lower, type) -%}
