@@ -45,7 +45,7 @@
     {%- set rows = dbt_backfill.run_json(
         'count the rows of ' ~ adopted.mv.identifier, "select to_json(named_struct('count', count(*))) from " ~ adopted.mv.render(), adopted.mv
     )[0]['count'] -%}
-    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
+    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
     {%- do log(
         adopted.name ~ ': ' ~ adopted.mv.render() ~ ' is to be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
             ~ '. Stop what else writes to it, and run the model: dbt run --select ' ~ adopted.name

@@ -45,10 +45,11 @@
 
 {#- Of a model, with its 'slot' and 'catalog' and 'rendered', the change table; none if its change_feed names no slot. -#}
 {% macro get_landed_table(node) %}
-    {%- set meta = node.config.get('meta') or {} -%}
-    {%- set feed = node.config.get('change_feed') or meta.get('change_feed') -%}
+    {%- set feed = dbt_backfill.get_option_of(node, 'change_feed') -%}
     {%- if feed is not mapping or not feed.get('slot') or feed.get('format', 'landed') != 'landed' -%} {{ return(none) }} {%- endif -%}
-    {%- set told = {'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': node.config.get('file_format') or meta.get('file_format') or 'delta'} -%}
+    {%- set told = {
+        'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
+    } -%}
     {%- set nodes = {} -%}
     {%- set names = modules.re.findall("'([^']*)'", feed.relation | string | replace('"', "'")) -%}
     {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
@@ -63,9 +64,8 @@
             'See docs/postgres.md for how to write both', mv=told.name
         ) -%}
     {%- endif -%}
-    {%- set table = feed.get('table') or nodes.upstream.schema.split('.')[1:] | join('.') ~ '.' ~ nodes.upstream.identifier -%}
     {{ return(dict(
-        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream, table=table,
-        catalog=dbt_backfill.get_catalog(nodes.upstream),
+        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream,
+        table=dbt_backfill.get_postgres_name(nodes.upstream, feed), catalog=dbt_backfill.get_catalog(nodes.upstream),
     )) }}
 {% endmacro %}

@@ -155,7 +155,7 @@
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left = {}, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
-        {%- set type = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
+        {%- set type = dbt_backfill.get_plain_type(column.type) -%}
         {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}
