@@ -17,18 +17,24 @@
 {#- Models may share a change table. -#}
 {% macro new_landing(slot, landed) %}
     {%- set tables, catalog = [], dbt_backfill.get_catalog(landed[0].upstream) -%}
+    {%- for other in landed if other.catalog != catalog -%}
+        {%- do dbt_backfill._refuse_shared('slot ' ~ slot, landed[0], other, 'database') -%}
+    {%- endfor -%}
     {%- for rendered, same in landed | groupby('rendered') -%}
-        {%- set other = (same | rejectattr('table', 'equalto', same[0].table) | list + landed | rejectattr('catalog', 'equalto', catalog) | list) -%}
-        {%- if other -%}
-            {%- do dbt_backfill.refuse(
-                'its change_feed shares the ' ~ ('change table ' ~ rendered if other[0].catalog == catalog else 'slot ' ~ slot) ~ ' with that of '
-                    ~ (same[0].name if other[0].catalog == catalog else landed[0].name) ~ ', whose upstream is another ' ~ ('table' if other[0].catalog == catalog else 'database'),
-                'Give each its own', mv=other[0].name
-            ) -%}
-        {%- endif -%}
+        {%- for other in same if other.table != same[0].table -%}
+            {%- do dbt_backfill._refuse_shared('change table ' ~ rendered, same[0], other, 'table') -%}
+        {%- endfor -%}
         {%- do tables.append(same[0]) -%}
     {%- endfor -%}
     {{ return({'slot': slot, 'catalog': catalog, 'tables': tables}) }}
+{% endmacro %}
+
+
+{% macro _refuse_shared(shared, first, other, of_another) %}
+    {%- do dbt_backfill.refuse(
+        'its change_feed shares the ' ~ shared ~ ' with that of ' ~ first.name ~ ', whose upstream is another ' ~ of_another,
+        'Give each its own', mv=other.name
+    ) -%}
 {% endmacro %}
 
 
