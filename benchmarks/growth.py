@@ -34,7 +34,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from clock import Clock, timed
-from lineitem import make_project
+from lineitem import count_differing, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -258,9 +258,8 @@ class Growth:
             select.replace("{table}", table) + limit
             for table, limit in ((mv, ""), (upstream, read))
         )
-        for a, b in ((one, other), (other, one)):
-            different = self.project.value(f"select count(*) from ({a} except all {b})")
-            assert different == 0, f"{different} rows of {mv} are not what they should be"
+        different = count_differing(self.project, one, other)
+        assert different == 0, f"{different} rows of {mv} are not what they should be"
 
     # -- the cases ----------------------------------------------------------------------------
 
