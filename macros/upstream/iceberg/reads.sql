@@ -43,15 +43,15 @@
 -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set relation = observed.relation -%}
-    {%- set shown = [to_version] if keys is not none else dbt_backfill._iceberg_versions_of_added_rows(observed, from_version, to_version) -%}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
-        {%- for version in shown -%}
+        {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
             {%- do added.append('select *, 0 as __bf_version, true as __bf_is_upsert from ' ~ dbt_backfill._iceberg_table_at(relation, version)) -%}
         {%- endfor -%}
         {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set deletes = dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) -%}
+        {%- set shown = dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
         {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes, shown)) }}
     {%- endif -%}
     {{ return({
@@ -75,10 +75,11 @@
 
 
 {#-
-    The versions that together show every row that was added in (from_version, to_version], some of them twice: the last one, and those
-    before a snapshot that may have taken rows away.
+    The versions whose rows are told: the last one, and of a table whose rows are only added, without keys, those before a snapshot that
+    may have taken rows away. These together show every row that was added since, some of them twice.
 -#}
-{% macro _iceberg_versions_of_added_rows(observed, from_version, to_version) %}
+{% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
+    {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
     {%- set between, versions = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version), [to_version] -%}
     {%- if not between and from_version | int != to_version | int -%}
         {%- do dbt_backfill.refuse(
