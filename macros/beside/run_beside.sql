@@ -130,7 +130,7 @@
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
         ) > 0 then
-            {%- for table in ['mv', 'barriers', 'replica', 'progress'] %}
+            {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] %}
             drop table if exists {{ next[table].render() }};
             {%- endfor %}
         end if;
