@@ -124,8 +124,14 @@
 
 {#- The types of a table's columns by their names in lower case. -#}
 {% macro get_column_types(relation) %}
+    {{ return(dbt_backfill.types_by_name(dbt_backfill.get_table_columns(relation))) }}
+{% endmacro %}
+
+
+{#- The same of columns that are known. -#}
+{% macro types_by_name(columns) %}
     {%- set types = {} -%}
-    {%- for column in dbt_backfill.get_table_columns(relation) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- for column in columns -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
     {{ return(types) }}
 {% endmacro %}
 
