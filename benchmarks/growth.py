@@ -34,7 +34,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from clock import Clock, timed
-from lineitem import make_project
+from lineitem import count_differing, make_project
 from rich.console import Console
 from rich.table import Table
 
@@ -88,9 +88,6 @@ class Sample:
 
     label: str
     laps: list[Lap] = field(default_factory=list)
-
-    def run(self, project: Project, model: str) -> None:
-        self.laps.append(timed_run(project, model))
 
     @property
     def median(self) -> float:
@@ -238,6 +235,12 @@ class Growth:
             text = f"{{{{ config({given}) }}}} select {COLUMNS} from {source} where amount >= 0"
             self.project.write({name: text}, sources=[upstream])
 
+    def run(self, model: str, number: int, sample: Sample) -> None:
+        """The run of this number, which goes into the sample once it is warm."""
+        lap = timed_run(self.project, model)
+        if number >= self.options.warm_up:
+            sample.laps.append(lap)
+
     def change(self, upstream: str) -> None:
         """Changes a few keys, all of which the first barrier has read."""
         self.turn += 1
@@ -255,9 +258,8 @@ class Growth:
             select.replace("{table}", table) + limit
             for table, limit in ((mv, ""), (upstream, read))
         )
-        for a, b in ((one, other), (other, one)):
-            different = self.project.value(f"select count(*) from ({a} except all {b})")
-            assert different == 0, f"{different} rows of {mv} are not what they should be"
+        different = count_differing(self.project, one, other)
+        assert different == 0, f"{different} rows of {mv} are not what they should be"
 
     # -- the cases ----------------------------------------------------------------------------
 
@@ -299,8 +301,7 @@ class Growth:
         few, many = Sample(f"{FEW_VNODES}"), Sample(f"{self.options.vnodes:,}")
         for number in range(barriers):
             for name, sample in zip(configs, (few, many), strict=True):
-                kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, name)
+                self.run(name, number, sample)
             self.change("vnodes_of")
         for name in configs:
             self.check(name, "vnodes_of")
@@ -342,8 +343,7 @@ class Growth:
             if number == self.options.warm_up + rounds:
                 self._lengthen_history()
             sample = many if number >= self.options.warm_up + rounds else few
-            kept = sample if number >= self.options.warm_up else Sample("")
-            kept.run(self.project, "history")
+            self.run("history", number, sample)
             self.change("history_of")
         self.check("history", "history_of")
         return Comparison("rows of the history", few, many)
@@ -359,8 +359,7 @@ class Growth:
                     self.align(table, self.options.commits)
                     self.append(table, self.options.commits, 0)
             sample = many if number >= warm_up + rounds else few
-            kept = sample if number >= warm_up else Sample("")
-            kept.run(self.project, "commits")
+            self.run("commits", number, sample)
             self.change("commits_of")
         self.check("commits", "commits_of")
         return Comparison("commits of the MV and of its state", few, many)
@@ -391,10 +390,11 @@ class Growth:
         counts: dict[str, list[float]] = {"few": [], "many": []}
         for number in range(self.options.warm_up + self.options.rounds):
             for name, sample in zip(("few", "many"), samples, strict=True):
-                kept = sample if number >= self.options.warm_up else Sample("")
-                kept.run(self.project, f"idle_{name}")
+                self.run(f"idle_{name}", number, sample)
                 count = f"select count(*) from {{schema}}.idle_{name}_of"
-                counts[name].append(timed(partial(self.project.sql, count)))
+                seconds = timed(partial(self.project.sql, count))
+                if number >= self.options.warm_up:
+                    counts[name].append(seconds)
         few, many = map(statistics.median, counts.values())
         console.print(f"select count(*) of the two upstreams: {few:.2f} and {many:.2f} s")
         for name in ("few", "many"):

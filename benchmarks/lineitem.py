@@ -87,6 +87,14 @@ def copy_rows(project: Project, table: str, rows: int) -> None:
     )
 
 
+def count_differing(project: Project, one: str, other: str) -> int:
+    """By how many rows the results of two queries differ."""
+    counts = [
+        f"(select count(*) from ({a} except all {b}))" for a, b in ((one, other), (other, one))
+    ]
+    return int(project.value("select " + " + ".join(counts)))
+
+
 def generate(project: Project, table: str, scale: float) -> str:
     """Make the rows of one of TPC-H's tables in a file; returns what stands for it in SQL."""
     program = Path(sys.executable).parent / "tpchgen-cli"

@@ -13,7 +13,14 @@ import re
 
 from barriers import COLUMNS
 from clock import timed
-from lineitem import KEY, load_lineitem, make_parser, make_project, plain_properties
+from lineitem import (
+    KEY,
+    count_differing,
+    load_lineitem,
+    make_parser,
+    make_project,
+    plain_properties,
+)
 from rich.console import Console
 from rich.table import Table
 
@@ -58,12 +65,7 @@ def wrong_rows(project: Project, where: str) -> int:
         f"select {sums} from ({found})"
     ):
         return 0
-    return int(
-        project.value(
-            f"select (select count(*) from ({wanted} except all {found}))"
-            f" + (select count(*) from ({found} except all {wanted}))"
-        )
-    )
+    return count_differing(project, wanted, found)
 
 
 def main() -> None:

@@ -47,8 +47,8 @@
 
 
 {% macro _check_adopted_columns(backfill, columns) %}
-    {%- set name, present, types = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv), {} -%}
-    {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
+    {%- set types = dbt_backfill.types_by_name(present) -%}
     {#- A select gives a char(n) or varchar(n) out as a string. -#}
     {%- for row in dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name)
             if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}

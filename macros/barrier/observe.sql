@@ -150,7 +150,7 @@
 {% macro find_original(mv, properties) %}
     {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
     {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
-    {%- if original.endswith('(redacted)') -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.is_redacted(original) -%} {{ return(none) }} {%- endif -%}
     {%- set names, parts = [original, mv.render()], [] -%}
     {%- for name in names -%} {%- do parts.append((name | lower | replace('`', '')).split('.')) -%} {%- endfor -%}
     {#- The session's own catalog may be named, or not. -#}

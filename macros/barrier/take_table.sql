@@ -10,7 +10,7 @@
       properties (dict): of the MV.
 -#}
 {% macro find_taking(backfill, existing, properties) %}
-    {%- set adopts = properties.get('dbt_backfill.adopt') == model.unique_id -%}
+    {%- set adopts = properties.get('dbt_backfill.adopt') == dbt_backfill.get_mark_of_adoption(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {#- A mark may come late, after the table was taken. -#}
     {%- if not adopts and not replaces or dbt_backfill._is_taken(backfill, existing, properties) -%} {{ return(none) }} {%- endif -%}
@@ -21,6 +21,12 @@
         ) -%}
     {%- endif -%}
     {{ return('replace' if replaces else 'adopt') }}
+{% endmacro %}
+
+
+{#- What adopt_table marks a table with for a model. A hash: of a name in which Spark sees a secret it would not show the property. -#}
+{% macro get_mark_of_adoption(unique_id) %}
+    {{ return(local_md5(unique_id)) }}
 {% endmacro %}
 
 

@@ -76,7 +76,7 @@
 {% macro observe_filled(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
     {%- set found = none if filled.replaced else seen.mv -%}
-    {%- do dbt_backfill.apply_docs(next, found) -%}
+    {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
     {%- do dbt_backfill.apply_constraints(next, found) -%}
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
     {%- set state = dbt_backfill.read_state(next) -%}
@@ -130,7 +130,7 @@
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
         ) > 0 then
-            {%- for table in ['mv', 'barriers', 'replica', 'progress'] %}
+            {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] %}
             drop table if exists {{ next[table].render() }};
             {%- endfor %}
         end if;

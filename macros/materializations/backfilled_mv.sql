@@ -35,9 +35,10 @@
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
     {#- While a next generation is filled, the MV is what another query has made. -#}
     {%- set is_former = not reads_nothing and result.get('filling', false) -%}
-    {%- if not is_former -%} {%- do dbt_backfill.apply_docs(backfill, found) -%} {%- endif -%}
+    {%- set state = observed.state if reads_nothing else result.state -%}
+    {%- if not is_former -%} {%- do dbt_backfill.apply_docs(backfill, found, state) -%} {%- endif -%}
     {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
-    {%- if not reads_nothing and not is_former and not dbt_backfill.is_sweeping(result.state) and not dbt_backfill.get_filling(result.state) -%}
+    {%- if not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
         {%- do dbt_backfill.apply_constraints(backfill, found) -%}
     {%- endif -%}
 

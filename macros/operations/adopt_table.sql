@@ -33,7 +33,8 @@
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table(
-        'mark ' ~ adopted.mv.identifier, dbt_backfill.get_set_properties_sql(adopted.mv, {'dbt_backfill.adopt': node.unique_id}), adopted.mv
+        'mark ' ~ adopted.mv.identifier,
+        dbt_backfill.get_set_properties_sql(adopted.mv, {'dbt_backfill.adopt': dbt_backfill.get_mark_of_adoption(node.unique_id)}), adopted.mv
     ) -%}
     {%- do dbt_backfill.report_mark(adopted, node) -%}
 {% endmacro %}
@@ -44,7 +45,7 @@
     {%- set rows = dbt_backfill.run_json(
         'count the rows of ' ~ adopted.mv.identifier, "select to_json(named_struct('count', count(*))) from " ~ adopted.mv.render(), adopted.mv
     )[0]['count'] -%}
-    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
+    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
     {%- do log(
         adopted.name ~ ': ' ~ adopted.mv.render() ~ ' is to be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
             ~ '. Stop what else writes to it, and run the model: dbt run --select ' ~ adopted.name

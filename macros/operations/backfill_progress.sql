@@ -85,7 +85,7 @@
     {%- set existing = dbt_backfill.load_table(relations.progress) -%}
     {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relations.progress) -%}
     {%- set format = properties.get('dbt_backfill.format') -%}
-    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
+    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
     {%- set why = none -%}
     {%- if existing is none -%} {%- set why = 'it has not run yet' -%}
     {%- elif format is none -%} {%- set why = relations.progress.render() ~ ' is no state of ours' -%}

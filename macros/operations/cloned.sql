@@ -94,11 +94,11 @@
 {%- endmacro %}
 
 
-{#- The properties that a copy gets: those that were set, and not those that tell what the table is. -#}
+{#- The properties that a copy gets: those that were set, and not those that tell what the table is, or that Spark does not show. -#}
 {% macro _read_kept_properties(relation) %}
     {%- set kept = {} -%}
     {%- for name, value in dbt_backfill.read_table_properties(relation).items()
-            if modules.re.fullmatch(
+            if not dbt_backfill.is_redacted(value) and modules.re.fullmatch(
                 'delta\\.(isolationLevel|appendOnly|enable\\w+|dataSkipping\\w+|columnMapping\\.mode|feature\\.\\w+)'
                     ~ '|(write|read|commit|history)\\..*|format-version|dbt_backfill\\..*', name
             ) -%}

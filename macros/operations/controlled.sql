@@ -90,7 +90,7 @@
 
 {#- One line: what rules now. -#}
 {% macro report_controls(node, operated, controls) %}
-    {%- set limit = dbt_backfill.get_configured_rate_limit(node) -%}
+    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
     {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
     {%- if ruling.ruled_by == 'config' -%}
         {%- set words = 'its config rules, with ' ~ (

@@ -1,7 +1,6 @@
 {#-
-    Drop an MV with its state, its history, its controls and its live view, after checking that they are ours. What a drop that was
-    broken off has left,
-    the same command drops.
+    Drop an MV with all that stands beside it, see get_relations, after checking that these tables are ours. What a drop that was
+    broken off has left, the same command drops.
 
     The state goes last. As long as it is there without its MV, a run of the model is refused, and the state tells which
     upstream is held by a tag.

@@ -5,17 +5,10 @@
     }
 -#}
 {% macro get_operated(node) %}
-    {%- set format = node.config.get('file_format') or (node.config.get('meta') or {}).get('file_format') or 'delta' -%}
     {{ return(dict(
         dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
-        name=dbt_backfill.get_model_name(node), options={'file_format': format}, upstream=none, feed=none,
+        name=dbt_backfill.get_model_name(node), options={'file_format': dbt_backfill.get_option_of(node, 'file_format') or 'delta'}, upstream=none, feed=none,
     )) }}
-{% endmacro %}
-
-
-{#- The option `backfill_rate_limit` of a model that is not running, from where a run of it reads it; none if it has none. -#}
-{% macro get_configured_rate_limit(node) %}
-    {{ return(node.config.get('backfill_rate_limit', (node.config.get('meta') or {}).get('backfill_rate_limit'))) }}
 {% endmacro %}
 
 

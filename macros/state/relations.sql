@@ -67,11 +67,7 @@
 
 {#- The columns that the table has: {name in lower case: type}. -#}
 {% macro read_progress_columns(relations) %}
-    {%- set columns = {} -%}
-    {%- for column in dbt_backfill.get_table_columns(relations.progress) -%}
-        {%- do columns.update({column.name | lower: column.type}) -%}
-    {%- endfor -%}
-    {{ return(columns) }}
+    {{ return(dbt_backfill.get_column_types(relations.progress)) }}
 {% endmacro %}
 
 

@@ -9,8 +9,7 @@
 -#}
 {% macro find_widened(mv, columns, retyped) %}
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
-    {%- set types, widened = {}, [] -%}
-    {%- for column in dbt_backfill.get_table_columns(mv) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set types, widened = dbt_backfill.get_column_types(mv), [] -%}
     {%- for column in columns -%}
         {%- set type = dbt_backfill._get_kept_type(column.type) -%}
         {%- set was = types.get(column.name | lower, type) -%}
@@ -74,6 +73,12 @@
         {%- do changes.append({'name': column.name, 'words': words, 'widens': true}) -%}
     {%- endfor -%}
     {%- set layout = dbt_backfill._read_layout(mv, properties) if columns.drops else '' -%}
+    {%- if dbt_backfill.is_redacted(layout) -%}
+        {%- do dbt_backfill.refuse(
+            'its query ' ~ changes[0].words ~ ', and Spark, which sees a secret in it, does not show by what ' ~ mv.render() ~ ' is sorted',
+            'Undo the change, or rebuild the MV with --full-refresh'
+        ) -%}
+    {%- endif -%}
     {%- for change in changes -%}
         {%- do dbt_backfill._check_delta_allows(mv, properties, change) -%}
         {%- if not change.widens and dbt_backfill._names_column(layout, change.name) -%}
@@ -111,12 +116,14 @@
 
 {#- By what the table is partitioned, clustered and sorted, and which columns identify its rows, as one text. -#}
 {% macro _read_layout(mv, properties) %}
+    {%- if dbt_backfill.get_file_format() == 'delta' -%}
+        {%- set detail = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe detail ' ~ mv.render())[0] -%}
+        {{ return(detail['partitionColumns'] ~ ' ' ~ detail['clusteringColumns']) }}
+    {%- endif -%}
     {%- set parts = [properties.get('sort-order', ''), properties.get('identifier-fields', '')] -%}
     {%- set at = namespace(inside=false) -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ mv.render()) -%}
-        {%- if row[0] == 'Table Properties' -%}
-            {%- do parts.extend(modules.re.findall('clusteringColumns=\\[(.*?)\\]\\]', row[1])) -%}
-        {%- elif (row[0] or '').startswith('# ') or not row[0] -%}
+        {%- if (row[0] or '').startswith('# ') or not row[0] -%}
             {%- set heading = modules.re.match('# (Partition|Metadata|Detailed)', row[0] or '') -%}
             {%- if heading -%} {%- set at.inside = heading.group(1) == 'Partition' -%} {%- endif -%}
         {%- elif at.inside -%}

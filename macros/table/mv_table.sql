@@ -122,6 +122,20 @@
 {% endmacro %}
 
 
+{#- The types of a table's columns by their names in lower case. -#}
+{% macro get_column_types(relation) %}
+    {{ return(dbt_backfill.types_by_name(dbt_backfill.get_table_columns(relation))) }}
+{% endmacro %}
+
+
+{#- The same of columns that are known. -#}
+{% macro types_by_name(columns) %}
+    {%- set types = {} -%}
+    {%- for column in columns -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {{ return(types) }}
+{% endmacro %}
+
+
 {#- The columns of the MV: those of its query as the barriers read it, over their own name for the upstream. -#}
 {% macro get_mv_columns(backfill, query, upstream) %}
     {{ return(dbt_backfill.get_query_columns(

@@ -8,8 +8,7 @@
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_columns(columns, properties) -%}
-    {%- set types, left = {}, left | map('lower') | list -%}
-    {%- for column in dbt_backfill.get_table_columns(mv) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set types, left = dbt_backfill.get_column_types(mv), left | map('lower') | list -%}
     {%- for column in columns -%}
         {%- set is_left = column.name | lower in left and types.get(column.name | lower) == column.type -%}
         {%- if column.name | lower in types and not is_left -%}

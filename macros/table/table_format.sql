@@ -87,10 +87,16 @@
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
     {%- endfor -%}
-    {%- if 'delta.minReaderVersion' in properties and '(redacted)' in properties.values() | join(' ') -%}
+    {%- if 'delta.minReaderVersion' in properties and dbt_backfill.is_redacted(properties.values() | join(' ')) -%}
         {%- do properties.update(dbt_backfill.read_delta_detail(relation).properties) -%}
     {%- endif -%}
     {{ return(properties) }}
+{% endmacro %}
+
+
+{#- Whether Spark does not show the value of a property, or one among several. -#}
+{% macro is_redacted(value) %}
+    {{ return('*(redacted)' in (value or '')) }}
 {% endmacro %}
 
 

@@ -165,11 +165,6 @@ class Runner:
         return "" if self.ended else self.sent[-1][0].step
 
     @property
-    def next_sql(self) -> str:
-        assert not self.ended
-        return self.sent[-1][1]
-
-    @property
     def ended(self) -> bool:
         return self.result is not None or self._failure is not None
 

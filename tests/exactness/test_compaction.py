@@ -10,7 +10,7 @@ from exactness.queries import positive
 from exactness.upstream import Schema
 from support.checks import model
 from support.profiles import any_connection, at_home_on_iceberg
-from support.project import Project, crash_before
+from support.project import Proceed, Project, crash_before
 
 pytestmark = at_home_on_iceberg
 
@@ -118,6 +118,26 @@ def test_a_run_that_dies_before_it_leaves_it_to_the_next_time(
         compacted = "COMPACTED after BARRIER 4" in project.run().output
     assert compacted
     mv.check()
+
+
+@any_connection
+def test_one_right_after_the_mv_was_replaced_is_no_new_beginning(
+    project: Project, upstream: Upstream, mv: Follower
+) -> None:
+    """An Iceberg MV is at another snapshot then, which comes from that of the replacement."""
+    mv.write(full_refresh_mode="beside")
+    project.run()
+    change(upstream, 2)
+
+    def compact(sql: str, proceed: Proceed) -> None:
+        if "commit the barrier 2" in sql:
+            project.compact("mv")
+        proceed()
+
+    swapped = project.run("--full-refresh", intercept=compact)
+    assert "next generation put in place: full refresh" in swapped.output
+    assert project.run().message("mv") == "CAUGHT UP"
+    mv.check_complete()
 
 
 @pytest.mark.plugin

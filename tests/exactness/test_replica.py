@@ -308,6 +308,25 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
     scene.end()
 
 
+def test_where_another_run_has_dropped_the_copy_the_upstream_is_read(
+    make: Callable[..., Scene], project: Project
+) -> None:
+    """As it does to make its own, with the first range and with one that has an overlay."""
+    scene = make()
+
+    def drop(sql: str, proceed: Proceed) -> None:
+        if ": plan the barrier" in sql:
+            project.sql("drop table if exists {schema}.mv__replica")
+        proceed()
+
+    gone = "the copy of its upstream is gone, because another run has dropped it"
+    assert gone in project.run(intercept=drop).output
+    assert scene.run().output.count(COPIED) == 1
+    scene.change()
+    assert gone in project.run(intercept=drop).output
+    scene.end()
+
+
 def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: Project) -> None:
     scene = make()
     version = project.current_version("up")

@@ -246,6 +246,29 @@ def test_table_properties_and_partitions_are_the_users(project: Project, first: 
         assert partition_columns(project, table) == []
 
 
+def test_a_column_that_was_described_before_it_came_gets_its_comment(
+    new_project: Callable[[], Project],
+) -> None:
+    """Also behind one whose name begins with `#`, at which dbt's own listing of columns ends."""
+    project = new_project()
+    mapped = {"delta.columnMapping.mode": "name"}
+    project.create_table("visits", "id int, `#at` int, place string", mapped)
+    project.sql("insert into {schema}.visits values (1, 2, 'a')")
+    described = [{"name": name, "description": f"its {name}"} for name in ("id", "place")]
+    config = {"on_schema_change": "append_new_columns", "persist_docs": {"columns": True}}
+
+    def write(columns: str) -> None:
+        query = model(f"select {columns} from {source('visits')}", **config)
+        properties = {"models": [{"name": "mv", "columns": described}]}
+        project.write({"mv": query}, sources=["visits"], properties=properties)
+        project.run()
+
+    write("id, `#at`")
+    write("id, `#at`, place")
+    comments = column_comments(project, "mv")
+    assert (comments["id"], comments["place"]) == ("its id", "its place")
+
+
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="only Delta clusters so")
 def test_clustered_by_without_buckets_is_liquid_clustering(
     project: Project, first: RunResult

@@ -161,12 +161,9 @@ def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
 def test_bytes_are_landed_alike_whatever_bytea_output_says(landed: Landed) -> None:
     landed.table("escaped", "id int primary key, by bytea")
     landed.compare("escaped", "id, by")
-    landed.database.sql("alter role hive set bytea_output = 'escape'")
-    try:
+    with landed.database.settings("hive", bytea_output="escape"):
         landed.database.sql("insert into escaped values (1, 'ab1234'), (2, 'd41d8cd98f00b204')")
         landed.compare("escaped", "id, by")
-    finally:
-        landed.database.sql("alter role hive reset bytea_output")
 
 
 @contextmanager
@@ -390,9 +387,11 @@ def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     landed = Landed(project, database, "pg_without")
     database.sql("create role without login replication")
     database.sql("alter default privileges grant select on tables to without")
-    database.sql("alter role without set dynamic_library_path = '/nowhere'")
 
-    with pytest.raises(RunFailed) as refused:
+    with (
+        database.settings("without", dynamic_library_path="/nowhere"),
+        pytest.raises(RunFailed) as refused,
+    ):
         landed.table("unplugged", "id int primary key")
     told = str(refused.value)
     assert "unplugged_mv: PostgreSQL makes no slot with the output plugin wal2json: could" in told
@@ -402,7 +401,6 @@ def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     slots = "select count(*) from pg_replication_slots where slot_name = 'slot_unplugged'"
     assert database.value(slots) == 0
 
-    database.sql("alter role without reset dynamic_library_path")
     database.sql("insert into unplugged values (1)")
     landed.land("unplugged")
     database.sql("insert into unplugged values (2)")
@@ -520,14 +518,11 @@ def test_settings_under_which_rows_would_not_be_found_are_refused(
         " select E'C:\\\\temp' || lpad(i::text, 3, '0'), i from generate_series(1, 20) as i"
     )
     landed.land(name)
-    landed.database.sql(f"alter role hive set {setting} = '{value}'")
-    try:
+    with landed.database.settings("hive", **{setting: value}):
         told = f"{setting} of its PostgreSQL is {value}"
         assert told in landed.project.fail("--select", f"{name}_mv").error
         with pytest.raises(RunFailed, match=told):
             landed.land(name)
-    finally:
-        landed.database.sql(f"alter role hive reset {setting}")
     landed.compare(name, "code, v")
 
 
@@ -647,6 +642,21 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
     said = [landed.project.run("--select", "swept_mv").output for _ in range(4)]
     assert ["sweeps from the start" in line for line in said] == [True, False, False, False]
     landed.compare("swept", "id, v")
+
+
+def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
+    """Their marks go with them: one of before would say that the feed reaches back to it."""
+    landed.table("aged", "id int primary key")
+    landed.database.sql("insert into aged values (1)")
+    landed.compare("aged", "id")
+
+    landed.database.sql("insert into aged values (2)")
+    landed.land("aged")
+    landed.project.sql(
+        "delete from {schema}.aged_changes where _committed_at < current_timestamp()"
+    )
+    landed.database.sql("insert into aged values (3)")
+    assert "re-anchored: events since the position" in landed.compare("aged", "id")
 
 
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:

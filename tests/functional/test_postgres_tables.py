@@ -315,6 +315,29 @@ def test_what_cannot_be_read_or_followed_is_refused_by_name(tables: Tables) -> N
         tell(tables.database, "select pg_drop_replication_slot('refused')")
 
 
+def test_over_debezium_any_unique_index_may_be_the_key_of_a_table_without_a_primary_key(
+    tables: Tables,
+) -> None:
+    """An update of another one than Debezium has taken would leave the row of before in the MV."""
+    tell(
+        tables.database,
+        "create table t.indexed (id int not null unique, code text)",
+        "alter table t.indexed replica identity full",
+    )
+
+    def check() -> None:
+        facts = tables.facts_without_spark("t.indexed")
+        feed = {"format": "debezium"}
+        tables.check(tables.macros.call("get_followed_facts", feed, facts), "id")
+
+    check()
+    tell(tables.database, "create unique index on t.indexed (code) where code <> ''")
+    with pytest.raises(CompilationError, match="has no primary key and 2 unique indexes, and Deb"):
+        check()
+    tell(tables.database, "alter table t.indexed add primary key (id)")
+    check()
+
+
 def test_columns_that_the_query_does_not_read_do_not_matter(tables: Tables) -> None:
     tell(
         tables.database,

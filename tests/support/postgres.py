@@ -85,16 +85,20 @@ class Database:
                 connection.execute(statement)
 
     @contextmanager
-    def settings(self, **values: str) -> Iterator[None]:
-        """The server has these settings until the block ends; sessions that run take them over."""
+    def settings(self, role: str | None = None, /, **values: str) -> Iterator[None]:
+        """The server has these settings until the block ends; sessions that run take them over.
+
+        :param role: whose connections alone have them, those that are made in the block
+        """
+        place = "system" if role is None else f"role {role}"
         try:
             for name, value in values.items():
-                self.sql(f"alter system set {name} = '{value}'")
+                self.sql(f"alter {place} set {name} = '{value}'")
             self.sql("select pg_reload_conf()")
             yield
         finally:
             for name in values:
-                self.sql(f"alter system reset {name}")
+                self.sql(f"alter {place} reset {name}")
             self.sql("select pg_reload_conf()")
 
     def catalog_settings(

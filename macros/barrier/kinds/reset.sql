@@ -56,8 +56,7 @@
 -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
-    {%- set types = {} -%}
-    {%- for column in present -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- for column in columns -%}
         {%- set at_its_place = present[loop.index0].type if loop.index0 < present | length else column.type -%}
         {%- if [at_its_place, types.get(column.name | lower, column.type)] != [column.type, column.type] -%}

@@ -44,6 +44,12 @@
             {%- if not is_own and not dbt_backfill.get_traits(result.plan).gives_up -%}
                 {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
             {%- endif -%}
+        {%- elif result.get('copy_is_gone') -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': the copy of its upstream is gone, because another run has dropped it, so that its '
+                    ~ 'upstream itself is read', info=true
+            ) -%}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
@@ -181,6 +187,7 @@
       'plan': the one that stands, absent if the checks failed,
       'settings': the session's, of a first run, which has not read a state; see session_settings,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'copy_is_gone': whether a table is, where one of them is a replica; then absent is all else,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'overlaid': see get_overlay, absent if there is none, or the changes are gone,
       'checked': see get_key_check_sql, absent if the plan reads no keys
@@ -210,6 +217,9 @@
         {{ dbt_backfill.declare_creation() }}
         {%- else %}
         declare planned string;
+        {%- endif %}
+        {%- if attempt.read_from %}
+        declare exit handler for sqlstate '42P01' begin select to_json(named_struct('copy_is_gone', true)); end;
         {%- endif %}
         {%- if stage %}
         {{ dbt_backfill.get_staging_statements(stage.statements, handler, 'set lost = true') }}

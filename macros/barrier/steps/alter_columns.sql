@@ -18,10 +18,10 @@
 
 {#- The statements that are still needed for that, as a list. -#}
 {% macro get_alterations(mv, plan) %}
-    {%- set types, missing, alterations, table = {}, [], [], 'alter table ' ~ mv.render() ~ ' ' -%}
+    {%- set missing, alterations, table = [], [], 'alter table ' ~ mv.render() ~ ' ' -%}
     {%- set fills, drops = plan.get('fills') or [], plan.get('drops') or [] -%}
     {%- if not fills and not drops -%} {{ return([]) }} {%- endif -%}
-    {%- for column in dbt_backfill.get_table_columns(mv) -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
+    {%- set types = dbt_backfill.get_column_types(mv) -%}
     {%- for name in drops if name | lower in types -%}
         {%- do alterations.append(table ~ 'drop column ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}

@@ -50,7 +50,7 @@
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
     script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
     'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
-    replaces the MV the snapshot is not the one that it made, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
+    replaces the MV the snapshot that it made is no ancestor, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -68,7 +68,7 @@
         {%- if root %},
         if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
         {%- elif left_at %},
-        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }}, true, null) as begun_anew
+        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }} and not coalesce(stands, false), true, null) as begun_anew
         {%- endif %}
         {%- endif %}
     ), {{ dbt_backfill.plan_json_options() }})
@@ -77,6 +77,10 @@
         select
             max_by(cast(snapshot_id as string), made_current_at) as snapshot,
             max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
+            {%- if left_at %},
+            {#- A compaction may have come on top of it. #}
+            bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
+            {%- endif %}
         from {{ backfill.mv.render() }}.history
     )
     {%- endif %}
@@ -91,13 +95,9 @@
             or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
-        {%- set assignments = [] -%}
-        {%- for column, value in dbt_backfill.get_committed_columns(state, plan).items() -%}
-            {%- do assignments.append(column ~ ' = ' ~ value) -%}
-        {%- endfor -%}
         {%- set sql -%}
             update {{ backfill.progress.render() }} as progress
-            set {{ assignments | join(', ') }}
+            set {{ dbt_backfill._get_assignments(dbt_backfill.get_committed_columns(state, plan)) }}
             where {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}
         {%- endset -%}
         {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
@@ -163,23 +163,46 @@
         alter table {{ backfill.progress.render() }} add columns ({{ dbt_backfill.identifier(key.position) }} {{ key.type }});
     end;
     {%- endfor %}
-    {%- set assignments = [] -%}
-    {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
     {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished} -%}
     {%- do new.update({'row_count': columns.row_count | replace('progress.vnode', 'vnodes.id')}) -%}
     {%- do new.update({'upstream_version': columns.upstream_version}) -%}
-    {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan) -%}
+    {%- set vnodes -%}
+        select cast(id as int) as id
+        from range(0, {{ plan.vnode_count }}, 1, 1)
+        where (select count(*) from {{ backfill.progress.render() }} where vnode = 0 and {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}) = 1
+    {%- endset -%}
+    {{ dbt_backfill.get_vnodes_statement(backfill, plan, vnodes, 'id', columns, new) }}
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that commits a plan by giving the progress table one row per vnode of a select. Each branch of it
+    finds nothing to do once the plan has been committed.
+
+    Arguments:
+      vnodes (string): the select, without a row once the plan does not stand any more.
+      id (string): its column with the vnode's number.
+      columns (dict): what a row gets that is there, over `progress` and `vnodes`.
+      new (dict): what another one gets, over `vnodes`.
+-#}
+{% macro get_vnodes_statement(backfill, plan, vnodes, id, columns, new) -%}
+    {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan, 'progress.') -%}
     {%- set sql -%}
         merge into {{ backfill.progress.render() }} as progress
         using (
-            select cast(id as int) as id
-            from range(0, {{ plan.vnode_count }}, 1, 1)
-            where (select count(*) from {{ backfill.progress.render() }} where vnode = 0 and {{ stands }}) = 1
+            {{ vnodes }}
         ) as vnodes
-        on progress.vnode = vnodes.id
-        when matched and {{ stands | replace('epoch =', 'progress.epoch =') }} then update set {{ assignments | join(', ') }}
+        on progress.vnode = vnodes.{{ id }}
+        when matched and {{ stands }} then update set {{ dbt_backfill._get_assignments(columns) }}
         when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
         when not matched by source and {{ stands }} then delete
     {%- endset -%}
     {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
 {%- endmacro %}
+
+
+{% macro _get_assignments(columns) %}
+    {%- set assignments = [] -%}
+    {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
+    {{ return(assignments | join(', ')) }}
+{% endmacro %}

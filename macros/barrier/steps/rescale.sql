@@ -38,15 +38,8 @@
 {%- endmacro %}
 
 
-{#-
-    The statement that commits a rescale: one MERGE gives the progress table the rows of the new vnodes. Each of its branches
-    finds nothing to do once the plan has been committed.
--#}
+{#- The statement that commits a rescale. -#}
 {% macro get_rescale_statement(backfill, state, plan) -%}
-    {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
-    {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan, 'progress.') -%}
-    {%- set assignments = [] -%}
-    {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
     {%- set new = dict(
         {
             'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false',
@@ -54,15 +47,8 @@
         },
         **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
     ) -%}
-    {%- set sql -%}
-        merge into {{ backfill.progress.render() }} as progress
-        using (
-            {{ dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan) }}
-        ) as vnodes
-        on progress.vnode = vnodes.__bf_vnode
-        when matched and {{ stands }} then update set {{ assignments | join(', ') }}
-        when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
-        when not matched by source and {{ stands }} then delete
-    {%- endset -%}
-    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
+    {{ dbt_backfill.get_vnodes_statement(
+        backfill, plan, dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan), '__bf_vnode',
+        dbt_backfill.get_committed_columns(state, plan), new
+    ) }}
 {%- endmacro %}

@@ -103,10 +103,7 @@
 
 {#- The upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
-    {%- set types = {} -%}
-    {%- for column in dbt_backfill.get_table_columns(feed.relation) -%}
-        {%- do types.update({column.name | lower: column.type}) -%}
-    {%- endfor -%}
+    {%- set types = dbt_backfill.get_column_types(feed.relation) -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",

@@ -44,14 +44,15 @@
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set relation = observed.relation -%}
     {%- if from_version | int == 0 -%}
-        {{ return({
-            'events': 'select *, 0 as __bf_version, true as __bf_is_upsert from '
-                ~ dbt_backfill._iceberg_table_at(relation, to_version),
-            'one_commit': true,
-        }) }}
+        {%- set added = [] -%}
+        {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
+            {%- do added.append('select *, 0 as __bf_version, true as __bf_is_upsert from ' ~ dbt_backfill._iceberg_table_at(relation, version)) -%}
+        {%- endfor -%}
+        {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {%- set deletes = dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) -%}
-        {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes)) }}
+        {%- set shown = dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
+        {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes, shown)) }}
     {%- endif -%}
     {{ return({
         'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, view)],
@@ -70,6 +71,25 @@
         | map(attribute='operation') | unique | list -%}
     {#- None: a plan of another run reads a snapshot that this run's log does not know. -#}
     {{ return(operations == [] or operations | reject('in', ['append', 'replace']) | list != []) }}
+{% endmacro %}
+
+
+{#-
+    The versions whose rows are told: the last one, and of a table whose rows are only added, without keys, those before a snapshot that
+    may have taken rows away. These together show every row that was added since, some of them twice.
+-#}
+{% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
+    {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
+    {%- set between, versions = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version), [to_version] -%}
+    {%- if not between and from_version | int != to_version | int -%}
+        {%- do dbt_backfill.refuse(
+            'another run went on while this one read the log of ' ~ observed.relation.render(), 'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {%- for i in range(between | length - 1) if between[i].operation not in ['append', 'replace'] -%}
+        {%- do versions.append(between[i + 1].version) -%}
+    {%- endfor -%}
+    {{ return(versions) }}
 {% endmacro %}
 
 
@@ -97,29 +117,33 @@
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
       deletes (boolean): whether rows may have gone.
+      shown (list): the versions whose rows are told.
 -#}
-{% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes) %}
+{% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes, shown) %}
     {#- One script may read the changes since two versions. -#}
     {%- set name = '__bf_lineage_' ~ from_version -%}
     {{ return({
         'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
         'setup': ['set ' ~ name ~ ' = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
-        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes, name),
+        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes, shown, name),
         'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.files'],
         'one_commit': true,
     }) }}
 {% endmacro %}
 
 
-{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes, lineage) -%}
+{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes, shown, lineage) -%}
     {%- set same_key = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys or []) -%}
         {%- do same_key.append('kept.' ~ column ~ ' = before.' ~ column) -%}
     {%- endfor -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
+    {%- for version in shown %}
+    {{ 'union all' if not loop.first }}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
-    from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
+    from {{ dbt_backfill._iceberg_table_at(relation, version) }} as source
     where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
+    {%- endfor %}
     {%- if deletes and keys is not none %}
     union all
     select before.*, 0 as __bf_version, false as __bf_is_upsert

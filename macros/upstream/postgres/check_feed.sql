@@ -81,9 +81,15 @@
 {% endmacro %}
 
 
+{#- A type of Spark's as a change table has it, which keeps texts of any length. -#}
+{% macro get_plain_type(type) %}
+    {{ return(modules.re.sub('^(var)?char\\(.*', 'string', type | lower)) }}
+{% endmacro %}
+
+
 {#- What a value of the type that the feed has becomes, none if it stays as it is. Refuses what can be taken in two ways. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
-    {%- set wanted = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
+    {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
     {#- Iceberg has no smaller integers than int. -#}
     {%- if type == wanted or not converts and type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}

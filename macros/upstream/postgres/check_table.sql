@@ -130,6 +130,11 @@
             'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
             'Name the primary key in unique_key, or let land_changes land the changes', mv=mv
         ) -%}
+    {%- elif facts.get('format') == 'debezium' and not facts['keys'] | selectattr('primary') | list and facts.unique_indexes > 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream has no primary key and ' ~ facts.unique_indexes ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
+            'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes', mv=mv
+        ) -%}
     {%- endif -%}
     {%- set told = (facts.identity_columns or []) | map('lower') | list -%}
     {%- if key | map('lower') | reject('in', told) | list -%}

@@ -12,6 +12,7 @@
       'oid': text, 'file': relfilenode, another one once the table was written anew, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': whether policies hide rows from the user,
       'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
+      'unique_indexes': how many there are, of any kind,
       'identity': as relreplident, 'identity_columns': what an event tells of the row as it was, null for none,
       'columns': in order, see _get_postgres_columns_query,
       'slot': null if there is none of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
@@ -54,6 +55,7 @@
             'may_select', has_table_privilege(c.oid, 'select'),
             'row_security', row_security_active(c.oid),
             'keys', ({{ dbt_backfill._get_postgres_keys_query() }}),
+            'unique_indexes', (select count(*) from pg_index where indrelid = c.oid and indisunique),
             'identity', c.relreplident,
             'identity_columns', ({{ dbt_backfill._get_postgres_identity_query() }})
         )

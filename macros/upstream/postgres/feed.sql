@@ -31,7 +31,7 @@
     {%- set feed = {
         'relation': relation, 'kind': kind, 'format': options.format,
         'query': dbt_backfill.substitute_upstream(sql, upstream),
-        'table': options.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier,
+        'table': dbt_backfill.get_postgres_name(upstream, options),
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
@@ -40,6 +40,12 @@
         {{ return(dbt_backfill.check_feed_table(feed, dbt_backfill.get_table_columns(upstream))) }}
     {%- endif -%}
     {{ return(feed) }}
+{% endmacro %}
+
+
+{#- The name of a table in PostgreSQL, with its schema: that of the relation, unless `change_feed` has another one. -#}
+{% macro get_postgres_name(upstream, change_feed) %}
+    {{ return(change_feed.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier) }}
 {% endmacro %}
 
 
@@ -66,8 +72,7 @@
 {% macro check_postgres_change_table(upstream) %}
     {%- if upstream.feed.kind is none -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not exist',
-            'Land the changes of ' ~ upstream.feed.table ~ ' first' ~ (': dbt run-operation land_changes' if upstream.feed.format == 'landed' else '')
+            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not exist', dbt_backfill._land_first(upstream.feed)
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -77,7 +82,12 @@
     {%- if place.landed is none -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not tell up to where it has landed: it has no event and no watermark',
-            'Land the changes of ' ~ upstream.feed.table ~ ' first' ~ (': dbt run-operation land_changes' if upstream.feed.format == 'landed' else '')
+            dbt_backfill._land_first(upstream.feed)
         ) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{% macro _land_first(feed) %}
+    {{ return('Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '')) }}
 {% endmacro %}

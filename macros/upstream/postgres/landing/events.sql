@@ -5,9 +5,10 @@
     Arguments:
       table (dict): see find_landings, prepare_landing and note_tables.
       from, to (integer): positions; the first is up to where it has landed, or none.
+      at (string): the time of the watermark, see get_batch_query.
 -#}
-{% macro get_land_sql(landing, table, from, to) -%}
-    {%- set marks = {'_op': "'w'", '_lsn': to, '_seq': -1, '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note)} -%}
+{% macro get_land_sql(landing, table, from, to, at) -%}
+    {%- set marks = dbt_backfill._get_mark(table, 'w', to, -1, dbt_backfill.string_literal(at)) -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (
         {{ dbt_backfill._get_told_events_sql(landing, table, to) }}
@@ -21,7 +22,7 @@
 
 {#- The same of nothing but a mark: `w` where a change table begins, `g` where events before it may be missing. -#}
 {% macro get_land_mark_sql(table, op, position) -%}
-    {%- set marks = {'_op': "'" ~ op ~ "'", '_lsn': position, '_seq': -2, '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note)} -%}
+    {%- set marks = dbt_backfill._get_mark(table, op, position, -2, 'current_timestamp()') -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (select {{ dbt_backfill._get_mark_columns(table, marks) }}) as event
     {{ dbt_backfill._get_land_condition(table, none) }}
@@ -92,6 +93,15 @@
         {'name': '_unchanged', 'type': 'array<string>'}, {'name': '_timeline', 'type': 'int'},
         {'name': '_note', 'type': 'string'},
     ]) }}
+{% endmacro %}
+
+
+{#- A mark has a time too: who deletes events by it, and leaves a mark of before, would leave no sign that some are missing. -#}
+{% macro _get_mark(table, op, position, sequence, at) %}
+    {{ return({
+        '_op': dbt_backfill.string_literal(op), '_lsn': position, '_seq': sequence, '_committed_at': at, '_timeline': table.facts.timeline,
+        '_note': dbt_backfill.string_literal(table.note),
+    }) }}
 {% endmacro %}
 
 

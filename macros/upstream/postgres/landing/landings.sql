@@ -17,18 +17,24 @@
 {#- Models may share a change table. -#}
 {% macro new_landing(slot, landed) %}
     {%- set tables, catalog = [], dbt_backfill.get_catalog(landed[0].upstream) -%}
+    {%- for other in landed if other.catalog != catalog -%}
+        {%- do dbt_backfill._refuse_shared('slot ' ~ slot, landed[0], other, 'database') -%}
+    {%- endfor -%}
     {%- for rendered, same in landed | groupby('rendered') -%}
-        {%- set other = (same | rejectattr('table', 'equalto', same[0].table) | list + landed | rejectattr('catalog', 'equalto', catalog) | list) -%}
-        {%- if other -%}
-            {%- do dbt_backfill.refuse(
-                'its change_feed shares the ' ~ ('change table ' ~ rendered if other[0].catalog == catalog else 'slot ' ~ slot) ~ ' with that of '
-                    ~ (same[0].name if other[0].catalog == catalog else landed[0].name) ~ ', whose upstream is another ' ~ ('table' if other[0].catalog == catalog else 'database'),
-                'Give each its own', mv=other[0].name
-            ) -%}
-        {%- endif -%}
+        {%- for other in same if other.table != same[0].table -%}
+            {%- do dbt_backfill._refuse_shared('change table ' ~ rendered, same[0], other, 'table') -%}
+        {%- endfor -%}
         {%- do tables.append(same[0]) -%}
     {%- endfor -%}
     {{ return({'slot': slot, 'catalog': catalog, 'tables': tables}) }}
+{% endmacro %}
+
+
+{% macro _refuse_shared(shared, first, other, of_another) %}
+    {%- do dbt_backfill.refuse(
+        'its change_feed shares the ' ~ shared ~ ' with that of ' ~ first.name ~ ', whose upstream is another ' ~ of_another,
+        'Give each its own', mv=other.name
+    ) -%}
 {% endmacro %}
 
 
@@ -45,10 +51,11 @@
 
 {#- Of a model, with its 'slot' and 'catalog' and 'rendered', the change table; none if its change_feed names no slot. -#}
 {% macro get_landed_table(node) %}
-    {%- set meta = node.config.get('meta') or {} -%}
-    {%- set feed = node.config.get('change_feed') or meta.get('change_feed') -%}
+    {%- set feed = dbt_backfill.get_option_of(node, 'change_feed') -%}
     {%- if feed is not mapping or not feed.get('slot') or feed.get('format', 'landed') != 'landed' -%} {{ return(none) }} {%- endif -%}
-    {%- set told = {'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': node.config.get('file_format') or meta.get('file_format') or 'delta'} -%}
+    {%- set told = {
+        'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
+    } -%}
     {%- set nodes = {} -%}
     {%- set names = modules.re.findall("'([^']*)'", feed.relation | string | replace('"', "'")) -%}
     {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
@@ -63,9 +70,8 @@
             'See docs/postgres.md for how to write both', mv=told.name
         ) -%}
     {%- endif -%}
-    {%- set table = feed.get('table') or nodes.upstream.schema.split('.')[1:] | join('.') ~ '.' ~ nodes.upstream.identifier -%}
     {{ return(dict(
-        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream, table=table,
-        catalog=dbt_backfill.get_catalog(nodes.upstream),
+        told, relation=nodes.feed, rendered=nodes.feed.render(), upstream=nodes.upstream,
+        table=dbt_backfill.get_postgres_name(nodes.upstream, feed), catalog=dbt_backfill.get_catalog(nodes.upstream),
     )) }}
 {% endmacro %}

@@ -90,7 +90,7 @@
 {% macro prepare_slot(landing, facts) %}
     {%- if dbt_backfill.goes_on(facts.slot) -%} {{ return(facts.slot.confirmed) }} {%- endif -%}
     {%- for place in dbt_backfill.read_landed_places(landing) -%}
-        {%- do dbt_backfill.check_landed_place(landing.tables[loop.index0], place) -%}
+        {%- do dbt_backfill.check_landed_place(landing, landing.tables[loop.index0], place) -%}
     {%- endfor -%}
     {%- if facts.slot -%}
         {%- do dbt_backfill.run_table('drop the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
@@ -99,14 +99,14 @@
     {%- endif -%}
     {%- do dbt_backfill.run_table('make the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
         landing.catalog, dbt_backfill.get_create_slot_query(landing.slot))) -%}
-    {{ return(dbt_backfill.read_slot(landing).confirmed) }}
+    {{ return(dbt_backfill.read_wal(landing).slot.confirmed) }}
 {% endmacro %}
 
 
-{#- What PostgreSQL knows of the slot, see get_postgres_facts_query; none if it is gone. -#}
-{% macro read_slot(landing) %}
+{#- Where the WAL and the slot stand now, see get_postgres_facts_query. -#}
+{% macro read_wal(landing) %}
     {{ return(dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
-        dbt_backfill.get_postgres_facts_query('', landing.slot)).slot) }}
+        dbt_backfill.get_postgres_facts_query('', landing.slot))) }}
 {% endmacro %}
 
 
@@ -155,7 +155,7 @@
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left = {}, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
-        {%- set type = modules.re.sub('^(var)?char\\(.*', 'string', column.type | lower) -%}
+        {%- set type = dbt_backfill.get_plain_type(column.type) -%}
         {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}

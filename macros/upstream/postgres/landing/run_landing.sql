@@ -33,7 +33,7 @@
         {%- set landed = before[loop.index0].landed -%}
         {%- if to > landed -%}
             {%- do dbt_backfill.run_table('land the changes of ' ~ table.table, dbt_backfill.get_land_script(
-                dbt_backfill.get_land_sql(landing, table, landed, to), table.kind
+                dbt_backfill.get_land_sql(landing, table, landed, to, batch.at), table.kind
             )) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -139,17 +139,22 @@
 {% endmacro %}
 
 
-{#- Refuse a database whose WAL is not where the change table has landed up to. -#}
-{% macro check_landed_place(table, place) %}
-    {%- if (place.get('landed') or 0) > table.facts.position -%}
-        {%- do dbt_backfill.refuse_other_database(table.relation, table.facts.position, place.landed, table.name) -%}
+{#-
+    Refuse a database whose WAL is not where the change table has landed up to. Its position was read before, so where another landing
+    has passed by it since, it is asked again.
+-#}
+{% macro check_landed_place(landing, table, place) %}
+    {%- if (place.get('landed') or 0) <= table.facts.position -%} {{ return(none) }} {%- endif -%}
+    {%- set position = dbt_backfill.read_wal(landing).position -%}
+    {%- if place.landed > position -%}
+        {%- do dbt_backfill.refuse_other_database(table.relation, position, place.landed, table.name) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#- {'op', 'position', 'why'}; none if the slot goes on where the table ends. -#}
 {% macro get_needed_mark(landing, table, place) %}
-    {%- do dbt_backfill.check_landed_place(table, place) -%}
+    {%- do dbt_backfill.check_landed_place(landing, table, place) -%}
     {%- set confirmed = landing.confirmed -%}
     {%- if place.get('landed') is none -%}
         {{ return({'op': 'w', 'position': confirmed, 'why': none}) }}
@@ -175,5 +180,5 @@
         'compare what has landed of ' ~ table.table ~ ' with the slot ' ~ landing.slot, dbt_backfill.get_told_otherwise_sql(landing, table, landed)
     )[0] -%}
     {%- if not read.differs -%} {{ return(false) }} {%- endif -%}
-    {{ return((dbt_backfill.read_slot(landing) or {}).get('confirmed') == landing.confirmed) }}
+    {{ return((dbt_backfill.read_wal(landing).slot or {}).get('confirmed') == landing.confirmed) }}
 {% endmacro %}

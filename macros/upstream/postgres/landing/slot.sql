@@ -86,19 +86,21 @@
       'flushed': how far the WAL had been flushed before,
       'changes': how many the slot told, with the marks of transactions; less than `rows` if it told all until then,
       'reached': the end of the last commit among them, null if there is none,
+      'at': the time of that commit, or of the query; no commit that is told later is older, but by what clocks go back,
       'held': bytes of WAL that the slot keeps
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
     {%- set name = dbt_backfill.postgres_literal(slot) -%}
     select jsonb_build_object(
-        'flushed', (f.flushed - '0/0')::bigint, 'changes', p.changes, 'reached', (p.reached - '0/0')::bigint,
+        'flushed', (f.flushed - '0/0')::bigint, 'changes', p.changes, 'reached', (p.reached - '0/0')::bigint, 'at', coalesce(p.at, now()),
         'held', (select (pg_current_wal_insert_lsn() - restart_lsn)::bigint from pg_replication_slots where slot_name = {{ name }})
     )::text as value_1
     from {{ dbt_backfill._get_slot_lock(slot) }}
     cross join lateral (select case when l.locked = '' then pg_current_wal_flush_lsn() end as flushed offset 0) as f
     cross join lateral (
-        select count(*) as changes, max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) as reached
+        select count(*) as changes, max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) as reached,
+            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'timestamp')::timestamptz end) as at
         from pg_logical_slot_peek_changes({{ name }}, f.flushed, {{ rows }}, {{ dbt_backfill.get_wal2json_options(tables) }})
     ) as p
 {%- endmacro %}

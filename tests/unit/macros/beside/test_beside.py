@@ -164,6 +164,7 @@ def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> No
     assert drops == [
         "drop table if exists lake.mv;",
         "drop table if exists lake.mv__barriers;",
+        "drop table if exists lake.mv__staged;",
         "drop table if exists lake.mv__replica;",
         "drop table if exists lake.mv__progress;",
     ]

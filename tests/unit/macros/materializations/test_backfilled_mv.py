@@ -40,7 +40,8 @@ def run(macros: Macros) -> Run:
     macros.stub("settle_live_view", lambda backfill, result, found: told.update(view=found))
     macros.stub("create_backfill", step("create"))
     macros.stub(
-        "apply_docs", lambda backfill, found: steps.append("docs") or told.update(found=found)
+        "apply_docs",
+        lambda backfill, found, state: steps.append("docs") or told.update(found=found),
     )
     macros.stub("apply_constraints", lambda backfill, found: told.update(constrained=found))
     macros.context.update(

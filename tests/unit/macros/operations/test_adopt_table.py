@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import md5
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from support.macros import Config, Macros
 
 Adopt = Callable[..., list[str]]
+
+
+MARK = f"'dbt_backfill.adopt' = '{md5(b'model.p.mv').hexdigest()}'"
 
 
 @pytest.fixture
@@ -38,11 +42,10 @@ def adopt(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Ado
 
 
 def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
+    """By a hash: Spark does not show a property with `url` in it, such as the name of a model."""
     mark, count = adopt()
 
-    assert mark.endswith(
-        "alter table lake.mv set tblproperties ( 'dbt_backfill.adopt' = 'model.p.mv' )"
-    )
+    assert mark.endswith(f"alter table lake.mv set tblproperties ( {MARK} )")
     assert "count(*)" in count
     assert macros.logged == [
         "mv: lake.mv is to be adopted with its 1,234,567 rows. Stop what else writes to it, and "
@@ -56,7 +59,7 @@ def test_what_a_run_that_died_has_left_is_marked_again(
 ) -> None:
     begun = make_state(epoch=0, committed=make_plan(epoch=0, kind="adopt"))
 
-    assert "'dbt_backfill.adopt' = 'model.p.mv'" in adopt(left=begun)[0]
+    assert MARK in adopt(left=begun)[0]
     assert "'dbt_backfill.adopt'" in adopt(left=begun, **{"dbt_backfill.id": "b0"})[0]
 
 

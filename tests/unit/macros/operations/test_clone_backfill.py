@@ -54,7 +54,11 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
         macros.stub(
             "read_table_properties",
             lambda relation: (
-                {"write.merge.mode": "merge-on-read", "current-snapshot-id": "9"}
+                {
+                    "write.merge.mode": "merge-on-read",
+                    "current-snapshot-id": "9",
+                    "write.metadata.metrics.column.url": "*********(redacted)",
+                }
                 if relation.schema == "prod"
                 else {"dbt_backfill.id": of_state}
                 if relation.identifier == "mv__progress"
@@ -112,6 +116,7 @@ def test_rows_are_copied_where_the_format_has_no_clone(clone: Clone) -> None:
 
     assert "create table if not exists lake.mv using iceberg PARTITIONED BY (days(at))" in mv
     assert "'write.merge.mode' = 'merge-on-read'" in mv and "current-snapshot-id" not in mv
+    assert "write.metadata" not in mv  # Spark does not show its value
     assert mv.endswith("as select * from prod.mv version as of 40")
 
 

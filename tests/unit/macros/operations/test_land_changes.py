@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -205,8 +206,17 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     assert mark == (found and (found["op"], found["position"]))
     assert asked == ([] if tells_otherwise is None else [150])
 
-    with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
-        macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
+
+@pytest.mark.parametrize(("position", "refuses"), [(200, True), (300, False)])
+def test_a_database_is_behind_its_change_table_only_if_it_still_is(
+    macros: Macros, position: int, refuses: bool
+) -> None:
+    """Another landing may have landed more since this one asked where the WAL is."""
+    macros.stub("read_wal", lambda _: {"position": position})
+    table = {"facts": {"position": 150}, "relation": macros.relation, "name": "mv"}
+    expected = pytest.raises(CompilationError, match="the WAL of its database is at 200, and its")
+    with expected if refuses else nullcontext():
+        macros.call("check_landed_place", {"slot": "s"}, table, {"landed": 201})
 
 
 @pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
@@ -214,7 +224,7 @@ def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: A
     table = {"relation": macros.relation, "name": "mv", "facts": {"position": 200}}
     places = [{"landed": None}, {"landed": 201}]
     macros.stub("read_landed_places", lambda _: places)
-    macros.stub("read_slot", lambda _: {"confirmed": 210})
+    macros.stub("read_wal", lambda _: {"position": 200, "slot": {"confirmed": 210}})
     landing = {"slot": "s", "catalog": "pg", "tables": [table, table]}
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
         macros.call("prepare_slot", landing, {"slot": slot})

@@ -13,10 +13,6 @@ from support.macros import Macros
 @pytest.fixture
 def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
     """Applies the docs of a model; returns the hash that it noted, none if it wrote nothing."""
-    macros.context["adapter"].get_columns_in_relation = lambda _: [
-        SimpleNamespace(name="k"),
-        SimpleNamespace(name="undescribed"),
-    ]
     macros.context["validate_doc_columns"] = lambda relation, columns, present: {
         name: column for name, column in columns.items() if name.lower() in present
     }
@@ -26,6 +22,7 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
         key: str = "key",
         docs: str | None = None,
         made: bool = False,
+        present: str = "k: bigint, undescribed: string",
     ) -> str | None:
         columns = {"K": key, "undescribed": "", "gone": "not in the MV"}
         macros.context["model"] = SimpleNamespace(
@@ -34,7 +31,8 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
             columns={name: SimpleNamespace(description=text) for name, text in columns.items()},
         )
         macros.statements.clear()
-        macros.call("apply_docs", backfill, None if made else {"docs": docs})
+        state = {"committed": {"query_columns": present}}
+        macros.call("apply_docs", backfill, None if made else {"docs": docs}, state)
         if not macros.statements:
             return None
         return macros.statements[-1].sql.split("'dbt_backfill.docs' = '")[1].split("'")[0]
@@ -86,6 +84,17 @@ def test_a_comment_goes_with_its_description(macros: Macros, apply: Any) -> None
         "`K` comment ''",
         "`undescribed` comment ''",
     ]
+
+
+def test_a_column_that_was_described_before_it_came_gets_its_comment(
+    macros: Macros, apply: Any
+) -> None:
+    macros.config["persist_docs"] = {"columns": True}
+    noted = apply()
+    assert not any("`gone`" in statement.sql for statement in macros.statements)
+
+    assert apply(docs=noted, present="k: bigint, gone: int, undescribed: string") != noted
+    assert any("column `gone` comment 'not in the MV'" in each.sql for each in macros.statements)
 
 
 def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, apply: Any) -> None:

@@ -439,14 +439,14 @@ def plan_barrier(
 
     def plan_barrier(
         *results: Any, most_rows: int | None = None, duplicates: Any = None,
-        sources: Any = None, **state: Any,
+        sources: Any = None, replica: Any = None, **state: Any,
     ) -> tuple[Any, list[str]]:  # fmt: skip
         answers = [[[json.dumps(result)]] for result in results]
         if duplicates is not None:
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
         plan = planned(sources=sources) if sources else planned()
-        choice = {"plan": plan, "most_rows": most_rows, "learned": learned}
+        choice = {"plan": plan, "most_rows": most_rows, "learned": learned, "replica": replica}
         arguments = (backfill, make_state(**state), observed, choice, [])
         stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
@@ -565,6 +565,20 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
 
     assert stood["staged"]["name"] in stood["views"]
     assert len(stood["views"]) == 8 and len(set(stood["views"])) == 4
+
+
+def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
+    macros: Macros, plan_barrier: Callable[..., Any], stood: Any
+) -> None:
+    """Another run has dropped it, to make its own."""
+    shown = json.dumps({"version": "17", "columns": ["id", "shard"]})
+    copy = {"relation": "lake.mv__replica", "kind": "delta", "version": "4", "definition": shown}
+    stands, scripts = plan_barrier({"copy_is_gone": True}, {"plan": OURS}, replica=copy)
+
+    assert stands == OURS and stood["read_from"] is None
+    assert ["mv__replica version as of 4" in sql for sql in scripts] == [True, False]
+    assert ["declare exit handler for sqlstate '42P01'" in sql for sql in scripts] == [True, False]
+    assert "the copy of its upstream is gone" in macros.logged[0]
 
 
 def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros
 
@@ -133,6 +134,40 @@ def test_rows_that_are_not_among_the_older_ones_any_more_were_deleted(
     )
 
 
+@pytest.mark.parametrize(
+    ("operations", "versions"),
+    [
+        (["append", "append"], [13]),
+        (["append", "delete"], [13, 12]),
+        (["delete", "append"], [13]),
+        (["append", "replace"], [13]),
+    ],
+)
+def test_rows_that_were_added_and_have_gone_again_are_told_of_a_change_table(
+    changes: Callable[..., Any], operations: list[str], versions: list[int]
+) -> None:
+    """Of an event that was read by nobody yet, the snapshot before has the row still."""
+    reads = [f"from lake.up version as of {version} as source" for version in versions]
+    told = changes(*operations, keys=None)[1].split(" union all ")
+    assert [read for select, read in zip(told, reads, strict=True) if read in select] == reads
+
+    since_empty = changes(*operations, keys=None, since=0)[1].split(" union all ")
+    assert [select.split(" as of ")[1] for select in since_empty] == [
+        str(version)
+        for version in ([13, 12] if operations[1] == "delete" else [13])
+        + ([11] if operations[0] == "delete" else [])
+    ]
+
+
+def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know(
+    macros: Macros, up: Any
+) -> None:
+    observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 12, "operation": "append"}]}
+
+    with pytest.raises(CompilationError, match="another run went on while this one read the log"):
+        macros.call("iceberg_upstream_changes", observed, "11", "13", None, "`a view`")
+
+
 def test_what_selects_the_rows_is_read_once_as_texts(changes: Callable[..., Any]) -> None:
     [setup], _ = changes("overwrite", "append")
 
@@ -206,7 +241,7 @@ def test_what_was_deleted_up_to_the_committed_snapshot_does_not_count(
 
 def test_only_added_rows_are_read_where_no_key_is_known(changes: Callable[..., Any]) -> None:
     """Of a change table: its events have no key."""
-    [setup], events = changes("overwrite", "delete", keys=None)
+    [setup], events = changes("delete", "append", keys=None)
 
     assert events == WRITTEN
     assert setup == (

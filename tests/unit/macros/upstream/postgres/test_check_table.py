@@ -58,6 +58,7 @@ def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "may_select": True,
         "row_security": False,
         "keys": [index("id")],
+        "unique_indexes": 1,
         "identity": "d",
         "identity_columns": ["id"],
         "plugin": "wal2json",
@@ -142,6 +143,18 @@ def test_debezium_tells_what_becomes_of_the_primary_key(
     check(macros, facts)
     with refused("its unique_key code is not the primary key of its upstream, and Debezium"):
         check(macros, facts, key="code")
+
+
+def test_debezium_takes_one_unique_index_of_several_for_the_key(
+    macros: Macros, refused: Refused
+) -> None:
+    """Which one, and also one with nulls, or of some rows only, is not known to us."""
+    told = {"identity": "f", "identity_columns": ["id"], "unique_indexes": 2}
+    without = facts_of(keys=[index("id", primary=False)], **told)
+    check(macros, without)
+    check(macros, facts_of(**told, format="debezium"))
+    with refused("its upstream has no primary key and 2 unique indexes, and Debezium tells only"):
+        check(macros, without | {"format": "debezium"})
 
 
 def test_a_key_may_be_deferrable_where_another_index_is_not(macros: Macros) -> None:
