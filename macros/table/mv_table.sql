@@ -68,7 +68,8 @@
     {%- set names = columns | map(attribute='name') | list + fields -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {{ dbt_backfill.table_clauses(mv, dict(
-        dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}
+        dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}),
+        **dbt_backfill.partition_properties(dbt_backfill.get_configured_partitions())
     )) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
