@@ -32,7 +32,7 @@
 
 {#-
     Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on, and keys with which no
-    MERGE can put it right. Returns how many rows it has.
+    MERGE can put it right. Returns {'row_count': how many rows it has, 'partitions': see find_partitions}.
 
     Arguments:
       columns (list of {'name', 'type'}): of the query.
@@ -40,18 +40,22 @@
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
-    {%- do dbt_backfill._check_adopted_columns(backfill, columns) -%}
+    {%- set described = dbt_backfill._check_adopted_columns(backfill, columns) -%}
     {%- do dbt_backfill._check_adopted_merge(backfill, columns, keys) -%}
-    {{ return(dbt_backfill._check_adopted_keys(backfill, dbt_backfill.get_mv_keys(keys))) }}
+    {{ return({
+        'row_count': dbt_backfill._check_adopted_keys(backfill, dbt_backfill.get_mv_keys(keys)),
+        'partitions': dbt_backfill.find_partitions(described) if backfill.options.file_format == 'delta' else [],
+    }) }}
 {% endmacro %}
 
 
+{#- Returns the description of the table, as rows. -#}
 {% macro _check_adopted_columns(backfill, columns) %}
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
+    {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
     {#- A select gives a char(n) or varchar(n) out as a string. -#}
-    {%- for row in dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name)
-            if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
+    {%- for row in described if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
         {%- do types.update({row[0] | lower: row[1]}) -%}
     {%- endfor -%}
     {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
@@ -77,6 +81,7 @@
             'Select them in the order of the table'
         ) -%}
     {%- endif -%}
+    {{ return(described) }}
 {% endmacro %}
 
 

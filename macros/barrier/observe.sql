@@ -232,7 +232,8 @@
       'reset_id': see get_reset_id,
       'docs': see apply_docs, none if it has none,
       'constraints': see read_constraints,
-      'original': see find_original
+      'original': see find_original,
+      'partitions': see read_partitions
     }
 -#}
 {% macro read_mv(backfill, properties) %}
@@ -254,6 +255,7 @@
         'docs': properties.get('dbt_backfill.docs'),
         'constraints': dbt_backfill.read_constraints(properties),
         'original': dbt_backfill.find_original(backfill.mv, properties),
+        'partitions': dbt_backfill.read_partitions(properties),
     }) }}
 {% endmacro %}
 

@@ -12,6 +12,7 @@
       next (dict or text): the generation that one of them puts in its place, with which the run ends, see choose_plan.
 -#}
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
+    {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
@@ -60,7 +61,9 @@
     {%- endif -%}
     {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) -%}
     {%- set barrier = dbt_backfill.run_barrier(
-        dbt_backfill.get_allowed_backfill(backfill, run.allowance), run.state, run.learned, run.rebuild, run.next,
+        dict(
+            dbt_backfill.get_allowed_backfill(backfill, run.allowance), partitions=none if run.replaced else backfill.partitions
+        ), run.state, run.learned, run.rebuild, run.next,
         last=run.next or run.barriers + 1 == backfill.options.barriers_per_run
     ) -%}
     {%- if barrier is none or barrier.get('waits') -%}

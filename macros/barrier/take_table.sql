@@ -54,15 +54,17 @@
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=dbt_backfill._find_left_state(backfill, existing, missing, how)
     ) -%}
+    {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}
-        {%- set rows = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
-        {%- do dbt_backfill.report_taking(backfill, rows) -%}
+        {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
+        {%- set partitions = checked.partitions -%}
+        {%- do dbt_backfill.report_taking(backfill, checked.row_count) -%}
     {%- else -%}
         {%- do dbt_backfill.check_replaced(backfill, existing.mv) -%}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(
         backfill, dict(missing.state, committed=creation), columns,
-        dbt_backfill._get_taking_statements(backfill, existing.mv, properties, columns, creation)
+        dbt_backfill._get_taking_statements(backfill, existing.mv, properties, columns, creation, partitions)
     ) -%}
     {#- A view that was found is a table by now. -#}
     {%- set made = dbt_backfill.observe_existing(
@@ -73,14 +75,14 @@
 
 
 {#- The statements that make the table the MV of the plan of epoch 0, once its state is there. -#}
-{% macro _get_taking_statements(backfill, existing, properties, columns, creation) %}
+{% macro _get_taking_statements(backfill, existing, properties, columns, creation, partitions) %}
     {%- if existing.is_view -%}
         {{ return([
             'drop view if exists ' ~ backfill.mv.render(),
             dbt_backfill.get_create_mv_sql(backfill.mv, columns, creation.backfill_id),
         ]) }}
     {%- endif -%}
-    {%- set taken = dbt_backfill.adopted_properties(backfill.mv, columns, properties, creation.backfill_id)
+    {%- set taken = dbt_backfill.adopted_properties(backfill.mv, columns, properties, creation.backfill_id, partitions)
         if creation.kind == 'adopt' else dbt_backfill.own_mv_properties(backfill.mv, creation.backfill_id) -%}
     {{ return([dbt_backfill.get_set_properties_sql(backfill.mv, taken)]) }}
 {% endmacro %}

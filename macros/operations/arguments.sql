@@ -147,7 +147,7 @@
 {% macro _value_expression(value, type) -%}
     {%- set text = dbt_backfill.string_literal(value) -%}
     {%- if type == 'string' -%} {{ return(text) }} {%- endif -%}
-    {{ return('unhex(' ~ text ~ ')' if type == 'binary' else 'try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
+    {{ return('unhex(' ~ text ~ ')' if type == 'binary' else 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(type) ~ ')') }}
 {%- endmacro %}
 
 

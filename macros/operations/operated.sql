@@ -15,7 +15,8 @@
 {#-
     The same of one that has to exist with its state, and {
       'state': as read_state returned it,
-      'begun_anew': see new_observed
+      'begun_anew': see new_observed,
+      'partitions': see get_backfill
     }
 -#}
 {% macro observe_operated(node) %}
@@ -28,7 +29,7 @@
     {%- endif -%}
     {%- do dbt_backfill.check_both_exist(operated, existing) -%}
     {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
-    {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew)) }}
+    {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew, partitions=observed.mv.partitions)) }}
 {% endmacro %}
 
 

@@ -6,11 +6,13 @@
     second time. A barrier that begins meanwhile writes other keys, or one of the two MERGEs loses the conflict.
 -#}
 {% macro run_repair(verified, selection, found) %}
+    {%- set kept = dbt_backfill.get_kept_predicate(verified, verified.columns, '__bf_write.row.') -%}
     {%- set sql -%}
         merge into {{ verified.mv.render() }} as mv
         using (
             {{ dbt_backfill.get_repair_rows_sql(verified, selection, found) }}
             where {{ dbt_backfill.get_fence_of_epoch(verified, verified.state.epoch) }}
+                {{- ' and ' ~ kept if kept }}
         ) as repair
         on {{ dbt_backfill._repair_condition(verified, selection) }}
         when matched and repair.__bf_action = 'delete' then delete

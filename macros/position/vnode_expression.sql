@@ -12,7 +12,7 @@
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
     {%- for key in keys -%}
-        {%- do columns.append('cast(' ~ prefix ~ dbt_backfill.identifier(key.upstream) ~ ' as ' ~ key.type ~ ')') -%}
+        {%- do columns.append('cast(' ~ prefix ~ dbt_backfill.identifier(key.upstream) ~ ' as ' ~ dbt_backfill.type_sql(key.type) ~ ')') -%}
     {%- endfor -%}
     {{ return('xxhash64(' ~ columns | join(', ') ~ ')') }}
 {%- endmacro %}

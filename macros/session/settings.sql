@@ -13,7 +13,8 @@
 
 {#-
     The settings of a session that give a query other values, each with an expression of its value. No function returns a
-    setting, so most are told by what they do. A setting under which the same rows only fail or do not, such as
+    setting, so most are told by what they do; one that only what is read from files shows, by the text that Spark puts in its
+    place. A setting under which the same rows only fail or do not, such as
     mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
 -#}
 {% macro session_settings() %}
@@ -31,6 +32,7 @@
         'spark.sql.json.enablePartialResults': "from_json('{\"a\":{\"b\":\"x\",\"c\":1}}', 'a struct<b: int, c: int>').a is not null",
         'spark.sql.chunkBase64String.enabled': "length(base64(cast(repeat('a', 60) as binary))) > 80",
         'spark.sql.preserveCharVarcharTypeInfo': "length(cast('a' as char(2))) = 2",
+        'spark.sql.readSideCharPadding': "lower('${spark.sql.readSideCharPadding}') <> 'false'",
         'spark.sql.function.concatBinaryAsString': "typeof(concat(X'61', X'61')) = 'string'",
         'spark.sql.function.eltOutputAsString': "typeof(elt(1, X'61', X'61')) = 'string'",
         'spark.sql.legacy.timeParserPolicy': 'if(' ~ is_legacy_parser ~ ", 'LEGACY', 'CORRECTED')",
@@ -114,17 +116,19 @@
     Refuse a session that what read_state read of its settings leaves in doubt; where all is well that spares a statement.
 
     Arguments:
-      state (dict): as read_state returned it: 'caches', of the catalogs, and 'txn_app_id'.
+      state (dict): as read_state returned it: 'caches', of the catalogs, 'txn_app_id' and 'refused'.
       settings (dict): as read_settings returned them, none if this run has not read them.
 -#}
 {% macro check_settings_in_doubt(backfill, state, settings=none) %}
     {%- set may_cache = dbt_backfill.get_uncached_relations(backfill) != []
         and (state.get('caches') is none or state.caches | reject('equalto', 'false') | list != []) -%}
     {%- set may_skip = state.get('txn_app_id', '') != '' and backfill.options.file_format == 'delta' -%}
-    {%- if not may_cache and not may_skip -%} {{ return(none) }} {%- endif -%}
+    {%- set may_be_refused = modules.re.sub('(?i)false', '', state.get('refused') or '') != '' -%}
+    {%- if not may_cache and not may_skip and not may_be_refused -%} {{ return(none) }} {%- endif -%}
     {%- set settings = dbt_backfill.read_settings() if settings is none else settings -%}
     {%- if may_cache -%} {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%} {%- endif -%}
     {%- if may_skip -%} {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%} {%- endif -%}
+    {%- if may_be_refused -%} {%- do dbt_backfill.check_refused_settings(backfill, settings) -%} {%- endif -%}
 {% endmacro %}
 
 
@@ -135,6 +139,7 @@
 -#}
 {% macro check_settings(backfill, settings) %}
     {%- do dbt_backfill.check_string_literals(settings, backfill.get('name')) -%}
+    {%- do dbt_backfill.check_refused_settings(backfill, settings) -%}
     {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
     {%- if backfill.options.file_format == 'delta' and settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
@@ -143,6 +148,36 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Settings that are off as a rule, and what Spark does where one is on, as the end of a sentence. -#}
+{% macro refused_settings() %}
+    {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
+    {{ return({
+        'spark.sql.files.ignoreMissingFiles': leaves_out ~ 'are gone',
+        'spark.sql.files.ignoreCorruptFiles': leaves_out ~ 'it cannot read',
+        'spark.sql.parser.quotedRegexColumnNames': 'Spark takes a name in backticks for a pattern of names',
+    }) }}
+{% endmacro %}
+
+
+{#- Their values as one text, in which those that are not set are empty: a SQL expression. -#}
+{% macro refused_settings_expression() %}
+    {%- set values = [] -%}
+    {%- for name in dbt_backfill.refused_settings() -%} {%- do values.append('${' ~ name ~ '}') -%} {%- endfor -%}
+    {{ return("'" ~ values | join ~ "'") }}
+{% endmacro %}
+
+
+{% macro check_refused_settings(backfill, settings) %}
+    {%- for name, does in dbt_backfill.refused_settings().items() if settings.get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' on, under which ' ~ does,
+            'Set it to false for dbt (server_side_parameters, or the Spark server)',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -7,7 +7,7 @@
     `backfill_id` are of an MV of before.
 -#}
 {% macro controls_columns() %}
-    {{ return({'control': 'string', 'value': 'string', 'set_by': 'string', 'set_at': 'timestamp', 'backfill_id': 'string'}) }}
+    {{ return({'control': 'string', 'value': 'string', 'set_by': 'string', 'set_at': 'timestamp_ltz', 'backfill_id': 'string'}) }}
 {% endmacro %}
 
 

@@ -90,7 +90,7 @@
         cast({{ values.get(name, 'null') }} as {{ type }}) as {{ name }}{{ ',' if not loop.last or creation.key }}
         {%- endfor %}
         {%- for key in creation.key %}
-        cast(null as {{ key.type }}) as {{ dbt_backfill.identifier(key.position) }}{{ ',' if not loop.last }}
+        cast(null as {{ dbt_backfill.type_sql(key.type) }}) as {{ dbt_backfill.identifier(key.position) }}{{ ',' if not loop.last }}
         {%- endfor %}
     from range(0, {{ creation.vnode_count }}, 1, 1)
 {%- endmacro %}

@@ -11,7 +11,7 @@
         'range_row_count': 'bigint', 'sweeps': 'boolean', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
         'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
-        'planned_at': 'timestamp', 'committed_at': 'timestamp', 'mv_snapshot_id': 'string',
+        'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz', 'mv_snapshot_id': 'string',
         'sources': dbt_backfill._rows_type(dbt_backfill._source_fields()),
     } -%}
     {%- set columns = {'epoch': ['bigint', 'barrier.epoch']} -%}

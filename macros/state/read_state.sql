@@ -9,6 +9,7 @@
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
+      'refused': the same of those that are refused where one is on, see refused_settings_expression,
       'lag_seconds': for how long the version that the MV shows has been there; absent if that is not known,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
@@ -58,6 +59,7 @@
         progress.*,
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
         {{ dbt_backfill.settings_expression() }} as settings,
+        {{ dbt_backfill.refused_settings_expression() }} as refused,
         '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log

@@ -30,3 +30,16 @@
     {%- endfor -%}
     {{ return('array(' ~ literals | join(', ') ~ ')') }}
 {%- endmacro %}
+
+
+{#-
+    A type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
+    spark.sql.timestampType says that this one has no zone. Names of fields stay.
+-#}
+{% macro type_sql(type) -%}
+    {%- set parts = [] -%}
+    {%- for part in modules.re.split('(`[^`]*`)', type) -%}
+        {%- do parts.append(part if part.startswith('`') else modules.re.sub('(?:^|(?<=[<,:]))timestamp(?=[,>]|$)', 'timestamp_ltz', part)) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
+{%- endmacro %}

@@ -7,7 +7,7 @@
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} (
         {%- for column in columns %}
-        {{ dbt_backfill.identifier(column.name) }} {{ column.type }}{{ ',' if not loop.last }}
+        {{ dbt_backfill.identifier(column.name) }} {{ dbt_backfill.type_sql(column.type) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
@@ -42,7 +42,7 @@
 {% macro get_no_row_sql(columns, fence) -%}
     select
         {%- for column in columns %}
-        cast(null as {{ column.type }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}
+        cast(null as {{ dbt_backfill.type_sql(column.type) }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (select {{ fence }} as fenced)
     where not fenced
@@ -68,7 +68,8 @@
     {%- set names = columns | map(attribute='name') | list + fields -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {{ dbt_backfill.table_clauses(mv, dict(
-        dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}
+        dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}),
+        **dbt_backfill.partition_properties(dbt_backfill.get_configured_partitions())
     )) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}

@@ -25,8 +25,9 @@
     Arguments:
       columns (list of {'name', 'type'}): of the table.
       present (dict): its properties.
+      partitions (list): see find_partitions.
 -#}
-{% macro adopted_properties(mv, columns, present, backfill_id) %}
+{% macro adopted_properties(mv, columns, present, backfill_id, partitions=[]) %}
     {%- set own = dbt_backfill.own_mv_properties(mv, backfill_id) -%}
     {%- set all = dict(dbt_backfill.mv_table_properties(columns | map(attribute='name') | list, backfill_id), **own) -%}
     {%- set given, adopted = config.get('tblproperties') or {}, {} -%}
@@ -40,8 +41,8 @@
             {%- do adopted.update({name: value}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
-    {{ return(adopted) }}
+    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset', 'dbt_backfill.partitions'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
+    {{ return(dict(adopted, **dbt_backfill.partition_properties(partitions))) }}
 {% endmacro %}
 
 

@@ -63,6 +63,7 @@
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
     {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
+    {%- set kept = dbt_backfill.get_kept_predicate(backfill, columns) -%}
     {%- set sql -%}
         merge into {{ backfill.mv.render() }} as mv
         using (
@@ -71,6 +72,9 @@
             from (
                 {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
             )
+            {%- if kept %}
+            where {{ kept }}
+            {%- endif %}
             union all
             {{ dbt_backfill.get_no_row_sql(columns, fence) }}
         ) as prefix

@@ -49,13 +49,15 @@
 {% macro run_swap(backfill, plan) %}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns = dbt_backfill.get_table_columns(next) -%}
-    {%- set sql = dbt_backfill.get_swap_sql(backfill.mv, next, columns, plan, dbt_backfill.get_fence(backfill, plan)) -%}
+    {#- Which is partitioned as the config says by now. -#}
+    {%- set kept = dbt_backfill.and_kept(dict(backfill, partitions=none), plan) -%}
+    {%- set sql = dbt_backfill.get_swap_sql(backfill.mv, next, columns, plan, dbt_backfill.get_fence(backfill, plan), kept) -%}
     {{ return(dbt_backfill.run_replacement(backfill, plan, 'put the next generation in place', sql)) }}
 {% endmacro %}
 
 
 {#- Of a next generation without a version nothing was ever written. The fence is evaluated also where there is no row. -#}
-{% macro get_swap_sql(mv, next, columns, plan, fence) -%}
+{% macro get_swap_sql(mv, next, columns, plan, fence, kept='') -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ mv.render() }}
     {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
@@ -66,7 +68,7 @@
     select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
     from {{ next.render() }}
     {%- if version is not none %} version as of {{ version }} {%- endif %}
-    where {{ fence }} {%- if version is none %} and false {%- endif %}
+    where {{ fence }} {{- ' ' ~ kept if kept }} {%- if version is none %} and false {%- endif %}
     union all
     {{ dbt_backfill.get_no_row_sql(columns, fence) }}
 {%- endmacro %}

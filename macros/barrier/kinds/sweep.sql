@@ -69,6 +69,9 @@
         query.{{ names[0] }} is null as __bf_dropped
     from (
         {{ dbt_backfill.get_range_rows_sql(backfill, state, plan, window) }}
+        {#- Also rows that the table has already, from who wrote it before. #}
+        {%- set kept = dbt_backfill.get_kept_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') %}
+        {{ 'where ' ~ kept if kept }}
     ) as query
     full outer join (
         {{ dbt_backfill.as_new_columns(present) }}

@@ -3,7 +3,7 @@
       'explained': whether the query was explained; until then all it knows is what the last plan tells,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings that it depends on, see find_used_settings,
+      'used_settings': the settings that it depends on, see find_used_settings, or that the MV's table does, see depends_on_zone,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'alias_columns': see find_alias_columns; those that the upstream has at 'version',
@@ -44,12 +44,16 @@
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if takes_added else none -%}
+    {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
+    {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
+        {%- set used = used + [zone] -%}
+    {%- endif -%}
     {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
         learned,
         explained=true,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns ~ (' of ' ~ star if star else ''),
-        used_settings=dbt_backfill.find_used_settings(explained, backfill.sql),
+        used_settings=used,
         drops_rows=dbt_backfill.drops_rows(explained),
         read_columns=dbt_backfill.find_read_columns(explained, backfill.sql),
         alias_columns=dbt_backfill.find_alias_columns(explained) if takes_added else none,

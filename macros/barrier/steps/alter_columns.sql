@@ -40,7 +40,7 @@
 {% macro _get_additions(mv, columns) %}
     {%- set features, definitions = dbt_backfill.get_needed_features([], columns | map(attribute='type') | list)
         if dbt_backfill.get_file_format() == 'delta' else {}, [] -%}
-    {%- for column in columns -%} {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
+    {%- for column in columns -%} {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
     {%- set add = 'alter table ' ~ mv.render() ~ ' add columns (' ~ definitions | join(', ') ~ ')' -%}
     {{ return(([dbt_backfill.get_set_properties_sql(mv, features)] if features else []) + [add]) }}
 {% endmacro %}

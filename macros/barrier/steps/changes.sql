@@ -42,7 +42,7 @@
         from (
             {{ rows }}
         )
-        where {{ dbt_backfill.get_fence(backfill, plan) }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, unless='__bf_dropped') }}
     ) as changes
     on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
     when matched and not changes.__bf_dropped then update set *

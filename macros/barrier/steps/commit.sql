@@ -160,7 +160,7 @@
     {%- for key in plan.key if key.position | lower not in present %}
     begin
         declare exit handler for sqlexception begin end;
-        alter table {{ backfill.progress.render() }} add columns ({{ dbt_backfill.identifier(key.position) }} {{ key.type }});
+        alter table {{ backfill.progress.render() }} add columns ({{ dbt_backfill.identifier(key.position) }} {{ dbt_backfill.type_sql(key.type) }});
     end;
     {%- endfor %}
     {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished} -%}

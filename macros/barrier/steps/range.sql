@@ -8,7 +8,7 @@
         merge into {{ backfill.mv.render() }} as mv
         using (
             {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-            where {{ dbt_backfill.get_fence(backfill, plan) }}
+            where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, '__bf_row.') }}
         ) as range
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
             and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}

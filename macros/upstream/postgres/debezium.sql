@@ -99,7 +99,7 @@
 {% macro _debezium_value(column, conversion) %}
     {%- set name, untold = dbt_backfill.identifier(column), dbt_backfill._is_untold(column) -%}
     {%- if not conversion -%} {{ return('if(' ~ untold ~ ', null, ' ~ name ~ ')') }} {%- endif -%}
-    {%- set type, read = 'date' if conversion == 'days' else conversion, 'try_cast(' ~ name ~ ' as ' ~ conversion ~ ')' -%}
+    {%- set type, read = 'date' if conversion == 'days' else conversion, 'try_cast(' ~ name ~ ' as ' ~ dbt_backfill.type_sql(conversion) ~ ')' -%}
     {%- set converted = {
         'days': 'if(' ~ name ~ ' between -719162 and 2932896, date_from_unix_date(cast(' ~ name ~ ' as int)), null)',
         'date': "try_cast(rtrim('Z', " ~ name ~ ') as date)',
@@ -107,5 +107,5 @@
     }.get(conversion, read) -%}
     {%- set error = "concat('backfilled_mv: a value of the change feed is no " ~ type ~ ": ', cast(" ~ name ~ ' as string))' -%}
     {{ return('coalesce(' ~ converted ~ ', if(' ~ name ~ ' is null or ' ~ untold ~ " or __bf_op not in ('i', 'u'), null, cast(raise_error(" ~ error
-        ~ ') as ' ~ type ~ ')))') }}
+        ~ ') as ' ~ dbt_backfill.type_sql(type) ~ ')))') }}
 {% endmacro %}

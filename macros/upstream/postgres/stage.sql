@@ -51,7 +51,7 @@
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
     {%- set typed, mark = [], dbt_backfill.get_stage_mark('') -%}
-    {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
+    {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
     begin
         declare __bf_id string;
         declare __bf_snapshot string;

@@ -109,7 +109,7 @@
     {%- set values = [] -%}
     {%- for column in table.columns + dbt_backfill.landed_columns() -%}
         {%- do values.append(
-            'cast(' ~ marks.get(column.name, 'null') ~ ' as ' ~ column.type ~ ') as ' ~ dbt_backfill.identifier(column.name)
+            'cast(' ~ marks.get(column.name, 'null') ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ') as ' ~ dbt_backfill.identifier(column.name)
         ) -%}
     {%- endfor -%}
     {{ values | join(', ') }}
@@ -131,7 +131,7 @@
     {%- for column in table.columns -%} {%- do values.append(dbt_backfill.get_landed_value_sql(table, column)) -%} {%- endfor -%}
     select
         {{ values | join(',\n        ') }},
-        op as _op, lsn as _lsn, place * 2 + half as _seq, told.xid as _xid, to_timestamp(told.timestamp) as _committed_at,
+        op as _op, lsn as _lsn, place * 2 + half as _seq, told.xid as _xid, to_timestamp_ltz(told.timestamp) as _committed_at,
         case when op in ('i', 'u') then nullif(filter(
             {{ dbt_backfill.string_array_literal(names) if names else 'cast(array() as array<string>)' }},
             name -> not map_contains_key(new, name) and not map_contains_key(old, name)
@@ -179,12 +179,12 @@
     ) ~ ', lsn))' -%}
     {%- set sql = text -%}
     {%- if converted != text -%}
-        {%- set sql = 'case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(' ~ failed ~ ' as ' ~ column.type ~ ')) end' -%}
+        {%- set sql = 'case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(' ~ failed ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ')) end' -%}
     {%- endif -%}
     {#- wal2json tells NaN and infinity as null. -#}
     {%- if column.not_null and column.is_number -%}
         {%- set sql = "case when op in ('i', 'u') and map_contains_key(new, " ~ name ~ ') and new[' ~ name ~ '] is null then cast('
-            ~ failed ~ ' as ' ~ column.type ~ ') else ' ~ sql ~ ' end' -%}
+            ~ failed ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ') else ' ~ sql ~ ' end' -%}
     {%- endif -%}
     {{ sql }} as {{ dbt_backfill.identifier(column.name) }}
 {%- endmacro %}
@@ -198,9 +198,9 @@
     {%- if column.type == 'date' -%} {{ return('case when ' ~ text ~ " not like '% BC' then try_cast(" ~ text ~ ' as date) end') }} {%- endif -%}
     {#- Who reads it takes it in UTC, see check_postgres_table. An event of before the column lost its zone has one. -#}
     {%- if column.type == 'timestamp' and column.source_type == 'timestamp' -%}
-        {{ return('try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp)") }}
+        {{ return('try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp_ltz)") }}
     {%- endif -%}
-    {%- set value = 'try_cast(' ~ text ~ ' as ' ~ column.type ~ ')' -%}
+    {%- set value = 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ')' -%}
     {%- if column.type.startswith('decimal') -%}
         {%- set scale = column.type[:-1].split(',')[-1] | int -%}
         {{ return('case when ' ~ text ~ " not rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]' then " ~ value ~ ' end') }}

@@ -124,10 +124,10 @@
     {%- set added, all = [], [] -%}
     {%- for column in columns -%}
         {%- do dbt_backfill.check_landed_type(table, column, known.pop(column.name | lower, none)) -%}
-        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endif -%}
+        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endif -%}
     {%- endfor -%}
     {%- for column in dbt_backfill.landed_columns() if column.name not in present | map(attribute='name') | list -%}
-        {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%}
+        {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%}
     {%- endfor -%}
     {%- if added -%}
         {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
@@ -188,7 +188,7 @@
 
 {% macro get_create_change_table_sql(table, columns) -%}
     {%- set typed = [] -%}
-    {%- for column in columns + dbt_backfill.landed_columns() -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ column.type) -%} {%- endfor -%}
+    {%- for column in columns + dbt_backfill.landed_columns() -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
     {%- set properties = dbt_backfill.exact_table_properties(table.format) -%}
     {%- if table.format == 'delta' and dbt_backfill._needs_column_mapping(columns | map(attribute='name') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}

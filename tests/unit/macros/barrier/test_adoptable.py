@@ -12,12 +12,13 @@ import pytest
 from support.macros import Macros
 
 COLUMNS = [{"name": "k", "type": "bigint"}, {"name": "Shard", "type": "string"}]
+FOUND = {"row_count": 7, "partitions": []}
 PLAN = "== Analyzed Logical Plan ==\nMerge\n\n== Optimized Logical Plan ==\nMerge\n"
 
 
 @pytest.fixture
-def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[..., int]:
-    """Checks a table that has these columns and keys; returns its number of rows."""
+def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[..., Any]:
+    """Checks a table that has these columns and keys; returns what is known of it."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
     def check(
@@ -38,8 +39,8 @@ def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[
 
 
 def test_a_table_of_the_columns_of_the_query_is_adopted(macros: Macros, check: Any) -> None:
-    assert check() == 7
-    assert check([{"name": "K", "type": "bigint"}, {"name": "shard", "type": "string"}]) == 7
+    assert check() == FOUND
+    assert check([{"name": "K", "type": "bigint"}, {"name": "shard", "type": "string"}]) == FOUND
     explained = " ".join(macros.statements[1].sql.split())
     assert "explain extended merge into lake.mv as mv using (" in explained
     assert "on mv.`k` = changes.`k` and mv.`shard` = changes.`shard`" in explained
@@ -68,6 +69,17 @@ def test_other_columns_are_refused_by_name(
 ) -> None:
     with refused(told):
         check([{"name": name, "type": type} for name, type in columns])
+
+
+def test_what_a_delta_table_is_partitioned_by_is_told(
+    macros: Macros, check: Any, options: Any
+) -> None:
+    macros.stub("check_adoptable", lambda *_: None)
+    shown = [["k", "bigint"], ["# Partition Information", ""], ["# col_name", ""], ["Shard", ""]]
+    assert check(shown=shown)["partitions"] == ["shard"]
+
+    options["file_format"] = "iceberg"
+    assert check(shown=shown)["partitions"] == []
 
 
 def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refused: Any) -> None:
@@ -102,7 +114,7 @@ def test_keys_that_no_merge_puts_right_are_refused(
 
 
 def test_unequal_keys_of_one_hash_are_not_the_same(check: Any) -> None:
-    assert check(checked={"duplicates": True}) == 7
+    assert check(checked={"duplicates": True}) == FOUND
 
 
 @pytest.mark.parametrize(

@@ -370,6 +370,7 @@ def test_what_the_mv_itself_tells_is_noted(observe: Observe) -> None:
         "docs": "d1",
         "constraints": {"present": {"c": "a > 0"}, "ours": ["c"]},
         "original": None,
+        "partitions": [],
     }
 
 

@@ -101,7 +101,7 @@ def take(
     macros.stub("check_key_order", lambda backfill, learned: learned)
     macros.stub("check_history_is_ours", lambda backfill, barriers: None)
     macros.stub("prepare_creation", lambda backfill: COLUMNS)
-    macros.stub("check_adopted", lambda *_: 1234)
+    macros.stub("check_adopted", lambda *_: {"row_count": 1234, "partitions": ["day"]})
     macros.stub("check_replaced", lambda *_: None)
     macros.stub(
         "create_backfill",
@@ -139,6 +139,7 @@ def test_a_table_is_adopted_by_its_state_and_one_alter(macros: Macros, take: Any
     assert alter.startswith("alter table lake.mv set tblproperties ( 'delta.enableChangeDataFeed'")
     assert f"'dbt_backfill.id' = '{plan['backfill_id']}'" in alter
     assert "'dbt_backfill.adopt' = ''" in alter
+    assert "'dbt_backfill.partitions' = '[\"day\"]'" in alter
     assert macros.logged == [
         "mv adopts lake.mv: its 1,234 rows are compared with its query, up to 10 rows of the "
         "upstream per barrier, and only what differs is written"

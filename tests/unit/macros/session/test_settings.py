@@ -192,6 +192,38 @@ def test_a_session_in_which_delta_skips_repetitions_is_refused(
     assert len(macros.statements) == 1
 
 
+REFUSED = {
+    "spark.sql.files.ignoreMissingFiles": "Spark leaves out rows, and says nothing: those of files",
+    "spark.sql.files.ignoreCorruptFiles": "Spark leaves out rows, and says nothing: those of files",
+    "spark.sql.parser.quotedRegexColumnNames": "Spark takes a name in backticks for a pattern of ",
+}
+
+
+@pytest.mark.parametrize(("name", "does"), REFUSED.items())
+def test_a_session_in_which_spark_reads_less_or_other_columns_is_refused(
+    macros: Macros, backfill: Any, refused: Any, name: str, does: str
+) -> None:
+    """By the first run, and by each later one, which asks only if the state does not tell it."""
+    with refused(f"the session has {name} on, under which {does}"):
+        macros.call("check_settings", backfill, {name: "TRUE"})
+    macros.call("check_settings", backfill, {name: "false"})
+
+    for told in ("", "false", "falseFALSE"):
+        macros.call("check_settings_in_doubt", backfill, {"refused": told})
+    assert macros.statements == []
+    macros.results = [[[name, "false"]], [[name, "true"]]]
+    macros.call("check_settings_in_doubt", backfill, {"refused": f"${{{name}}}"})
+    with refused(f"the session has {name} on, under which {does}"):
+        macros.call("check_settings_in_doubt", backfill, {"refused": "falsetrue"})
+    assert len(macros.statements) == 2
+
+
+def test_what_is_refused_is_told_by_the_text_that_spark_puts_in_its_place(macros: Macros) -> None:
+    named = "".join(f"${{{name}}}" for name in REFUSED)
+
+    assert macros.call("refused_settings_expression") == f"'{named}'"
+
+
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
     macros.results = [[["spark.master", "local"], ["a", "1"]]]
 

@@ -20,7 +20,7 @@ def test_a_control_is_set_by_an_insert_that_says_the_same_when_it_is_sent_twice(
 
     assert script.startswith(
         "begin create table if not exists lake.mv__controls (control string, value string, "
-        "set_by string, set_at timestamp, backfill_id string) using delta tblproperties ( "
+        "set_by string, set_at timestamp_ltz, backfill_id string) using delta tblproperties ( "
     )
     assert (
         "insert into lake.mv__controls select 'rate_limit', '10', 'it\\'s me', "

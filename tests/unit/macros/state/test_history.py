@@ -63,13 +63,14 @@ def test_what_is_read_of_a_barrier_is_what_is_stored_of_it(
     stored = {name: column[0] for name, column in macros.call("plan_columns", make_plan()).items()}
     read = {name: type_ for name, (type_, _) in macros.call("history_columns").items() if type_}
     outcome = {
-        "committed_at": "timestamp",
+        "committed_at": "timestamp_ltz",
         "changed_row_count": "bigint",
         "deleted_row_count": "bigint",
         "mv_snapshot_id": "string",
     }
 
     stored["vnode_row_counts"] = "map<string, bigint>"
+    stored["planned_at"] = "timestamp_ltz"
     assert read.items() <= {**stored, **outcome}.items()
     assert stored.keys() - read.keys() == {
         "query_columns", "next_bounds", "bounds_complete", "generation", "fills", "drops",

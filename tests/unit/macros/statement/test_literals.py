@@ -65,3 +65,24 @@ def test_an_identifier_is_quoted_and_its_backticks_doubled(
 def test_identifiers_are_listed_each_with_its_prefix(macros: Macros) -> None:
     assert macros.call("identifiers", ["a", "b`"], "mv.") == "mv.`a`, mv.`b```"
     assert macros.call("identifiers", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("type_", "sql"),
+    [
+        ("timestamp", "timestamp_ltz"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("decimal(5,1)", "decimal(5,1)"),
+        ("array<timestamp>", "array<timestamp_ltz>"),
+        ("map<timestamp,timestamp>", "map<timestamp_ltz,timestamp_ltz>"),
+        (
+            "struct<timestamp:int,`timestamp,timestamp`:timestamp,my_timestamp:array<timestamp>>",
+            "struct<timestamp:int,`timestamp,timestamp`:timestamp_ltz,"
+            "my_timestamp:array<timestamp_ltz>>",
+        ),
+    ],
+)
+def test_a_timestamp_in_a_type_has_its_zone_whatever_the_session_says(
+    macros: Macros, type_: str, sql: str
+) -> None:
+    assert macros.call("type_sql", type_) == sql
