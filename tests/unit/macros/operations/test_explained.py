@@ -196,8 +196,10 @@ def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Cal
     return observe
 
 
-def test_a_table_that_was_marked_is_adopted_by_the_next_run(observe: Callable[..., Any]) -> None:
-    marked = {"dbt_backfill.adopt": "model.p.mv"}
+def test_a_table_that_was_marked_is_adopted_by_the_next_run(
+    macros: Macros, observe: Callable[..., Any]
+) -> None:
+    marked = {"dbt_backfill.adopt": macros.call("get_mark_of_adoption", "model.p.mv")}
     assert observe(marked, "mv")["taken"] == (
         "the next run adopts lake.mv: its rows are compared with its query, up to 10 rows of the"
         " upstream per barrier, and only what differs is written"
