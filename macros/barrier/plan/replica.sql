@@ -423,7 +423,8 @@
 
 
 {% macro _drop_own_replica(backfill) %}
-    {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
+    {#- Another run may have dropped it since dbt made its list of tables. -#}
+    {%- set existing = dbt_backfill.find_table(backfill.replica) if dbt_backfill.load_table(backfill.replica) is not none else none -%}
     {%- if existing is not none and dbt_backfill.is_own_replica(backfill, existing) -%}
         {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(backfill, backfill.replica)) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}
