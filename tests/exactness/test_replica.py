@@ -324,6 +324,15 @@ def test_where_another_run_has_dropped_the_copy_the_upstream_is_read(
     assert scene.run().output.count(COPIED) == 1
     scene.change()
     assert gone in project.run(intercept=drop).output
+    assert scene.run().output.count(COPIED) == 1
+
+    def drop_at_the_end(sql: str, proceed: Proceed) -> None:
+        proceed()
+        if ": commit the barrier" in sql:
+            project.sql("drop table if exists {schema}.mv__replica")
+
+    scene.write(barriers_per_run="all", backfill_rate_limit=None)
+    project.run(intercept=drop_at_the_end)
     scene.end()
 
 

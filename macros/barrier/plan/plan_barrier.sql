@@ -49,6 +49,7 @@
                 dbt_backfill.get_model_name(model) ~ ': the copy of its upstream is gone, because another run has dropped it, so that its '
                     ~ 'upstream itself is read', info=true
             ) -%}
+            {%- do adapter.cache_dropped(backfill.replica) -%}
             {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}

@@ -435,7 +435,8 @@
 
 
 {% macro _drop_own_replica(backfill) %}
-    {%- set existing = dbt_backfill.load_table(backfill.replica) -%}
+    {#- Another run may have dropped it since dbt made its list of tables. -#}
+    {%- set existing = dbt_backfill.find_table(backfill.replica) if dbt_backfill.load_table(backfill.replica) is not none else none -%}
     {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(backfill.replica) -%}
     {%- if 'dbt_backfill.replica' in properties -%}
         {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}

@@ -571,11 +571,14 @@ def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
     macros: Macros, plan_barrier: Callable[..., Any], stood: Any
 ) -> None:
     """Another run has dropped it, to make its own."""
+    dropped: list[Any] = []
+    macros.context["adapter"].cache_dropped = dropped.append
     shown = json.dumps({"version": "17", "columns": ["id", "shard"]})
     copy = {"relation": "lake.mv__replica", "kind": "delta", "version": "4", "definition": shown}
     stands, scripts = plan_barrier({"copy_is_gone": True}, {"plan": OURS}, replica=copy)
 
     assert stands == OURS and stood["read_from"] is None
+    assert [relation.render() for relation in dropped] == ["lake.mv__replica"]
     assert ["mv__replica version as of 4" in sql for sql in scripts] == [True, False]
     assert ["declare exit handler for sqlstate '42P01'" in sql for sql in scripts] == [True, False]
     assert "the copy of its upstream is gone" in macros.logged[0]
