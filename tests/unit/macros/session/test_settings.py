@@ -192,6 +192,49 @@ def test_a_session_in_which_delta_skips_repetitions_is_refused(
     assert len(macros.statements) == 1
 
 
+REFUSED = {
+    "spark.sql.files.ignoreMissingFiles": ("on", "Spark leaves out rows, and says nothing: those "),
+    "spark.sql.files.ignoreCorruptFiles": ("on", "Spark leaves out rows, and says nothing: those "),
+    "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark takes a name in backticks for a pat"),
+    "spark.sql.readSideCharPadding": (
+        "off",
+        "Spark does not pad what it reads of a char(n). Set it ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "refusal"), REFUSED.items())
+def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
+    macros: Macros, backfill: Any, refused: Any, name: str, refusal: tuple[str, str]
+) -> None:
+    """By the first run, and by each later one, to which the state tells it."""
+    fact = f"the session has {name} {refusal[0]}, under which {refusal[1]}"
+    other, wrong = ("false", "TRUE") if refusal[0] == "on" else ("true", "False")
+    with refused(fact):
+        macros.call("check_settings", backfill, {name: wrong})
+    macros.call("check_settings", backfill, {name: other})
+    macros.call("check_settings", backfill, {})
+
+    macros.call("check_settings_in_doubt", backfill, {"refused_setting": None})
+    with refused(fact):
+        macros.call("check_settings_in_doubt", backfill, {"refused_setting": name})
+    assert macros.statements == []
+
+
+def test_each_of_these_settings_is_read_by_a_statement_that_may_fail(
+    macros: Macros, render: Callable[..., str]
+) -> None:
+    """One that is not set; and the text of the outer statement must not be substituted."""
+    sql = render("get_refused_setting_statements")
+
+    assert sql.count("begin declare exit handler for sqlexception begin end;") == len(REFUSED)
+    assert (
+        "execute immediate 'select if(lower(\\'\\u0024{spark.sql.readSideCharPadding}\\') = "
+        "\\'false\\', \\'spark.sql.readSideCharPadding\\', null)' into __bf_setting; "
+        "set __bf_refused_setting = coalesce(__bf_refused_setting, __bf_setting); end;"
+    ) in sql
+
+
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
     macros.results = [[["spark.master", "local"], ["a", "1"]]]
 

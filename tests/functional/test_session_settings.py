@@ -1,0 +1,140 @@
+"""Settings under which an MV would have other types, other values or fewer rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from support.checks import assert_made_nothing, assert_refused, model, source
+from support.project import MakeProject, Project
+
+
+@pytest.fixture(scope="module")
+def project(shared_project: MakeProject) -> Project:
+    return shared_project("session_settings")
+
+
+@contextmanager
+def session(project: Project, settings: Mapping[str, str]) -> Iterator[None]:
+    project.configure(settings)
+    try:
+        yield
+    finally:
+        for name in settings:
+            del project.settings[name]
+            project.sql(f"reset `{name}`")
+        project.configure({"spark.sql.session.timeZone": "UTC"})
+
+
+TYPES = {
+    "at": "timestamp",
+    "local": "timestamp_ntz",
+    "many": "array<timestamp>",
+    "parts": "struct<timestamp:timestamp,n:int>",
+    "named": "map<string,timestamp>",
+}
+
+
+def types_of(project: Project, table: str) -> dict[str, str]:
+    """Of a table's columns."""
+    rows = project.sql(f"describe query select * from {{schema}}.{table}")
+    return {row["col_name"]: row["data_type"] for row in rows}
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="depends on the format alone")
+def test_a_timestamp_keeps_its_zone_where_the_session_says_that_it_has_none(
+    project: Project,
+) -> None:
+    """In an hour that comes twice, through all that creates columns or writes rows."""
+    declared = ", ".join(
+        f"{name} {type_.replace(':timestamp', ':timestamp_ltz')}" for name, type_ in TYPES.items()
+    )
+    project.create_table("moments", f"id int, {declared}")
+    row = (
+        "select id, at, timestamp_ntz'2024-11-03 01:30:00', array(at), "
+        "named_struct('timestamp', at, 'n', id), map('a', at) "
+        "from (select int(id) as id, timestamp_seconds(1730611800 + 1800 * id) as at "
+        "from range(0, 8))"
+    )
+    project.sql(f"insert into {{schema}}.moments {row}")
+    columns = ", ".join(["id", *TYPES])
+    query = f"select {columns} from {source('moments')}"
+    config = {"unique_key": ["at", "id"], "backfill_rate_limit": 4}
+    project.write({"mv": model(query, **config)}, sources=["moments"])
+    fresh = f"select {columns} from {{schema}}.moments"
+
+    def assert_equal(compared: str = columns) -> None:
+        mv, there = (f"select {compared} from ({s})" for s in ("select * from {schema}.mv", fresh))
+        for one, other in ((mv, there), (there, mv)):
+            texts = [f"select to_json(struct(*)) from ({rows})" for rows in (one, other)]
+            assert project.rows(" except all ".join(texts)) == []
+
+    settings = {
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.session.timeZone": "America/New_York",
+    }
+    with session(project, settings):
+        project.run("--select", "mv")
+        assert types_of(project, "mv") == {"id": "int", **TYPES}
+        assert types_of(project, "mv__progress")["at"] == "timestamp"
+        project.sql("delete from {schema}.moments where id = 1")
+        project.sql(
+            "update {schema}.moments set parts = named_struct('timestamp', at, 'n', 9) where id = 2"
+        )
+        project.run("--select", "mv")
+        project.run("--select", "mv")
+        assert_equal()
+        history = types_of(project, "mv__barriers")
+        assert {history["planned_at"], history["committed_at"]} == {"timestamp"}
+        assert project.value("select count(committed_at) from {schema}.mv__barriers") >= 2
+        project.operation("verify_backfill", model="mv")
+
+        more = query.replace(" from ", ", array(at) as more, at as later from ")
+        project.write({"mv": model(more, on_schema_change="append_new_columns", **config)})
+        project.run("--select", "mv")
+        project.run("--select", "mv")
+        added = {"more": "array<timestamp>", "later": "timestamp"}
+        assert types_of(project, "mv") == {"id": "int", **TYPES, **added}
+        assert_equal()
+        assert project.value("select count(*) from {schema}.mv where not later <=> at") == 0
+
+        project.sql("delete from {schema}.mv where id = 2")
+        project.operation("verify_backfill", model="mv", repair=True)
+        assert_equal()
+        project.run("--select", "mv", "--full-refresh")
+        assert types_of(project, "mv") == {"id": "int", **TYPES, **added}
+
+
+REFUSED = {
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.readSideCharPadding": "false",
+}
+
+
+@pytest.mark.parametrize(("setting", "value"), REFUSED.items())
+def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
+    project: Project, setting: str, value: str
+) -> None:
+    """Also after the first run: it is told by the statement that reads the state."""
+    name = "mv_" + setting.rsplit(".", 1)[1].lower()
+    project.create_table(f"up_{name}", "id int, name string")
+    project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")
+    query = f"select id, name from {source(f'up_{name}')}"
+    project.write({name: model(query)}, sources=[f"up_{name}"])
+    other = "true" if value == "false" else "false"
+    for is_new in (True, False):
+        with session(project, {setting: value}):
+            refused = project.fail("--select", name)
+        fact = "on" if value == "true" else "off"
+        assert_refused(refused, name, f"the session has {setting} {fact}", f"Set it to {other}")
+        if is_new:
+            assert_made_nothing(project, name)
+            project.run("--select", name)
+    with session(project, {setting: other}):
+        assert project.run("--select", name).message(name) == "CAUGHT UP"
+    assert project.run("--select", name).message(name) == "CAUGHT UP"
