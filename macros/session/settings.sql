@@ -116,15 +116,15 @@
     Refuse a session that what read_state read of its settings leaves in doubt; where all is well that spares a statement.
 
     Arguments:
-      state (dict): as read_state returned it: 'caches', of the catalogs, 'txn_app_id' and 'refused'.
+      state (dict): as read_state returned it: 'caches', of the catalogs, 'txn_app_id' and 'refused_setting'.
       settings (dict): as read_settings returned them, none if this run has not read them.
 -#}
 {% macro check_settings_in_doubt(backfill, state, settings=none) %}
     {%- set may_cache = dbt_backfill.get_uncached_relations(backfill) != []
         and (state.get('caches') is none or state.caches | reject('equalto', 'false') | list != []) -%}
     {%- set may_skip = state.get('txn_app_id', '') != '' and backfill.options.file_format == 'delta' -%}
-    {%- set may_be_refused = modules.re.sub('(?i)false', '', state.get('refused') or '') != '' -%}
-    {%- if not may_cache and not may_skip and not may_be_refused -%} {{ return(none) }} {%- endif -%}
+    {%- if state.get('refused_setting') -%} {%- do dbt_backfill.refuse_setting(backfill, state.refused_setting) -%} {%- endif -%}
+    {%- if not may_cache and not may_skip -%} {{ return(none) }} {%- endif -%}
     {%- set settings = dbt_backfill.read_settings() if settings is none else settings -%}
     {%- if may_cache -%} {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%} {%- endif -%}
     {%- if may_skip -%} {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%} {%- endif -%}
@@ -179,6 +179,62 @@
         ) -%}
     {%- endfor -%}
 {% endmacro %}
+
+
+{#-
+    Settings that nothing but what is read from files, or a name, shows: {name: ['on' or 'off', as what it is refused, and what Spark
+    does then, as the end of a sentence]}.
+-#}
+{% macro refused_settings() %}
+    {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
+    {{ return({
+        'spark.sql.files.ignoreMissingFiles': ['on', leaves_out ~ 'are gone'],
+        'spark.sql.files.ignoreCorruptFiles': ['on', leaves_out ~ 'it cannot read'],
+        'spark.sql.parser.quotedRegexColumnNames': ['on', 'Spark takes a name in backticks for a pattern of names'],
+        'spark.sql.readSideCharPadding': ['off', 'Spark does not pad what it reads of a char(n)'],
+    }) }}
+{% endmacro %}
+
+
+{% macro check_refused_settings(backfill, settings) %}
+    {%- for name, refused in dbt_backfill.refused_settings().items()
+            if (settings.get(name) | string | lower) == {'on': 'true', 'off': 'false'}[refused[0]] -%}
+        {%- do dbt_backfill.refuse_setting(backfill, name) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro refuse_setting(backfill, name) %}
+    {%- set refused = dbt_backfill.refused_settings()[name] -%}
+    {%- do dbt_backfill.refuse(
+        'the session has ' ~ name ~ ' ' ~ refused[0] ~ ', under which ' ~ refused[1],
+        'Set it to ' ~ {'on': 'false', 'off': 'true'}[refused[0]] ~ ' for dbt (server_side_parameters, or the Spark server)',
+        mv=backfill.get('name')
+    ) -%}
+{% endmacro %}
+
+
+{#- The variables of the statements after it. -#}
+{% macro declare_refused_setting() -%}
+    declare __bf_setting string;
+    declare __bf_refused_setting string;
+{%- endmacro %}
+
+
+{#-
+    Statements of a script that read the name of one of these settings that is refused into its variable `__bf_refused_setting`; null
+    if none is. Spark puts a setting in braces into a statement's text, and of a boolean one fails where it is not set.
+-#}
+{% macro get_refused_setting_statements() -%}
+    {%- for name, refused in dbt_backfill.refused_settings().items() %}
+    {%- set sql = "select if(lower('${" ~ name ~ "}') = '" ~ {'on': 'true', 'off': 'false'}[refused[0]] ~ "', '" ~ name ~ "', null)" %}
+    begin
+        declare exit handler for sqlexception begin end;
+        execute immediate {{ dbt_backfill.string_literal(sql) }} into __bf_setting;
+        set __bf_refused_setting = coalesce(__bf_refused_setting, __bf_setting);
+    end;
+    {%- endfor %}
+{%- endmacro %}
 
 
 {#-

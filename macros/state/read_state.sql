@@ -9,7 +9,7 @@
         given up (`dirty`) where its range would have begun,
       'settings': the session's, see session_settings,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
-      'refused': the same of those that are refused where one is on, see refused_settings_expression,
+      'refused_setting': see get_refused_setting_statements; absent if none is, or it is not asked,
       'lag_seconds': for how long the version that the MV shows has been there; absent if that is not known,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nothing is asked,
@@ -21,12 +21,12 @@
     Arguments:
       uncached (list): the relations whose catalogs are asked whether they cache.
       history_of (string): the id of the MV if its history is there and is to be looked at; none if not.
-      controls_of (string): the id of the MV whose controls are to be read; none for no controls.
+      controls_of (string): the id of the MV whose controls are to be read, and the session's settings with them; none for neither.
 -#}
 {% macro read_state(relations, uncached=[], history_of=none, controls_of=none) %}
     {%- set sql = dbt_backfill.get_state_sql(
         relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream'),
-        controls=controls_of is not none
+        controls=controls_of is not none, refuses=controls_of is not none
     ) -%}
     {%- if uncached or controls_of is not none -%}
         {%- set sql = dbt_backfill._get_state_script(relations, sql, uncached, controls_of) -%}
@@ -39,8 +39,10 @@
 
 {% macro _get_state_script(relations, sql, uncached, controls_of) -%}
     begin
+        {{ dbt_backfill.declare_refused_setting() if controls_of is not none }}
         {{ dbt_backfill.declare_controls() if controls_of is not none }}
         {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
+        {{ dbt_backfill.get_refused_setting_statements() if controls_of is not none }}
         {{ dbt_backfill.get_controls_statement(relations, controls_of) if controls_of is not none }}
         {{ sql }};
     end
@@ -51,9 +53,9 @@
     Arguments:
       plan (dict or none): one of which to tell whether it was committed as what it is, `executed`.
       followed (dict or none): the table whose log is to be read.
-      caches, controls (boolean): whether the script has such a variable, to be returned with it.
+      caches, controls, refuses (boolean): whether the script has such a variable, to be returned with it.
 -#}
-{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none, controls=false) -%}
+{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false) -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
@@ -69,6 +71,9 @@
         {%- endif %}
         {%- if controls %},
         controls
+        {%- endif %}
+        {%- if refuses %},
+        __bf_refused_setting as refused_setting
         {%- endif %}
         {%- if history_of %},
         (

@@ -193,35 +193,46 @@ def test_a_session_in_which_delta_skips_repetitions_is_refused(
 
 
 REFUSED = {
-    "spark.sql.files.ignoreMissingFiles": "Spark leaves out rows, and says nothing: those of files",
-    "spark.sql.files.ignoreCorruptFiles": "Spark leaves out rows, and says nothing: those of files",
-    "spark.sql.parser.quotedRegexColumnNames": "Spark takes a name in backticks for a pattern of ",
+    "spark.sql.files.ignoreMissingFiles": ("on", "Spark leaves out rows, and says nothing: those "),
+    "spark.sql.files.ignoreCorruptFiles": ("on", "Spark leaves out rows, and says nothing: those "),
+    "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark takes a name in backticks for a pat"),
+    "spark.sql.readSideCharPadding": (
+        "off",
+        "Spark does not pad what it reads of a char(n). Set it ",
+    ),
 }
 
 
-@pytest.mark.parametrize(("name", "does"), REFUSED.items())
-def test_a_session_in_which_spark_reads_less_or_other_columns_is_refused(
-    macros: Macros, backfill: Any, refused: Any, name: str, does: str
+@pytest.mark.parametrize(("name", "refusal"), REFUSED.items())
+def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
+    macros: Macros, backfill: Any, refused: Any, name: str, refusal: tuple[str, str]
 ) -> None:
-    """By the first run, and by each later one, which asks only if the state does not tell it."""
-    with refused(f"the session has {name} on, under which {does}"):
-        macros.call("check_settings", backfill, {name: "TRUE"})
-    macros.call("check_settings", backfill, {name: "false"})
+    """By the first run, and by each later one, to which the state tells it."""
+    fact = f"the session has {name} {refusal[0]}, under which {refusal[1]}"
+    other, wrong = ("false", "TRUE") if refusal[0] == "on" else ("true", "False")
+    with refused(fact):
+        macros.call("check_settings", backfill, {name: wrong})
+    macros.call("check_settings", backfill, {name: other})
+    macros.call("check_settings", backfill, {})
 
-    for told in ("", "false", "falseFALSE"):
-        macros.call("check_settings_in_doubt", backfill, {"refused": told})
+    macros.call("check_settings_in_doubt", backfill, {"refused_setting": None})
+    with refused(fact):
+        macros.call("check_settings_in_doubt", backfill, {"refused_setting": name})
     assert macros.statements == []
-    macros.results = [[[name, "false"]], [[name, "true"]]]
-    macros.call("check_settings_in_doubt", backfill, {"refused": f"${{{name}}}"})
-    with refused(f"the session has {name} on, under which {does}"):
-        macros.call("check_settings_in_doubt", backfill, {"refused": "falsetrue"})
-    assert len(macros.statements) == 2
 
 
-def test_what_is_refused_is_told_by_the_text_that_spark_puts_in_its_place(macros: Macros) -> None:
-    named = "".join(f"${{{name}}}" for name in REFUSED)
+def test_each_of_these_settings_is_read_by_a_statement_that_may_fail(
+    macros: Macros, render: Callable[..., str]
+) -> None:
+    """One that is not set; and the text of the outer statement must not be substituted."""
+    sql = render("get_refused_setting_statements")
 
-    assert macros.call("refused_settings_expression") == f"'{named}'"
+    assert sql.count("begin declare exit handler for sqlexception begin end;") == len(REFUSED)
+    assert (
+        "execute immediate 'select if(lower(\\'\\u0024{spark.sql.readSideCharPadding}\\') = "
+        "\\'false\\', \\'spark.sql.readSideCharPadding\\', null)' into __bf_setting; "
+        "set __bf_refused_setting = coalesce(__bf_refused_setting, __bf_setting); end;"
+    ) in sql
 
 
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:

@@ -60,10 +60,13 @@ def test_they_are_read_with_the_state_and_may_be_missing(
     assert len(macros.statements) == 2
     sql = " ".join(macros.statements[0].sql.split())
     assert (
-        " begin declare controls string; "
-        "begin declare exit handler for sqlstate '42P01' begin end; set controls = (select to_json("
+        " declare controls string; begin declare exit handler for sqlexception begin end; "
     ) in sql
-    assert "as txn_app_id, controls )) from (" in sql
+    assert (
+        " end; begin declare exit handler for sqlstate '42P01' begin end; "
+        "set controls = (select to_json("
+    ) in sql
+    assert "as txn_app_id, controls, __bf_refused_setting as refused_setting )) from (" in sql
 
 
 @pytest.fixture
