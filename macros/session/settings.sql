@@ -13,8 +13,7 @@
 
 {#-
     The settings of a session that give a query other values, each with an expression of its value. No function returns a
-    setting, so most are told by what they do; one that only what is read from files shows, by the text that Spark puts in its
-    place. A setting under which the same rows only fail or do not, such as
+    setting, so most are told by what they do. A setting under which the same rows only fail or do not, such as
     mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
 -#}
 {% macro session_settings() %}
@@ -32,7 +31,6 @@
         'spark.sql.json.enablePartialResults': "from_json('{\"a\":{\"b\":\"x\",\"c\":1}}', 'a struct<b: int, c: int>').a is not null",
         'spark.sql.chunkBase64String.enabled': "length(base64(cast(repeat('a', 60) as binary))) > 80",
         'spark.sql.preserveCharVarcharTypeInfo': "length(cast('a' as char(2))) = 2",
-        'spark.sql.readSideCharPadding': "lower('${spark.sql.readSideCharPadding}') <> 'false'",
         'spark.sql.function.concatBinaryAsString': "typeof(concat(X'61', X'61')) = 'string'",
         'spark.sql.function.eltOutputAsString': "typeof(elt(1, X'61', X'61')) = 'string'",
         'spark.sql.legacy.timeParserPolicy': 'if(' ~ is_legacy_parser ~ ", 'LEGACY', 'CORRECTED')",
@@ -128,7 +126,6 @@
     {%- set settings = dbt_backfill.read_settings() if settings is none else settings -%}
     {%- if may_cache -%} {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%} {%- endif -%}
     {%- if may_skip -%} {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%} {%- endif -%}
-    {%- if may_be_refused -%} {%- do dbt_backfill.check_refused_settings(backfill, settings) -%} {%- endif -%}
 {% endmacro %}
 
 
@@ -148,36 +145,6 @@
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- Settings that are off as a rule, and what Spark does where one is on, as the end of a sentence. -#}
-{% macro refused_settings() %}
-    {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
-    {{ return({
-        'spark.sql.files.ignoreMissingFiles': leaves_out ~ 'are gone',
-        'spark.sql.files.ignoreCorruptFiles': leaves_out ~ 'it cannot read',
-        'spark.sql.parser.quotedRegexColumnNames': 'Spark takes a name in backticks for a pattern of names',
-    }) }}
-{% endmacro %}
-
-
-{#- Their values as one text, in which those that are not set are empty: a SQL expression. -#}
-{% macro refused_settings_expression() %}
-    {%- set values = [] -%}
-    {%- for name in dbt_backfill.refused_settings() -%} {%- do values.append('${' ~ name ~ '}') -%} {%- endfor -%}
-    {{ return("'" ~ values | join ~ "'") }}
-{% endmacro %}
-
-
-{% macro check_refused_settings(backfill, settings) %}
-    {%- for name, does in dbt_backfill.refused_settings().items() if settings.get(name, 'false') | lower == 'true' -%}
-        {%- do dbt_backfill.refuse(
-            'the session has ' ~ name ~ ' on, under which ' ~ does,
-            'Set it to false for dbt (server_side_parameters, or the Spark server)',
-            mv=backfill.get('name')
-        ) -%}
-    {%- endfor -%}
 {% endmacro %}
 
 

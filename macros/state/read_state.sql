@@ -61,7 +61,6 @@
         progress.*,
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
         {{ dbt_backfill.settings_expression() }} as settings,
-        {{ dbt_backfill.refused_settings_expression() }} as refused,
         '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log

@@ -104,7 +104,7 @@ def test_the_log_of_the_table_whose_changes_are_followed_is_read_with_the_state(
     selected = f" , (log of {log}) as log ))" if log else " ))"
     session = "'spark.sql.session.timeZone', cast(current_timezone() as string), "
     assert session in sql
-    last = " as refused, '${spark.databricks.delta.write.txnAppId}' as txn_app_id"
+    last = " as settings, '${spark.databricks.delta.write.txnAppId}' as txn_app_id"
     assert f"{last}{selected} from" in sql.replace("txn_app_id,", "txn_app_id ,")
 
 
