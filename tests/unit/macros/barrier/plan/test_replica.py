@@ -309,7 +309,8 @@ def test_it_is_said_where_the_files_of_a_copy_stay(
     macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
     macros.context["adapter"].cache_dropped = lambda relation: ""
     macros.config["location_root"] = root
-    macros.stub("load_table", lambda relation: SimpleNamespace(is_view=False))
+    for looked_up in ("load_table", "find_table"):
+        macros.stub(looked_up, lambda relation: SimpleNamespace(is_view=False))
     macros.stub("read_table_properties", lambda relation: {"dbt_backfill.replica": "u1"})
     macros.results = [[]]
     macros.call("_drop_own_replica", backfill)
