@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
+from jinja2.utils import Namespace
 
 from support.macros import Macros
 
@@ -206,7 +207,11 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     assert asked == ([] if tells_otherwise is None else [150])
 
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
-        macros.call("get_needed_mark", landing, table, {"landed": 201, "timeline": 1})
+        macros.stub("read_from_postgres", lambda *_: {"position": 200})
+        macros.call("check_landed_place", landing, table, {"landed": 201, "timeline": 1})
+    # What another landing has landed meanwhile.
+    macros.stub("read_from_postgres", lambda *_: {"position": 201})
+    macros.call("check_landed_place", landing, table, {"landed": 201, "timeline": 1})
 
 
 @pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
@@ -215,6 +220,7 @@ def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: A
     places = [{"landed": None}, {"landed": 201}]
     macros.stub("read_landed_places", lambda _: places)
     macros.stub("read_slot", lambda _: {"confirmed": 210})
+    macros.stub("read_from_postgres", lambda *_: {"position": 200})
     landing = {"slot": "s", "catalog": "pg", "tables": [table, table]}
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
         macros.call("prepare_slot", landing, {"slot": slot})
@@ -242,3 +248,30 @@ def test_a_slot_that_another_landing_has_advanced_tells_nothing(
 )
 def test_a_position_is_a_number_of_bytes(macros: Macros, position: int, lsn: str) -> None:
     assert macros.call("get_postgres_lsn", position) == f"'{lsn}'::pg_lsn"
+
+
+@pytest.mark.parametrize(
+    ("places", "marked"), [([{"landed": 150}], False), ([{"landed": 100}, {"landed": 150}], True)]
+)
+def test_a_slot_that_was_moved_on_meanwhile_is_gone_on_with_from_there(
+    macros: Macros, places: Any, marked: bool
+) -> None:
+    """What another landing has landed is no gap; what another reader has taken is one."""
+    marks: list[Any] = []
+    facts = {"position": 100, "timeline": 1}
+    tables = [
+        {"facts": facts, "relation": macros.relation, "table": f"public.t{number}"}
+        for number, _ in enumerate(places)
+    ]
+    batch = {"confirmed": 150, "flushed": 200, "changes": 0, "reached": None, "held": 0}
+    macros.stub("read_from_postgres", lambda *_: batch)
+    macros.stub("read_landed_places", lambda *_: [{**place, "timeline": 1} for place in places])
+    macros.stub("run_table", lambda step, _: marks.append(step))
+    macros.stub("get_land_mark_sql", lambda *_: "merge")
+    run = Namespace(places=[{"landed": 100}], batches=0, done=False)
+    landing = {"slot": "s", "catalog": "pg", "tables": tables, "confirmed": 90}
+    macros.call("_land_batch", landing, {"batch_rows": 10, "wal_warning_mb": 1}, run)
+    assert ("mark where public.t0 begins" in marks) is marked
+    assert "mark where public.t1 begins" not in marks
+    assert not run.done
+    assert [place["landed"] for place in run.places] == [place["landed"] for place in places]
