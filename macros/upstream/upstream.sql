@@ -45,8 +45,10 @@
       bounds_sql(upstream, keys, window, counts)               the keys that are so many rows further in a window
       stage_script(upstream, scan, staged)                     reads it
       wait_script(upstream, observed, noted, stage, seconds)          waits until the feed tells what it may show
+      staged_doubt(observed, plan, waited)                     why it cannot be told what was read, by what wait_script told
       staged_read(upstream, version, stage, keys)              what was read, at a version
       land_feed(upstream)                                      land what changed, where nothing else has to
+      check_query(explained, query)                            refuse a query that gives other rows of the table than of its changes
       check_staged(upstream, observed, plan, columns, name)    refuse what cannot be read right
       check_followed(observed, committed)                      refuse what cannot be followed any more, where nothing is read of it
       check_stage_reached(upstream, observed, read, name)      refuse what was read, as stage_script tells, of another database than the feed's
@@ -296,6 +298,12 @@
 {% endmacro %}
 
 
+{#- As the end of a sentence; none if it is clear. -#}
+{% macro find_staged_doubt(upstream, observed, plan, waited) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'staged_doubt')(observed, plan, waited)) }}
+{% endmacro %}
+
+
 {#- Whether the feed was brought up to date by it; a feed that something else lands is waited for. -#}
 {% macro land_feed(upstream) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'land_feed')(upstream)) }}
@@ -305,6 +313,12 @@
 {#- A relation expression: the rows that were staged for a plan, as they are at a version. -#}
 {% macro get_staged_read(upstream, version, stage, keys) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'staged_read')(upstream, version, stage, keys)) }}
+{% endmacro %}
+
+
+{#- `explained`: see explain_query. -#}
+{% macro check_upstream_query(upstream, explained, query) %}
+    {%- if dbt_backfill.stages_ranges(upstream) -%} {%- do dbt_backfill._of_upstream(upstream, 'check_query')(explained, query) -%} {%- endif -%}
 {% endmacro %}
 
 

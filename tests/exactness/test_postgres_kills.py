@@ -188,6 +188,37 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene,
     assert scene.wrong_events() == []
 
 
+@pytest.mark.every_profile
+def test_a_commit_that_was_not_flushed_when_the_server_crashed_is_not_shown(
+    project: Project, postgresql_programs: Path
+) -> None:
+    """A range has read it, and is kept until its changes have landed: those that came instead."""
+    with logical_postgresql(postgresql_programs, {"wal_writer_delay": "10s"}) as database:
+        scene = after_one_barrier(project, database, "unflushed")
+
+        def lose(project: Project, sql: str, proceed: Proceed) -> None:
+            with database.connect(options="-c synchronous_commit=off") as connection:
+                connection.execute(f"update {scene.name} set amount = 7777")
+            proceed()
+            database.stop("immediate")
+            database.start()
+            rows = f"select count(*) from {scene.name} where amount = 7777"
+            assert database.value(rows) == 0
+            for _ in range(2):
+                database.sql("select pg_switch_wal()")
+            database.sql(f"update {scene.name} set label = 'after' where id = 2")
+
+        with stepping():
+            runner = barrier_of(scene)
+            runner.go_to(Statement(STAGE))
+            runner.advance(lose)
+            result = runner.finish()
+        assert "has recovered from a crash since its range was read" in result.error
+        scene.catch_up()
+        is_right(scene)
+        scene.end()
+
+
 def restarting(scene: LiveScene, mode: str) -> Callable[[Project, str, Proceed], None]:
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         with contextlib.ExitStack() as stack:
@@ -388,6 +419,34 @@ def is_right(scene: LiveScene) -> None:
     rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"
     shown = scene.project.rows(f"select * from {scene.mv.table}")
     assert shown == scene.project.rows(rows)
+
+
+def test_an_event_of_the_same_id_of_long_ago_is_of_no_transaction_that_is_open(
+    project: Project, postgresql_programs: Path
+) -> None:
+    with logical_postgresql(postgresql_programs) as database:
+        database.begin_epoch(1)
+        scene = after_one_barrier(project, database, "turned")
+        with database.connect(autocommit=False) as connection:
+            [xid] = connection.execute("select pg_current_xact_id()::text::bigint").fetchone() or [
+                0
+            ]
+            assert xid > 2**32
+            project.sql(
+                f"insert into {project.table(scene.changes)}"
+                " (id, amount, label, _op, _lsn, _seq, _xid)"
+                f" select id, 100, 'stale', 'u', 5, id, {xid - 2**32} from range(500)"
+            )
+            scene.barrier()
+            connection.rollback()
+        scene.check()
+        database.sql(f"update {scene.name} set label = 'of today'")
+        scene.land()
+        told = f"select min(_xid) from {project.table(scene.changes)} where label = 'of today'"
+        assert project.value(told) > 2**32
+        scene.catch_up()
+        is_right(scene)
+        scene.end()
 
 
 def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Database) -> None:

@@ -378,6 +378,34 @@ def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
     assert any("were lost with the slot slot_gap" in line for line in lines)
 
 
+@pytest.mark.parametrize("step", ["look at the changes of", "land the changes of"])
+def test_events_that_another_reader_takes_in_the_middle_leave_a_gap(
+    landed: Landed, step: str
+) -> None:
+    name = f"taken_at_{step.split()[0]}"
+    landed.table(name, "id int primary key")
+    landed.database.sql(f"insert into {name} values (1)")
+    landed.compare(name, "id")
+    landed.database.sql(f"insert into {name} values (2)")
+    taken: list[Any] = []
+
+    def take(sql: str, proceed: Any) -> None:
+        if f": {step}" in sql and not taken:
+            query = f"select data from pg_logical_slot_get_changes('slot_{name}', null, null)"
+            taken.extend(landed.database.sql(query))
+        proceed()
+
+    landing = ("run-operation", "land_changes", "--args", f"{{model: {name}_mv}}")
+    lines = landed.project.dbt(*landing, intercept=take).messages
+    assert any('"insert"' in told for (told,) in taken)
+    assert any(f"were lost with the slot slot_{name}: what reads" in line for line in lines)
+
+    landed.database.sql(f"insert into {name} values (3)")
+    said = landed.compare(name, "id")
+    assert "re-anchored: the upstream was emptied, or events of it may be missing" in said
+    assert landed.events(name) == [("i", 1), ("g", None), ("i", 3)]
+
+
 def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     shared_project: MakeProject, database: Database
 ) -> None:
@@ -657,6 +685,133 @@ def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Lan
     )
     landed.database.sql("insert into aged values (3)")
     assert "re-anchored: events since the position" in landed.compare("aged", "id")
+
+
+def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
+    landed: Landed,
+) -> None:
+    """Also where the REPLICA IDENTITY is right again before the barrier ends."""
+    landed.table("meanwhile", "id int primary key, code int not null unique")
+    database = landed.database
+    database.sql("insert into meanwhile select i, i from generate_series(1, 40) as i")
+    landed.land("meanwhile")
+    landed.follow("meanwhile", "id, code")
+    done: list[str] = []
+
+    def delete(sql: str, proceed: Any) -> None:
+        if ": stage the rows" in sql and not done:
+            proceed()
+            database.sql("alter table meanwhile replica identity using index meanwhile_code_key")
+            database.sql("delete from meanwhile where id in (5, 30)")
+            done.append("deleted")
+            return
+        proceed()
+        if ": let go of the WAL" in sql and done == ["deleted"]:
+            database.sql("alter table meanwhile replica identity default")
+            done.append("right again")
+
+    said = landed.project.run("--select", "meanwhile_mv", intercept=delete).output
+    assert done == ["deleted", "right again"]
+    assert "events of the upstream did not tell the key id of each row" in said
+    landed.compare("meanwhile", "id, code")
+
+
+def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_table(
+    landed: Landed,
+) -> None:
+    landed.table("declared", "id int primary key, w float8 check (abs(w) < 'infinity'), f float8")
+    landed.model("declared", "id, f")
+    database = landed.database
+    database.sql("alter table declared alter f set not null")
+    database.sql("insert into declared values (1, null, 1), (2, 2, 2)")
+    landed.compare("declared", "id, string(f)")
+
+    database.sql("alter table declared alter f drop not null")
+    database.sql("insert into declared values (3, 3, null)")
+    database.sql("update declared set f = 3 where id = 3")
+    database.sql("insert into declared values (4, 4, 'NaN')")
+    database.sql("alter table declared alter f set not null")
+    said = landed.compare("declared", "id, string(f)")
+    assert (
+        "re-anchored: an event of the upstream tells null where the column f has, or had," in said
+    )
+    database.sql("update declared set f = 5 where id = 4")
+    assert "re-anchored" not in landed.compare("declared", "id, string(f)")
+
+
+def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Landed) -> None:
+    with pytest.raises(RunFailed, match="has 2 columns 'note' that only differ in case"):
+        landed.table("noted", 'id int primary key, note text, "Note" text')
+    landed.database.sql('alter table noted rename "Note" to other')
+    landed.compare("noted", "id, note")
+    landed.database.sql('alter table noted rename other to "NOTE"')
+    with pytest.raises(RunFailed, match="has 2 columns 'note' that only differ in case"):
+        landed.land("noted")
+
+
+def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) -> None:
+    """Spark pads what a column of `char(n)` is compared with, and a change table has texts."""
+    landed.table("padded", "id int primary key, code char(4), v int")
+    path = landed.project.models / "padded_mv.sql"
+    whole = path.read_text()
+    database = landed.database
+    database.sql("insert into padded select i, chr(96 + i), i from generate_series(1, 9) as i")
+    landed.land("padded")
+
+    for filter in (
+        "code = 'a'",
+        "'b' > code",
+        "code in ('a', 'c')",
+        "nullif(code, 'a') is null",
+        "equal_null(code, 'a')",
+        "code between 'a' and 'c'",
+        "case code when 'a' then true end",
+        "coalesce(v > 3 and code <=> 'e', false)",
+    ):
+        path.write_text(f"{whole} where {filter}")
+        refused = landed.project.fail("--select", "padded_mv").error
+        assert "its query compares code, which is a char(n) in PostgreSQL" in refused
+    read = whole.replace("select *", "with c as (select id, code as k, v from", 1) + ")"
+    path.write_text(f"{read} select * from c where k = 'a'")
+    assert "its query compares k, which is" in landed.project.fail("--select", "padded_mv").error
+
+    wanted = "rtrim(code) in ('a', 'b', 'x') and code like '%  ' and code is not null"
+    path.write_text(f"{whole} where {wanted}")
+    landed.project.run("--select", "padded_mv")
+    database.sql("update padded set code = 'x' where id in (1, 4)")
+    database.sql("update padded set code = 'b', v = 7 where id = 9")
+    landed.land("padded")
+    landed.project.run("--select", "padded_mv")
+    rows = f"select * from {landed.catalog}.public.padded where {wanted}"
+    assert landed.project.rows("select * from {schema}.padded_mv") == landed.project.rows(rows)
+    assert landed.project.value("select count(*) from {schema}.padded_mv") == 4
+
+
+def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed) -> None:
+    """With Java 8's times Spark writes them so, and PostgreSQL takes them for those of the JVM."""
+    java8 = "spark.sql.datetime.java8API.enabled"
+    for kind in ("timestamptz", "timestamp"):
+        name = f"timed_{kind}"
+        landed.table(name, f"id {kind} primary key, v int")
+        landed.database.sql(
+            f"insert into {name} select timestamp '2024-01-01' + i * interval '1 hour', i"
+            " from generate_series(1, 60) as i"
+        )
+        landed.land(name)
+        try:
+            landed.project.configure({"spark.sql.session.timeZone": "America/New_York"})
+            landed.project.run("--select", f"{name}_mv")
+            landed.project.configure({java8: "true"})
+            told = "Spark writes its bounds in the time zone of the session, America/New_York"
+            assert told in landed.project.fail("--select", f"{name}_mv").error
+            landed.project.configure({java8: "false"})
+            landed.project.run("--select", f"{name}_mv")
+            landed.project.configure({java8: "true", "spark.sql.session.timeZone": "UTC"})
+            landed.project.run("--select", f"{name}_mv")
+        finally:
+            landed.project.configure({java8: "false", "spark.sql.session.timeZone": "UTC"})
+        landed.compare(name, "id, v")
+        assert landed.project.value(f"select count(*) from {{schema}}.{name}_mv") == 60
 
 
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:

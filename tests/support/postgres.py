@@ -123,6 +123,13 @@ class Database:
         """Of a standby, by which another timeline of the WAL begins."""
         self.sql("select pg_promote()")
 
+    def begin_epoch(self, epoch: int) -> None:
+        """As after so many times 2^32 transactions."""
+        self.stop()
+        program = str(self.programs / "pg_resetwal")
+        _run([program, "-e", str(epoch), "-D", str(self._data)])
+        self.start()
+
     def save(self) -> Path:
         """A copy of all files, made while the server is down, for `put_back`."""
         saved = self.directory / "saved"

@@ -43,6 +43,7 @@
     ) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
+    {%- do dbt_backfill.check_upstream_query(backfill.upstream, explained, backfill.sql) -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if takes_added else none -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}

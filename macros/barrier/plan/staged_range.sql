@@ -15,7 +15,7 @@
 
     Arguments:
       again (boolean): whether the rows that were kept before, in this run or another, are not to be taken: it could not be told what
-        they are, they are gone, or one has a value that cannot be read, which may have been corrected since.
+        they are, they are gone, the database may have lost them, or one has a value that cannot be read, which may have been corrected since.
 -#}
 {% macro take_staged_range(backfill, state, observed, plan, again=false) %}
     {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -28,10 +28,15 @@
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set waited = dbt_backfill._run_wait(backfill, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
-    {%- if left and (not waited.stands or waited.get('altered')) -%}
+    {%- if left and (not waited.stands or waited.get('altered') or waited.get('recovered')) -%}
         {{ return(dbt_backfill.take_staged_range(backfill, state, observed, plan, again=true)) }}
     {%- elif not waited.stands -%}
         {%- do dbt_backfill.refuse_other_stage(backfill) -%}
+    {%- elif waited.get('recovered') -%}
+        {%- do dbt_backfill.refuse(
+            'the server of its upstream has recovered from a crash since its range was read, and may have lost what the rows show',
+            'Nothing is lost here; run again to continue', mv=backfill.get('name')
+        ) -%}
     {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
             'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
@@ -42,12 +47,13 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
+    {%- set unclear = dbt_backfill.find_staged_doubt(backfill.upstream, observed, plan, waited) -%}
     {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
     {{ return({
         'plan': dict(plan, sources=sources),
-        'unclear': 'the feed told something that is no event of a row while its range was read' if waited.broken else none,
+        'unclear': unclear,
         'waits': none,
-        'seen': dbt_backfill._observe_again(backfill, state) if waited.broken else observed,
+        'seen': dbt_backfill._observe_again(backfill, state) if unclear else observed,
     }) }}
 {% endmacro %}
 

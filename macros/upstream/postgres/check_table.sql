@@ -13,18 +13,24 @@
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
     {%- set wanted = (columns + key) | map('lower') | list -%}
     {%- for column in facts.columns if column.name | lower in wanted -%}
-        {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
-        {%- if twins | length > 1 -%}
-            {%- do dbt_backfill.refuse(
-                'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that only differ in case",
-                'Rename one of them in PostgreSQL; Spark takes them for one', mv=mv
-            ) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.check_distinct_name(facts, column, mv) -%}
         {%- do dbt_backfill._check_postgres_column(facts, column, mv) -%}
         {%- if column.name | lower in key | map('lower') | list -%}
             {%- do dbt_backfill._check_postgres_key_column(facts, column, mv) -%}
         {%- endif -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#- Refuse a column that Spark does not tell from another one. -#}
+{% macro check_distinct_name(facts, column, mv) %}
+    {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
+    {%- if twins | length > 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that only differ in case",
+            'Rename one of them in PostgreSQL; Spark takes them for one', mv=mv
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 
@@ -257,6 +263,27 @@
             described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
             'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',
             mv=mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a session in which the bounds of a range are sent in its own time zone, which PostgreSQL takes for that of the JVM. Its settings
+    are asked for only where that may be.
+
+    Arguments:
+      keys (list): of the plan.
+-#}
+{% macro check_postgres_key_zone(observed, keys, mv) %}
+    {%- set zoned = keys | selectattr('type', 'equalto', 'timestamp') | map(attribute='upstream') | list -%}
+    {%- if not zoned or dbt_backfill.is_postgres_utc(observed) -%} {{ return(none) }} {%- endif -%}
+    {%- set name = 'spark.sql.datetime.java8API.enabled' -%}
+    {%- if dbt_backfill.read_settings().get(name, 'false') | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'the key ' ~ zoned[0] ~ ' of its upstream is a timestamp, and Spark writes its bounds in the time zone of the session, ' ~ observed.zone
+                ~ ', because the session has ' ~ name ~ ' on',
+            'Set spark.sql.session.timeZone to UTC, or ' ~ name ~ ' to false, for dbt (server_side_parameters, or the Spark server)', mv=mv
         ) -%}
     {%- endif -%}
 {% endmacro %}

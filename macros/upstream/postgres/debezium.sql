@@ -54,6 +54,11 @@
 {% endmacro %}
 
 
+{% macro debezium_feed_tells_epochs() %}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {% macro debezium_feed_untold(feed, version, noted) %}
     {{ return(none) }}
 {% endmacro %}

@@ -5,7 +5,8 @@
                       missing; `w` nothing but how far the feed has come
       __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction in 32 bits; null where the feed does not tell it, which is only so in rows of `declared`, and of marks
+      __bf_xid        the transaction, with its epoch or in 32 bits, see feed_tells_epochs; null where the feed does not tell it, which is
+                      only so in rows of `declared`, and of marks
       __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
       __bf_note       of a mark: what was noted of the table, see get_landing_note; null where the feed has none, or `notes` was not asked
     A delete tells the columns of the key; its others may be anything.
@@ -99,6 +100,12 @@
 {% endmacro %}
 
 
+{#- Whether `__bf_xid` has the epoch. -#}
+{% macro landed_feed_tells_epochs() %}
+    {{ return(true) }}
+{% endmacro %}
+
+
 {#-
     A predicate: the events that do not tell their transaction, and that whoever read a stage may not have seen; none where each event of
     a row tells it. See unseen_predicate for the arguments.
@@ -133,6 +140,11 @@
 {#- What such a row promises, see docs/postgres.md. -#}
 {% macro declared_feed_renewed() %}
     {{ return(dbt_backfill.landed_feed_renewed()) }}
+{% endmacro %}
+
+
+{% macro declared_feed_tells_epochs() %}
+    {{ return(false) }}
 {% endmacro %}
 
 

@@ -13,8 +13,9 @@
       'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of it,
       'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
       'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
-        not changed,
+        not changed, or wal2json told null of it,
       'facts': see get_followed_facts,
+      'zone': the time zone of the session,
       'read': the columns that the query reads, [] where it is not known,
       'notes': what the marks since then noted of the table, see get_landing_note,
       'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
@@ -30,7 +31,7 @@
     {%- set from = since.version if since and since.get('version') is not none else none -%}
     {%- set sql -%}
         select concat(
-            '{"place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
+            '{"zone":"', current_timezone(), '","place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
             {%- if from is not none %}
             ',"news":', (
                 select to_json(named_struct('any', count(*) > 0, 'untold', array_distinct(flatten(collect_set(__bf_unchanged)))))
@@ -67,6 +68,7 @@
         'breaks': place.get('breaks') or [],
         'untold': dbt_backfill._get_read_names(feed, news.untold),
         'facts': facts,
+        'zone': read.get('zone') or 'UTC',
         'read': names,
         'notes': place.get('notes') or [],
         'columns': dbt_backfill._get_followed_columns(feed, facts, landed),
@@ -143,7 +145,16 @@
     {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
         or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
-    {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') if observed.untold else none) }}
+    {{ return(dbt_backfill.new_gap(dbt_backfill._get_untold_reason(observed)) if observed.untold else none) }}
+{% endmacro %}
+
+
+{#- Numbers of a precision that can be read are not large. -#}
+{% macro _get_untold_reason(observed) %}
+    {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
+        {{ return('an event of the upstream tells null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing') }}
+    {%- endfor -%}
+    {{ return('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') }}
 {% endmacro %}
 
 

@@ -124,8 +124,9 @@
 
 
 {#-
-    Whether the reader of a stage does not see a transaction of which the feed tells: over `__bf_xid`, an id of 32 bits, which begins
-    anew after 2^32 of them. Of two ids the later one is less than 2^31 ahead. Null where the feed does not tell the transaction.
+    Whether the reader of a stage does not see a transaction of which the feed tells: over `__bf_xid`, an id that begins anew after 2^32
+    of them where the feed does not tell its epoch. Of two such ids the later one is less than 2^31 ahead. Null where the feed does not
+    tell the transaction.
 
     A commit is in the feed a moment before anybody sees it, and long before where it waits for a standby. So an id that was given, and
     running, when the rows were read counts at any position. A later one is of a transaction that began after the feed had landed up
@@ -134,28 +135,28 @@
 
     Arguments:
       noted (dict): {
-        'snapshot': `xmin:xmax:xip,…:next`, see postgres_snapshot_query,
+        'snapshot': `xmin:xmax:xip,…:next`, and more, see postgres_snapshot_query,
         'since': up to where the feed had landed before that,
         'renewed': see get_feed_place_sql
       }
 -#}
 {% macro unseen_predicate(feed, noted) %}
     {%- set parts, half, running = noted.snapshot.split(':'), 2147483648, [] -%}
-    {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % (2 * half)) -%} {%- endfor -%}
-    {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int)] if parts[3] | int > parts[1] | int else [] -%}
+    {%- set turn = none if dbt_backfill.of_kind(feed.format, 'feed_tells_epochs')() else 2 * half -%}
+    {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % turn if turn else xid | int) -%} {%- endfor -%}
+    {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {%- set later = dbt_backfill.of_kind(feed.format, 'feed_written')() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half) -%}
+    {%- set later = dbt_backfill.of_kind(feed.format, 'feed_written')() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
 
 
-{#- `count` ids from one on, given with its epoch or without. -#}
-{% macro _get_xid_range(first, count) %}
-    {%- set whole = 4294967296 -%}
-    {%- set low = first % whole -%}
-    {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if low + count <= whole
-        else '(__bf_xid >= ' ~ low ~ ' or __bf_xid < ' ~ (low + count - whole) ~ ')') }}
+{#- `count` ids from one on, which has its epoch; they begin anew after `turn` of them, or never. -#}
+{% macro _get_xid_range(first, count, turn) %}
+    {%- set low = first % turn if turn else first -%}
+    {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn
+        else '(__bf_xid >= ' ~ low ~ ' or __bf_xid < ' ~ (low + count - turn) ~ ')') }}
 {% endmacro %}
 
 
@@ -167,10 +168,25 @@
 
 
 {#-
-    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, and after it the next id to
-    be given. The ids from the snapshot's xmax on, which is the one after the last that has ended, up to there are running and not listed.
+    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, after it the next id to be
+    given, and when the server last recovered from a crash. The ids from the snapshot's xmax on, which is the one after the last that has
+    ended, up to the next one are running and not listed.
 -#}
 {% macro postgres_snapshot_query() -%}
-    select pg_current_snapshot()::text || ':'
-        || (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid)) as value_1
+    select pg_current_snapshot()::text || ':' || {{ dbt_backfill.get_postgres_next_id() }} || ':' || {{ dbt_backfill.get_postgres_recovered() }} as value_1
+{%- endmacro %}
+
+
+{#- With its epoch. -#}
+{% macro get_postgres_next_id() -%}
+    (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid))
+{%- endmacro %}
+
+
+{#-
+    A text that is another one after a crash of the server, or of one of its processes, from which it recovered: then PostgreSQL begins its
+    statistics anew. A restart without a crash keeps them. Who resets them makes it another one, too.
+-#}
+{% macro get_postgres_recovered() -%}
+    coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')
 {%- endmacro %}

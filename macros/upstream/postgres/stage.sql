@@ -91,6 +91,8 @@
       'landed': up to where it has,
       'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
         a value that the feed does not tell,
+      'notes': those that differ, of the marks since the rows were read, see get_landing_note,
+      'recovered': whether the server has crashed since before that: what it had committed and not flushed may have been read, and be gone,
       'stands': whether the rows that were staged are there,
       'altered': a column of them with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
@@ -104,6 +106,7 @@
     {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
     {%- set altered = dbt_backfill.get_altered_column_sql(noted.columns, observed.facts) -%}
     {%- set mark = dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) -%}
+    {%- set recovered = dbt_backfill.get_postgres_query_sql(catalog, 'select ' ~ dbt_backfill.get_postgres_recovered() ~ ' as value_1') -%}
     begin
         declare __bf_landed bigint;
         declare turns int default 0;
@@ -114,22 +117,32 @@
             set __bf_landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
             set turns = turns + 1;
         end while;
-        select to_json(named_struct('landed', __bf_landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', exists(
-            select 1
-            from (
-                {{ dbt_backfill.get_feed_rows_sql(upstream.feed, names) }}
-            )
-            where __bf_position <= __bf_landed
-                and (__bf_position > {{ noted.since }} or {{ dbt_backfill.unseen_predicate(upstream.feed, noted) }})
-                and (__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }}))
-        )))
+        select to_json(named_struct(
+            'landed', __bf_landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', told.broken, 'notes', told.notes,
+            'recovered', ({{ recovered }}) <> {{ dbt_backfill.string_literal(noted.snapshot.split(':')[4:] | join) }}
+        ))
         from (
+            select coalesce(bool_or(__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }})), false) as broken,
+                collect_set(__bf_note) as notes
+            from (
+                {{ dbt_backfill.get_feed_rows_sql(dict(upstream.feed, notes=observed.followed.get('notes')), names) }}
+            )
+            where __bf_position <= __bf_landed and (__bf_position > {{ noted.since }} or {{ dbt_backfill.unseen_predicate(upstream.feed, noted) }})
+        ) as told
+        cross join (
             select count_if(__bf_stage = {{ mark }}) = 1 as stands, max({{ altered }}) as altered
             from {{ dbt_backfill.get_kept_read(stage) }}
             where __bf_stage in ({{ dbt_backfill.string_literal(stage.id) }}, {{ mark }})
         ) as kept;
     end
 {%- endmacro %}
+
+
+{#- As the end of a sentence; none if it is clear. -#}
+{% macro postgres_staged_doubt(observed, plan, waited) %}
+    {%- if waited.broken -%} {{ return('the feed told something that is no event of a row while its range was read') }} {%- endif -%}
+    {{ return(dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed)) }}
+{% endmacro %}
 
 
 {#- Refuse a database whose WAL, after a range of it was read, is not where its feed has come to before. -#}
@@ -154,4 +167,5 @@
         observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list, name
     ) -%}
     {%- do dbt_backfill.check_feed_table(upstream.feed, columns) -%}
+    {%- do dbt_backfill.check_postgres_key_zone(observed, plan.key, name) -%}
 {% endmacro %}

@@ -1,20 +1,18 @@
 {#-
     The statement that lands the events of one table up to a position, with the watermark of it, in one commit. Sent twice it adds
-    nothing, and of two at once the second conflicts.
+    nothing, and of two at once the second conflicts. It adds nothing either where the slot does not tell any more all that came after
+    `from`, see get_events_query.
 
     Arguments:
       table (dict): see find_landings, prepare_landing and note_tables.
-      from, to (integer): positions; the first is up to where it has landed, or none.
+      from, to (integer): positions; the first is up to where it has landed.
       at (string): the time of the watermark, see get_batch_query.
 -#}
 {% macro get_land_sql(landing, table, from, to, at) -%}
-    {%- set marks = dbt_backfill._get_mark(table, 'w', to, -1, dbt_backfill.string_literal(at)) -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (
-        {{ dbt_backfill._get_told_events_sql(landing, table, to) }}
+        {{ dbt_backfill._get_told_events_sql(landing, table, to, from, at) }}
         where lsn > {{ from }}
-        union all
-        select {{ dbt_backfill._get_mark_columns(table, marks) }}
     ) as event
     {{ dbt_backfill._get_land_condition(table, from) }}
 {%- endmacro %}
@@ -29,10 +27,10 @@
 {%- endmacro %}
 
 
-{#- What the slot tells of a table in the commits up to a position, see get_landed_events_sql. -#}
-{% macro _get_told_events_sql(landing, table, to) -%}
+{#- What the slot tells of a table in the commits up to a position, see get_landed_events_sql; with `from` and `at` also the watermark, see get_events_query. -#}
+{% macro _get_told_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set query = dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to), 3
+        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to, from, at), 4
     ) -%}
     {{ dbt_backfill.get_landed_events_sql(table, query) | trim }}
 {%- endmacro %}
@@ -119,11 +117,13 @@
 {#-
     The events that wal2json tells, as rows of the change table, and `lsn`. `new` and `old` are what it tells of the row after and
     before, by column, as texts. A value that is not told was not changed: where REPLICA IDENTITY is full, it is that of before. An update
-    that changes the key is a delete and an insert.
+    that changes the key is a delete and an insert, and `W` the watermark. A null of a column that may not be null was a NaN or an infinity,
+    or it was told before that was so: it counts as not told.
 -#}
 {% macro get_landed_events_sql(table, query) -%}
-    {%- set names, moved, values = [], [], [] -%}
+    {%- set names, doubtful, moved, values = [], [], [], [] -%}
     {%- for column in table.columns if column.told -%} {%- do names.append(column.name) -%} {%- endfor -%}
+    {%- for column in table.columns if column.doubtful -%} {%- do doubtful.append(column.name) -%} {%- endfor -%}
     {%- for name in table.key_columns -%}
         {%- set text = dbt_backfill.string_literal(name) -%}
         {%- do moved.append('map_contains_key(old, ' ~ text ~ ') and map_contains_key(new, ' ~ text ~ ') and not old[' ~ text ~ '] <=> new[' ~ text ~ ']') -%}
@@ -131,24 +131,25 @@
     {%- for column in table.columns -%} {%- do values.append(dbt_backfill.get_landed_value_sql(table, column)) -%} {%- endfor -%}
     select
         {{ values | join(',\n        ') }},
-        op as _op, lsn as _lsn, place * 2 + half as _seq, told.xid as _xid, to_timestamp_ltz(told.timestamp) as _committed_at,
+        op as _op, lsn as _lsn, if(op = 'w', -1, place * 2 + half) as _seq, __bf_xid as _xid, to_timestamp_ltz(told.timestamp) as _committed_at,
         case when op in ('i', 'u') then nullif(filter(
             {{ dbt_backfill.string_array_literal(names) if names else 'cast(array() as array<string>)' }},
             name -> not map_contains_key(new, name) and not map_contains_key(old, name)
+            {%- if doubtful %} or array_contains({{ dbt_backfill.string_array_literal(doubtful) }}, name) and map_contains_key(new, name) and new[name] is null{% endif %}
         ), cast(array() as array<string>)) end as _unchanged,
-        {{ table.facts.timeline }} as _timeline, cast(null as string) as _note
+        {{ table.facts.timeline }} as _timeline, if(op = 'w', {{ dbt_backfill.string_literal(table.note) }}, null) as _note
     from (
         select *, inline(case when told.action = 'U' and ({{ moved | join(' or ') or 'false' }})
             then array(named_struct('op', 'd', 'half', 0), named_struct('op', 'i', 'half', 1))
             else array(named_struct('op', lower(told.action), 'half', 0)) end)
         from (
-            select told, lsn, place,
+            select told, lsn, place, __bf_xid,
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
                 select from_json({{ dbt_backfill._get_quoted_numbers_sql('value_1') }}, {{ dbt_backfill.string_literal(dbt_backfill._wal2json_schema()) }},
                         map('mode', 'FAILFAST', 'maxStringLen', '2000000000')) as told,
-                    cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place
+                    cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place, cast(value_4 as bigint) as __bf_xid
                 from (
                     {{ query }}
                 )
@@ -165,7 +166,7 @@
 
 
 {% macro _wal2json_schema() -%}
-    action string, xid bigint, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>
+    action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>
 {%- endmacro %}
 
 
@@ -180,11 +181,6 @@
     {%- set sql = text -%}
     {%- if converted != text -%}
         {%- set sql = 'case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(' ~ failed ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ')) end' -%}
-    {%- endif -%}
-    {#- wal2json tells NaN and infinity as null. -#}
-    {%- if column.not_null and column.is_number -%}
-        {%- set sql = "case when op in ('i', 'u') and map_contains_key(new, " ~ name ~ ') and new[' ~ name ~ '] is null then cast('
-            ~ failed ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ') else ' ~ sql ~ ' end' -%}
     {%- endif -%}
     {{ sql }} as {{ dbt_backfill.identifier(column.name) }}
 {%- endmacro %}

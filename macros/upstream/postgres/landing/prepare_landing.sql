@@ -3,7 +3,8 @@
       'facts': see get_postgres_facts_query,
       'kind': of the change table, `delta` or `iceberg`,
       'columns': of the change table, without its own: {
-        'name', 'type': of Spark, 'source_type': of PostgreSQL, 'told': whether the table in PostgreSQL has it, 'not_null', 'is_number'
+        'name', 'type': of Spark, 'source_type': of PostgreSQL, 'told': whether the table in PostgreSQL has it,
+        'doubtful': whether a null that wal2json tells of it is none
       },
       'key_columns': see get_key_columns
     }
@@ -133,7 +134,7 @@
         {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
         {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ added | join(', '), info=true) -%}
     {%- endif -%}
-    {%- for column in known.values() -%} {%- do all.append(dict(column, source_type=none, told=false, not_null=false, is_number=false)) -%} {%- endfor -%}
+    {%- for column in known.values() -%} {%- do all.append(dict(column, source_type=none, told=false, doubtful=false)) -%} {%- endfor -%}
     {{ return(dict(table, kind=kind, columns=columns + all, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
 {% endmacro %}
 
@@ -159,6 +160,7 @@
         {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}
+        {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
         {%- if column.name | lower in dbt_backfill.landed_columns() | map(attribute='name') | list -%}
             {%- do dbt_backfill.refuse(
                 table.table ~ ' has a column ' ~ column.name ~ ', which a change table has of its own', 'Give it another name in PostgreSQL', mv=table.name
@@ -166,7 +168,7 @@
         {%- elif column.name in types and dbt_backfill.is_postgres_read_type(column) -%}
             {%- do columns.append({
                 'name': column.name, 'type': types[column.name], 'source_type': column.type, 'told': column.generated != 'v',
-                'not_null': column.not_null, 'is_number': column.type in ['float4', 'float8', 'numeric'],
+                'doubtful': column.not_null and column.type in ['float4', 'float8', 'numeric'] and not column.finite,
             }) -%}
         {%- else -%}
             {%- do left.append(column.name ~ ' (' ~ column.shown ~ ')') -%}

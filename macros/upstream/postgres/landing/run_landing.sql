@@ -10,6 +10,7 @@
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
     {%- do dbt_backfill.run_table('flush the WAL', dbt_backfill.get_postgres_query_sql(landing.catalog, dbt_backfill.get_flush_query())) -%}
     {%- set places = dbt_backfill.read_landed_places(landing) -%}
+    {%- for table in landing.tables -%} {%- do dbt_backfill.check_landed_place(landing, table, places[loop.index0]) -%} {%- endfor -%}
     {%- set landing = dbt_backfill.note_tables(landing, places) -%}
     {%- set places = dbt_backfill.begin_change_tables(landing, places) -%}
     {%- set landing = dbt_backfill.note_tables(landing, places) -%}
@@ -22,10 +23,17 @@
 {% endmacro %}
 
 
-{#- One turn of the loop. `run` is its namespace: 'places', see read_landed_places, 'batches', 'done'. -#}
+{#-
+    One turn of the loop. `run` is its namespace: 'places', see read_landed_places, 'batches', 'done'. Where the slot has been moved
+    further than what had landed, another landing has landed that, or another reader has taken it: the next turn goes on from there.
+-#}
 {% macro _land_batch(landing, given, run) %}
     {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
         dbt_backfill.get_batch_query(landing.slot, landing.tables | map(attribute='table') | list, given.batch_rows)) -%}
+    {%- if batch.confirmed > run.places | map(attribute='landed') | min -%}
+        {%- set run.places = dbt_backfill.begin_change_tables(dict(landing, confirmed=batch.confirmed), dbt_backfill.read_landed_places(landing)) -%}
+        {{ return(none) }}
+    {%- endif -%}
     {%- set is_last = batch.changes < given.batch_rows -%}
     {%- set to = [batch.reached or 0, batch.flushed if is_last else 0] | max -%}
     {%- set before = run.places -%}
@@ -43,7 +51,7 @@
         dbt_backfill.get_advance_query(landing.slot, [landed, to] | min)) -%}
     {%- do dbt_backfill.report_batch(landing, given, batch, before, run) -%}
     {%- set run.batches = run.batches + 1 -%}
-    {%- set run.done = is_last -%}
+    {%- set run.done = is_last and landed >= to -%}
 {% endmacro %}
 
 
@@ -154,7 +162,6 @@
 
 {#- {'op', 'position', 'why'}; none if the slot goes on where the table ends. -#}
 {% macro get_needed_mark(landing, table, place) %}
-    {%- do dbt_backfill.check_landed_place(landing, table, place) -%}
     {%- set confirmed = landing.confirmed -%}
     {%- if place.get('landed') is none -%}
         {{ return({'op': 'w', 'position': confirmed, 'why': none}) }}

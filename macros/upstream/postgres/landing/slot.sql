@@ -87,14 +87,15 @@
       'changes': how many the slot told, with the marks of transactions; less than `rows` if it told all until then,
       'reached': the end of the last commit among them, null if there is none,
       'at': the time of that commit, or of the query; no commit that is told later is older, but by what clocks go back,
-      'held': bytes of WAL that the slot keeps
+      'held': bytes of WAL that the slot keeps,
+      'confirmed': from where on the slot has told them: what was before may have been told to another reader
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
     {%- set name = dbt_backfill.postgres_literal(slot) -%}
     select jsonb_build_object(
         'flushed', (f.flushed - '0/0')::bigint, 'changes', p.changes, 'reached', (p.reached - '0/0')::bigint, 'at', coalesce(p.at, now()),
-        'held', (select (pg_current_wal_insert_lsn() - restart_lsn)::bigint from pg_replication_slots where slot_name = {{ name }})
+        'held', (pg_current_wal_insert_lsn() - s.restart_lsn)::bigint, 'confirmed', (s.confirmed_flush_lsn - '0/0')::bigint
     )::text as value_1
     from {{ dbt_backfill._get_slot_lock(slot) }}
     cross join lateral (select case when l.locked = '' then pg_current_wal_flush_lsn() end as flushed offset 0) as f
@@ -103,20 +104,29 @@
             max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'timestamp')::timestamptz end) as at
         from pg_logical_slot_peek_changes({{ name }}, f.flushed, {{ rows }}, {{ dbt_backfill.get_wal2json_options(tables) }})
     ) as p
+    cross join lateral (
+        select restart_lsn, confirmed_flush_lsn
+        from pg_replication_slots
+        where slot_name = {{ name }} and p.changes >= 0
+        offset 0
+    ) as s
 {%- endmacro %}
 
 
 {#-
     The events of a table in the commits up to a position: value_1 is wal2json's text, value_2 the end of its commit, value_3 its place
-    within the transaction. The slot tells the same whenever it is asked.
+    within the transaction, value_4 the transaction with its epoch. The slot tells the same whenever it is asked.
+
+    With `from`, up to where the table has landed, there is one row more, of the action `W` and the time `at`, which says that the slot told
+    all that came after. There is none at all where the slot has been moved further meanwhile: what another reader has taken is not
+    told again.
+    That is looked at after the events were read, because a slot only moves on.
 -#}
-{% macro get_events_query(slot, table, to) -%}
+{% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name = dbt_backfill.postgres_literal(slot) -%}
-    select data as value_1, (ended - '0/0')::bigint::text as value_2, place::text as value_3
-    from (
-        select data,
-            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) over (partition by xid::text) as ended,
-            row_number() over (partition by xid::text order by number) as place
+    {%- set moved = '(select confirmed_flush_lsn from stands) > ' ~ dbt_backfill.get_postgres_lsn(from) if from is not none -%}
+    with peeked as materialized (
+        select p.*
         from {{ dbt_backfill._get_slot_lock(slot) }}
         cross join lateral (
             select *
@@ -125,9 +135,29 @@
                 {{ dbt_backfill.get_wal2json_options([table]) }}
             ) with ordinality as peeked (lsn, xid, data, number)
         ) as p
+    ),
+    stands as materialized (
+        select confirmed_flush_lsn, {{ dbt_backfill.get_postgres_next_id() }} as next_id
+        from pg_replication_slots
+        where slot_name = {{ name }} and (select count(*) from peeked) >= 0
+    )
+    select data as value_1, (ended - '0/0')::bigint::text as value_2, place::text as value_3,
+        (next_id - (next_id - xid::text::bigint) % 4294967296)::text as value_4
+    from (
+        select data, xid,
+            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) over (partition by xid::text) as ended,
+            row_number() over (partition by xid::text order by number) as place
+        from peeked
     ) as told
+    cross join stands
     where substr(data, 12, 1) in ('I', 'U', 'D', 'T') and ended <= {{ dbt_backfill.get_postgres_lsn(to) }}
+    {%- if moved %} and not {{ moved }}
+    union all
+    select '{"action":"W","timestamp":"{{ at }}"}', '{{ to }}', '0', null
+    where not {{ moved }}
+    {%- endif %}
 {%- endmacro %}
+
 
 
 {#- Lets go of the WAL up to a position, unless it has already: a slot does not go back. -#}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
+from jinja2.utils import Namespace
 
 from support.macros import Macros
 
@@ -252,3 +253,30 @@ def test_a_slot_that_another_landing_has_advanced_tells_nothing(
 )
 def test_a_position_is_a_number_of_bytes(macros: Macros, position: int, lsn: str) -> None:
     assert macros.call("get_postgres_lsn", position) == f"'{lsn}'::pg_lsn"
+
+
+@pytest.mark.parametrize(
+    ("places", "marked"), [([{"landed": 150}], False), ([{"landed": 100}, {"landed": 150}], True)]
+)
+def test_a_slot_that_was_moved_on_meanwhile_is_gone_on_with_from_there(
+    macros: Macros, places: Any, marked: bool
+) -> None:
+    """What another landing has landed is no gap; what another reader has taken is one."""
+    marks: list[Any] = []
+    facts = {"position": 100, "timeline": 1}
+    tables = [
+        {"facts": facts, "relation": macros.relation, "table": f"public.t{number}"}
+        for number, _ in enumerate(places)
+    ]
+    batch = {"confirmed": 150, "flushed": 200, "changes": 0, "reached": None, "held": 0}
+    macros.stub("read_from_postgres", lambda *_: batch)
+    macros.stub("read_landed_places", lambda *_: [{**place, "timeline": 1} for place in places])
+    macros.stub("run_table", lambda step, _: marks.append(step))
+    macros.stub("get_land_mark_sql", lambda *_: "merge")
+    run = Namespace(places=[{"landed": 100}], batches=0, done=False)
+    landing = {"slot": "s", "catalog": "pg", "tables": tables, "confirmed": 90}
+    macros.call("_land_batch", landing, {"batch_rows": 10, "wal_warning_mb": 1}, run)
+    assert ("mark where public.t0 begins" in marks) is marked
+    assert "mark where public.t1 begins" not in marks
+    assert not run.done
+    assert [place["landed"] for place in run.places] == [place["landed"] for place in places]

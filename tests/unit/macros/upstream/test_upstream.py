@@ -17,7 +17,9 @@ STAGING = [
     *(
         "stage_script",
         "wait_script",
+        "staged_doubt",
         "staged_read",
+        "check_query",
         "check_staged",
         "check_stage_reached",
         "check_followed",

@@ -78,10 +78,13 @@ def test_a_comparison_of_the_whole_is_divided_too(macros: Macros, parts: Any) ->
 
 
 READ = {
-    **{"stage": "s1", "snapshot": "5:5::5", "reached": 90, "rows": 3, "stands": True},
+    **{"stage": "s1", "snapshot": "5:5::5:1", "reached": 90, "rows": 3, "stands": True},
     "landed": 70,
 }
-WAITED = {"landed": 90, "broken": False, "stands": True, "altered": None}
+WAITED = {
+    **{"landed": 90, "broken": False, "notes": [], "recovered": False},
+    **{"stands": True, "altered": None},
+}
 
 
 class Staging:
@@ -186,3 +189,26 @@ def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: 
     assert taken["unclear"]
     assert (staging.noted[0]["since"], staging.noted[0]["renewed"]) == (65, None)
     assert (taken["seen"]["landed"], taken["seen"]["renewed"]) == (99, 95)
+
+
+def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Staging) -> None:
+    """Also where it is told again before the barrier ends."""
+    notes = [json.dumps({"begun": "b", "keys": keys, "doubtful": []}) for keys in ([["a"]], [])]
+    staging.reads, staging.waits = [READ], [{**WAITED, "notes": notes}]
+    taken = staging.take()
+    assert "events of the upstream did not tell the key a" in taken["unclear"]
+    assert taken["seen"]["landed"] == 99
+
+
+def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: Staging) -> None:
+    """What it showed may not have been flushed. In the run that has read it that is an error."""
+    crashed = {**WAITED, "recovered": True}
+    staging.reads, staging.waits = [READ], [crashed]
+    with pytest.raises(CompilationError, match="has recovered from a crash since its range was"):
+        staging.take()
+
+    staging.properties.clear()
+    staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
+    staging.take()
+    staging.reads, staging.waits = [{**READ, "stage": "s3"}], [{**crashed, "landed": 80}, WAITED]
+    assert staging.take()["plan"]["sources"][1]["id"] == "s3"

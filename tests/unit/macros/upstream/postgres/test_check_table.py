@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from support.macros import Macros
 
 Refused = Callable[[str], AbstractContextManager[None]]
+JAVA8 = "spark.sql.datetime.java8API.enabled"
 
 
 def column(name: str, type: str, **facts: Any) -> dict[str, Any]:
@@ -323,3 +324,61 @@ def test_an_infinity_is_not_looked_for_where_a_check_keeps_it_out(macros: Macros
     facts = facts_of(column("c", "date", finite=True))
     named = macros.call("get_altered_column_sql", [{"name": "c", "type": "date"}], facts)
     assert "9999" not in named
+
+
+@pytest.mark.parametrize(
+    ("type", "zone", "settings", "refuses"),
+    [
+        ("timestamp", "America/New_York", {JAVA8: "true"}, True),
+        ("timestamp", "America/New_York", {JAVA8: "false"}, False),
+        ("timestamp", "America/New_York", {}, False),
+        ("timestamp", "Etc/UTC", None, False),
+        ("date", "America/New_York", None, False),
+    ],
+)
+def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
+    macros: Macros, refused: Refused, type: str, zone: str, settings: Any, refuses: bool
+) -> None:
+    """The settings, None here, are asked for only where they matter."""
+    if settings is not None:
+        macros.stub("read_settings", lambda: settings)
+    keys = [{"upstream": "at", "type": type}]
+    says = refused("the key at of its upstream is a timestamp, and Spark writes its bounds in")
+    with says if refuses else nullcontext():
+        macros.call("check_postgres_key_zone", {"zone": zone}, keys, "mv")
+
+
+ANALYZED = [
+    "Project [id#10, code#11, v#12]",
+    "+- Filter {filter}",
+    "   +- SubqueryAlias pg.public.padded",
+    "      +- Project [id#1 AS id#10, "
+    "static_invoke(CharVarcharCodegenUtils.readSidePadding(code#2, 4)) AS code#11, v#3 AS v#12]",
+    "         +- RelationV2[id#1, code#2, v#3] pg.public.padded",
+]
+
+
+@pytest.mark.parametrize(
+    ("filter", "compared"),
+    [
+        ("(v#12 > 3)", None),
+        ("(code#11 = ab  )", "code"),
+        ("((v#12 > 3) AND code#11 IN (ab  ,cd  ))", "code"),
+        ("(rtrim(code#11, None) = ab)", None),
+        ("(isnotnull(code#11) AND (upper(code#11) = AB  ))", None),
+        ("((rtrim(code#11, None) = ab) OR (code#11 = ab  ))", "code"),
+        ("isnull(nullif(code#11, ab))", "code"),
+        ("(nullif(code#11, ab) = x)", "code"),
+        ("isnull(nullif('code, ab))", "code"),
+        ("equal_null(code, ab)", "code"),
+        ("(v#12 = code)", "code"),
+    ],
+)
+def test_a_char_that_a_query_compares_is_found(
+    macros: Macros, filter: str, compared: str | None
+) -> None:
+    lines = [line.format(filter=filter) for line in ANALYZED]
+    names = [{"name": name, "type": "string", "id": ""} for name in ("id", "code", "v")]
+    explained = {"analyzed": lines, "optimized": lines, "upstream_columns": names}
+    query = "select id, code, v from pg.public.padded where nullif(code, 'ab') is null"
+    assert macros.call("find_compared_char", explained, query) == compared

@@ -15,7 +15,7 @@ TURN = 2**32
 
 
 SINCE = 1000
-LANDED = {"format": "landed"}
+DECLARED = {"format": "declared"}
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def sees(macros: Macros) -> Callable[..., bool]:
 
     def sees(snapshot: str, xid: int, position: int = SINCE, renewed: int | None = None) -> bool:
         noted = {"snapshot": snapshot, "since": SINCE, "renewed": renewed}
-        predicate = macros.call("unseen_predicate", LANDED, noted)
+        predicate = macros.call("unseen_predicate", DECLARED, noted)
         for name, value in {"__bf_xid": xid % TURN, "__bf_position": position}.items():
             predicate = predicate.replace(name, str(value))
         return not database.execute(f"select {predicate}").fetchone()[0]
@@ -75,6 +75,23 @@ def test_ids_that_begin_anew_are_compared_as_ahead_or_behind(sees: Callable[...,
         was_open = xid in running or after <= xid < next_one
         assert sees(snapshot, xid) is not was_open, (snapshot, xid)
         assert sees(snapshot, xid, SINCE + 1) is (xid < after and not was_open), (snapshot, xid)
+
+
+def test_an_id_with_its_epoch_is_of_one_transaction(macros: Macros) -> None:
+    """Not of the one of 2^32 transactions ago, whose events were kept."""
+    snapshot = f"{TURN + 5}:{TURN + 9}:{TURN + 5}:{TURN + 11}"
+    noted = {"snapshot": snapshot, "since": SINCE, "renewed": None}
+    predicate = macros.call("unseen_predicate", {"format": "landed"}, noted)
+    database = sqlite3.connect(":memory:")
+
+    def sees(xid: int, position: int) -> bool:
+        named = f"select {xid} as __bf_xid, {position} as __bf_position"
+        return not database.execute(f"select {predicate} from ({named})").fetchone()[0]
+
+    told = {5: True, TURN + 5: False, TURN + 6: True, 9: True, TURN + 10: False, TURN + 11: True}
+    assert {xid: sees(xid, SINCE) for xid in told} == told
+    assert not sees(TURN + 11, SINCE + 1)
+    assert sees(11, SINCE + 1)
 
 
 def test_ids_of_another_history_do_not_count(sees: Callable[..., bool]) -> None:

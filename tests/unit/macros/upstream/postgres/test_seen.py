@@ -156,7 +156,7 @@ def gap(macros: Macros, **observed: Any) -> Any:
         "notes": [],
         "read": ["m"],
         "followed": {},
-        "facts": {"columns": [{"name": "m", "labels": None}]},
+        "facts": {"columns": [{"name": "m", "type": observed.pop("type", "text"), "labels": None}]},
         "definition": json.dumps({**noted, **observed.pop("noted", {}), "seen": now}),
         **observed,
     }
@@ -181,6 +181,7 @@ def gap(macros: Macros, **observed: Any) -> Any:
         ({"floor": 101}, "events since the position 100 were removed"),
         ({"breaks": [110]}, "the upstream was emptied"),
         ({"untold": ["m"]}, "events of the upstream do not tell large values"),
+        ({"untold": ["m"], "type": "float8"}, "an event of the upstream tells null where"),
     ],
 )
 def test_a_gap_is_told_by_its_reason(macros: Macros, observed: Any, reason: str | None) -> None:

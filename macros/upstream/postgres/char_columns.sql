@@ -1,0 +1,59 @@
+{#-
+    Refuse a query that compares a `char(n)`: Spark pads what it is compared with, in the table and not in its events. A function of it,
+    such as rtrim, gives the same in both.
+-#}
+{% macro postgres_check_query(explained, query) %}
+    {%- set name = dbt_backfill.find_compared_char(explained, query) -%}
+    {%- if name is not none -%}
+        {%- do dbt_backfill.refuse(
+            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table and not in its events',
+            'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    The name of such a column that a query does more with than pass it on, or hand it to a function that gives a text or a number; none
+    if there is none. Spark's analyzed plan has a projection over the table that pads its columns to their length.
+-#}
+{% macro find_compared_char(explained, query) %}
+    {%- set plan, chars = dbt_backfill._mask_names(explained, query), {} -%}
+    {%- set items, padded = dbt_backfill._plan_expressions(plan, query), 'readSidePadding\\(.*\\) AS (@|\\w+)#(\\d+)$' -%}
+    {%- for item in items -%}
+        {%- set match = modules.re.search(padded, item) -%}
+        {%- if match -%} {%- do chars.update({match.group(2): match.group(1)}) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- if not chars -%} {{ return(none) }} {%- endif -%}
+    {#- A column may go through as many names as there are entries; a common table expression's have new ids. -#}
+    {%- for _ in items -%}
+        {%- for reference in dbt_backfill.plan_attributes(plan, 'CTERelationRef') if reference.name | lower in chars.values() | map('lower') -%}
+            {%- do chars.update({reference.id: reference.name}) -%}
+        {%- endfor -%}
+        {%- for item in items -%}
+            {%- set passed = dbt_backfill._passed_column(item) -%}
+            {%- if passed and passed.id in chars -%} {%- do chars.update({passed.new_id: passed.new_name}) -%} {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\((?:@|\\w+)#\\d+' -%}
+    {%- for item in items if not dbt_backfill._passed_column(item) and not modules.re.search(padded, item) -%}
+        {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
+    {%- endfor -%}
+    {#- Some functions that compare are printed with the names that they were called with. -#}
+    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
+    {%- if modules.re.search('(?i)\\b(nullif|equal_null|decode|between)\\b', code) -%}
+        {%- for item in items if not modules.re.search(padded, item) -%}
+            {%- for name in chars.values() if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?![\\w#])', item) -%} {{ return(name) }} {%- endfor -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Whose value no longer counts as a `char(n)`. -#}
+{% macro _char_functions() %}
+    {{ return([
+        'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
+        'coalesce', 'isnull', 'isnotnull',
+    ]) }}
+{% endmacro %}
