@@ -158,10 +158,7 @@ CLAUSES = "table/table_clauses.sql"
 COMMITTED = "barrier/steps/commit.sql"
 RESCALED = "barrier/steps/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.plan_of_kind_stands_predicate(plan, '{}.')"
-STANDS = (
-    "backfill, dbt_backfill.plan_stands_predicate(plan)"
-    " ~ ' and plan_kind = ' ~ dbt_backfill.string_literal(plan.kind),"
-)
+STANDS = "backfill, dbt_backfill.plan_of_kind_stands_predicate(plan),"
 SERIALIZABLE = "{%- set level = 'serializable' -%}"
 
 PROTECTIONS = (
@@ -213,21 +210,14 @@ PROTECTIONS = (
     ),
     Protection(
         "the commit is guarded by the epoch and the plan",
-        (
-            (
-                COMMITTED,
-                "where {{ dbt_backfill.plan_stands_predicate(plan) }}"
-                " and plan_kind = {{ dbt_backfill.string_literal(plan.kind) }}",
-                "",
-            ),
-        ),
+        ((COMMITTED, "where {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}", ""),),
         a_run_wakes_up_before_its_commit,
     ),
     Protection(
         "the commit of a rescale is guarded by the epoch and the plan",
         (
             (RESCALED, f"where {{{{ {RESCALE_STANDS.format('former')} }}}}", "where true"),
-            (RESCALED, f"set stands = {RESCALE_STANDS.format('progress')}", "set stands = 'true'"),
+            (COMMITTED, f"set stands = {RESCALE_STANDS.format('progress')}", "set stands = 'true'"),
         ),
         a_rescale_wakes_up_before_its_commit,
     ),
