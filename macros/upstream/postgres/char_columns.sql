@@ -19,10 +19,11 @@
 -#}
 {% macro find_compared_char(explained, query) %}
     {%- set plan, chars = dbt_backfill._mask_names(explained, query), {} -%}
-    {%- set items, padded = dbt_backfill._plan_expressions(plan, query), 'readSidePadding\\(.*\\) AS (@|\\w+)#(\\d+)$' -%}
+    {%- set items, padded = dbt_backfill._plan_expressions(plan, query), 'readSidePadding\\((?:@|\\w+)#(\\d+).*\\) AS (@|\\w+)#(\\d+)$' -%}
+    {#- What a function such as nullif is called with is printed as it was before. -#}
     {%- for item in items -%}
         {%- set match = modules.re.search(padded, item) -%}
-        {%- if match -%} {%- do chars.update({match.group(2): match.group(1)}) -%} {%- endif -%}
+        {%- if match -%} {%- do chars.update({match.group(1): match.group(2), match.group(3): match.group(2)}) -%} {%- endif -%}
     {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {#- A column may go through as many names as there are entries; a common table expression's have new ids. -#}
@@ -39,13 +40,6 @@
     {%- for item in items if not dbt_backfill._passed_column(item) and not modules.re.search(padded, item) -%}
         {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
     {%- endfor -%}
-    {#- Some functions that compare are printed with the names that they were called with. -#}
-    {%- set code = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
-    {%- if modules.re.search('(?i)\\b(nullif|equal_null|decode|between)\\b', code) -%}
-        {%- for item in items if not modules.re.search(padded, item) -%}
-            {%- for name in chars.values() if modules.re.search('(?i)(?<!\\w)' ~ modules.re.escape(name) ~ '(?![\\w#])', item) -%} {{ return(name) }} {%- endfor -%}
-        {%- endfor -%}
-    {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 

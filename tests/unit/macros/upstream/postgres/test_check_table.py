@@ -369,9 +369,8 @@ ANALYZED = [
         ("((rtrim(code#11, None) = ab) OR (code#11 = ab  ))", "code"),
         ("isnull(nullif(code#11, ab))", "code"),
         ("(nullif(code#11, ab) = x)", "code"),
-        ("isnull(nullif('code, ab))", "code"),
-        ("equal_null(code, ab)", "code"),
-        ("(v#12 = code)", "code"),
+        ("isnull(nullif(code#2, ab))", "code"),
+        ("(v#12 = code)", None),
     ],
 )
 def test_a_char_that_a_query_compares_is_found(
