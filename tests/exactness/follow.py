@@ -353,6 +353,8 @@ class Follower:
             row_counts[vnode] = row_count
             shared.add((epoch, version, dirty))
             committed |= json.loads(last or "{}")
+        if "key" not in committed:
+            raise Inexact(f"the progress of {self.name} has no committed plan")
         descending = _is_descending(committed)
         positions = {n: replace(p, descending=descending) for n, p in positions.items()}
         if set(positions) != set(range(committed.get("vnode_count", self.vnode_count))):
