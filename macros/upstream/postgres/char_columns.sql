@@ -36,7 +36,8 @@
             {%- if passed and passed.id in chars -%} {%- do chars.update({passed.new_id: passed.new_name}) -%} {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\((?:@|\\w+)#\\d+' -%}
+    {%- set column = '(?:@|\\w+)#\\d+' -%}
+    {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
     {%- for item in items if not dbt_backfill._passed_column(item) and not modules.re.search(padded, item) -%}
         {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
     {%- endfor -%}
@@ -48,6 +49,6 @@
 {% macro _char_functions() %}
     {{ return([
         'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
-        'coalesce', 'isnull', 'isnotnull',
+        'coalesce', 'isnull', 'isnotnull', 'rlike',
     ]) }}
 {% endmacro %}

@@ -370,6 +370,8 @@ ANALYZED = [
         ("isnull(nullif(code#11, ab))", "code"),
         ("(nullif(code#11, ab) = x)", "code"),
         ("isnull(nullif(code#2, ab))", "code"),
+        ("(code#11 LIKE a%  AND RLIKE(code#11, a))", None),
+        ("(a LIKE code#11)", "code"),
         ("(v#12 = code)", None),
     ],
 )
