@@ -33,17 +33,7 @@
     {%- for column in explained.upstream_columns if modules.re.search('\\b(timestamp|variant|unknown)\\b', column.type) -%}
         {%- for attribute in attributes if attribute.id == column.id -%} {%- do zoned.update({column.id: attribute.name}) -%} {%- endfor -%}
     {%- endfor -%}
-    {#- A column may go through as many names as there are entries; a common table expression's have new ids. -#}
-    {%- for _ in items -%}
-        {%- for reference in dbt_backfill.plan_attributes(plan, 'CTERelationRef')
-                if reference.name | lower in zoned.values() | map('lower') -%}
-            {%- do zoned.update({reference.id: reference.name}) -%}
-        {%- endfor -%}
-        {%- for item in items -%}
-            {%- set passed = dbt_backfill._passed_column(item) -%}
-            {%- if passed and passed.id in zoned -%} {%- do zoned.update({passed.new_id: passed.new_name}) -%} {%- endif -%}
-        {%- endfor -%}
-    {%- endfor -%}
+    {%- set zoned = dbt_backfill.follow_columns(plan, items, zoned) -%}
     {%- for item in items if not dbt_backfill._passed_column(item) -%}
         {%- for id in modules.re.findall('#(\\d+)', item) if id in zoned -%} {{ return(true) }} {%- endfor -%}
     {%- endfor -%}
@@ -59,6 +49,30 @@
         {%- do lines.append(line) -%}
     {%- endfor -%}
     {{ return('\n' ~ lines | join('\n')) }}
+{% endmacro %}
+
+
+{#-
+    Columns of a plan with those that are nothing but they, under other names.
+
+    Arguments:
+      plan (list), items (list): see _mask_names and _plan_expressions.
+      columns (dict): names by ids, as in the result.
+-#}
+{% macro follow_columns(plan, items, columns) %}
+    {%- set followed = dict(columns) -%}
+    {#- A column may go through as many names as there are entries; a common table expression's have new ids. -#}
+    {%- for _ in items -%}
+        {%- for reference in dbt_backfill.plan_attributes(plan, 'CTERelationRef')
+                if reference.name | lower in followed.values() | map('lower') -%}
+            {%- do followed.update({reference.id: reference.name}) -%}
+        {%- endfor -%}
+        {%- for item in items -%}
+            {%- set passed = dbt_backfill._passed_column(item) -%}
+            {%- if passed and passed.id in followed -%} {%- do followed.update({passed.new_id: passed.new_name}) -%} {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(followed) }}
 {% endmacro %}
 
 

@@ -26,16 +26,7 @@
         {%- if match -%} {%- do chars.update({match.group(1): match.group(2), match.group(3): match.group(2)}) -%} {%- endif -%}
     {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
-    {#- A column may go through as many names as there are entries; a common table expression's have new ids. -#}
-    {%- for _ in items -%}
-        {%- for reference in dbt_backfill.plan_attributes(plan, 'CTERelationRef') if reference.name | lower in chars.values() | map('lower') -%}
-            {%- do chars.update({reference.id: reference.name}) -%}
-        {%- endfor -%}
-        {%- for item in items -%}
-            {%- set passed = dbt_backfill._passed_column(item) -%}
-            {%- if passed and passed.id in chars -%} {%- do chars.update({passed.new_id: passed.new_name}) -%} {%- endif -%}
-        {%- endfor -%}
-    {%- endfor -%}
+    {%- set chars = dbt_backfill.follow_columns(plan, items, chars) -%}
     {%- set column = '(?:@|\\w+)#\\d+' -%}
     {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
     {%- for item in items if not dbt_backfill._passed_column(item) and not modules.re.search(padded, item) -%}
