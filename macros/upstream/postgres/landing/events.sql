@@ -20,7 +20,11 @@
 
 {#- The same of nothing but a mark: `w` where a change table begins, `g` where events before it may be missing. -#}
 {% macro get_land_mark_sql(table, op, position) -%}
-    {%- set marks = dbt_backfill._get_mark(table, op, position, -2, 'current_timestamp()') -%}
+    {#- A mark has a time too: who deletes events by it, and leaves a mark of before, would leave no sign that some are missing. -#}
+    {%- set marks = {
+        '_op': dbt_backfill.string_literal(op), '_lsn': position, '_seq': -2, '_committed_at': 'current_timestamp()',
+        '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note),
+    } -%}
     {{ dbt_backfill._get_land_merge(table) }}
     using (select {{ dbt_backfill._get_mark_columns(table, marks) }}) as event
     {{ dbt_backfill._get_land_condition(table, none) }}
@@ -91,15 +95,6 @@
         {'name': '_unchanged', 'type': 'array<string>'}, {'name': '_timeline', 'type': 'int'},
         {'name': '_note', 'type': 'string'},
     ]) }}
-{% endmacro %}
-
-
-{#- A mark has a time too: who deletes events by it, and leaves a mark of before, would leave no sign that some are missing. -#}
-{% macro _get_mark(table, op, position, sequence, at) %}
-    {{ return({
-        '_op': dbt_backfill.string_literal(op), '_lsn': position, '_seq': sequence, '_committed_at': at, '_timeline': table.facts.timeline,
-        '_note': dbt_backfill.string_literal(table.note),
-    }) }}
 {% endmacro %}
 
 

@@ -119,8 +119,7 @@
 
     With `from`, up to where the table has landed, there is one row more, of the action `W` and the time `at`, which says that the slot told
     all that came after. There is none at all where the slot has been moved further meanwhile: what another reader has taken is not
-    told again.
-    That is looked at after the events were read, because a slot only moves on.
+    told again. That is looked at after the events were read, because a slot only moves on.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name = dbt_backfill.postgres_literal(slot) -%}
@@ -157,7 +156,6 @@
     where not {{ moved }}
     {%- endif %}
 {%- endmacro %}
-
 
 
 {#- Lets go of the WAL up to a position, unless it has already: a slot does not go back. -#}
