@@ -149,23 +149,22 @@
 
 
 {#-
-    Settings that nothing but what is read from files, or a name, shows: {name: ['on' or 'off', as what it is refused, and what Spark
-    does then, as the end of a sentence]}.
+    Settings that nothing but what is read from files, or a name, shows: {name: {'value': the text with which it is refused, 'does': what
+    Spark does then, as the end of a sentence}}.
 -#}
 {% macro refused_settings() %}
     {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
     {{ return({
-        'spark.sql.files.ignoreMissingFiles': ['on', leaves_out ~ 'are gone'],
-        'spark.sql.files.ignoreCorruptFiles': ['on', leaves_out ~ 'it cannot read'],
-        'spark.sql.parser.quotedRegexColumnNames': ['on', 'Spark takes a name in backticks for a pattern of names'],
-        'spark.sql.readSideCharPadding': ['off', 'Spark does not pad what it reads of a char(n)'],
+        'spark.sql.files.ignoreMissingFiles': {'value': 'true', 'does': leaves_out ~ 'are gone'},
+        'spark.sql.files.ignoreCorruptFiles': {'value': 'true', 'does': leaves_out ~ 'it cannot read'},
+        'spark.sql.parser.quotedRegexColumnNames': {'value': 'true', 'does': 'Spark takes a name in backticks for a pattern of names'},
+        'spark.sql.readSideCharPadding': {'value': 'false', 'does': 'Spark does not pad what it reads of a char(n)'},
     }) }}
 {% endmacro %}
 
 
 {% macro check_refused_settings(backfill, settings) %}
-    {%- for name, refused in dbt_backfill.refused_settings().items()
-            if (settings.get(name) | string | lower) == {'on': 'true', 'off': 'false'}[refused[0]] -%}
+    {%- for name, refused in dbt_backfill.refused_settings().items() if settings.get(name) | string | lower == refused.value -%}
         {%- do dbt_backfill.refuse_setting(backfill, name) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -173,9 +172,10 @@
 
 {% macro refuse_setting(backfill, name) %}
     {%- set refused = dbt_backfill.refused_settings()[name] -%}
+    {%- set words, instead = ('on', 'false') if refused.value == 'true' else ('off', 'true') -%}
     {%- do dbt_backfill.refuse(
-        'the session has ' ~ name ~ ' ' ~ refused[0] ~ ', under which ' ~ refused[1],
-        'Set it to ' ~ {'on': 'false', 'off': 'true'}[refused[0]] ~ ' for dbt (server_side_parameters, or the Spark server)',
+        'the session has ' ~ name ~ ' ' ~ words ~ ', under which ' ~ refused.does,
+        'Set it to ' ~ instead ~ ' for dbt (server_side_parameters, or the Spark server)',
         mv=backfill.get('name')
     ) -%}
 {% endmacro %}
@@ -194,7 +194,7 @@
 -#}
 {% macro get_refused_setting_statements() -%}
     {%- for name, refused in dbt_backfill.refused_settings().items() %}
-    {%- set sql = "select if(lower('${" ~ name ~ "}') = '" ~ {'on': 'true', 'off': 'false'}[refused[0]] ~ "', '" ~ name ~ "', null)" %}
+    {%- set sql = "select if(lower('${" ~ name ~ "}') = '" ~ refused.value ~ "', '" ~ name ~ "', null)" %}
     begin
         declare exit handler for sqlexception begin end;
         execute immediate {{ dbt_backfill.string_literal(sql) }} into __bf_setting;
