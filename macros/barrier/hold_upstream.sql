@@ -64,8 +64,8 @@
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {%- set file_format = backfill.options.file_format -%}
-        {%- set properties = dbt_backfill.read_table_properties(backfill.staged) if file_format == 'iceberg' else {} -%}
-        {%- do dbt_backfill.run_table('drop the staged rows', dbt_backfill.get_drop_copy_sql(file_format, backfill.staged, properties)) -%}
+        {%- do dbt_backfill.run_table(
+            'drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged)
+        ) -%}
     {%- endif -%}
 {% endmacro %}

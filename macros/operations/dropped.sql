@@ -50,9 +50,7 @@
     {%- if table in remains.ours -%}
         {%- set what, relation = dbt_backfill.table_words()[table], dropped[table] -%}
         {%- if table in ['staged', 'replica'] -%}
-            {%- set format = dbt_backfill.get_table_format(existing[table], relation) -%}
-            {%- set properties = dbt_backfill.read_table_properties(relation) if format == 'iceberg' else {} -%}
-            {%- set sql = dbt_backfill.get_drop_copy_sql(format, relation, properties) -%}
+            {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(existing[table], relation), relation) -%}
         {%- else -%}
             {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
         {%- endif -%}

@@ -39,9 +39,10 @@
     `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
 
     Arguments:
-      properties (dict): that it has.
+      properties (dict): that it has; none if they were not read.
 -#}
-{% macro get_drop_copy_sql(file_format, relation, properties) -%}
+{% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
+    {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}
     {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}
     drop table if exists {{ relation.render() }} {{- ' purge' if purges }}
 {%- endmacro %}
