@@ -1,44 +1,69 @@
 {#-
     Step 1 of a run: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
     the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
-    tables, the MV is created first. A table that is to become the MV is taken, see find_taking. Every other combination is
-    refused by its name. Returns what new_observed describes.
+    tables, the MV is created first. A table that is to become the MV is taken, see find_taking. Returns what
+    new_observed describes; arguments and errors are those of find_standing.
+-#}
+{% macro observe_state(backfill, reads_nothing=false) %}
+    {%- set standing = dbt_backfill.find_standing(backfill, reads_nothing) -%}
+    {%- if standing.get('observed') -%}
+        {{ return(standing.observed) }}
+    {%- elif standing.get('taking') -%}
+        {{ return(dbt_backfill.take_table(backfill, standing.existing, standing.properties, standing.taking)) }}
+    {%- endif -%}
+    {%- set missing = standing.missing -%}
+    {%- if standing.gives_way -%}
+        {#- Noted in the plan that creates the tables, which puts it away. -#}
+        {%- set creation = dict(missing.state.committed, replaces=standing.left.committed.backfill_id) -%}
+        {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
+    {%- endif -%}
+    {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, standing.existing, standing.settings) -%}
+    {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
+{% endmacro %}
+
+
+{#-
+    What stands of an MV; nothing is written. Every combination of tables that is none of these is refused by its name: {
+      'observed': of an MV that goes on, or is about to be created, see new_observed; else none, and it is
+      'taking': how the table of its name becomes the MV, see find_taking, with its 'properties'; or
+      'left': the state of a first run that died before the MV was there, with
+          'missing', what is observed without it, and 'gives_way', whether it is of no use to this model,
+      'existing': see get_existing_relations; 'settings': the session's, of what is left
+    }
 
     Arguments:
       reads_nothing (boolean): whether the run is of `--empty` or `--sample`, which takes no table.
 -#}
-{% macro observe_state(backfill, reads_nothing=false) %}
+{% macro find_standing(backfill, reads_nothing=false) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
         {#- dbt's list of tables is as old as the invocation, and another run may have been creating the MV. -#}
         {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
     {%- endif -%}
-    {%- if existing.progress is none and existing.mv is none -%}
-        {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
-        {{ return(dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings())) }}
-    {%- elif existing.mv is none -%}
-        {%- do dbt_backfill.check_progress_is_ours(backfill, existing.progress) -%}
-        {%- set left = dbt_backfill.read_state(backfill) -%}
-        {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
+    {%- if existing.mv is none -%}
+        {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
+        {%- if left is none and existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+        {%- if left and left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
-        {%- if dbt_backfill._gives_way(backfill, missing.learned, left) -%}
-            {#- Noted in the plan that creates the tables, which puts it away. -#}
-            {%- set creation = dict(missing.state.committed, replaces=left.committed.backfill_id) -%}
-            {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
-        {%- endif -%}
-        {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
-        {%- set made = dbt_backfill.observe_existing(backfill, existing, settings) -%}
-        {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
+        {%- if left is none -%} {{ return({'observed': missing}) }} {%- endif -%}
+        {{ return({
+            'left': left,
+            'missing': missing,
+            'gives_way': dbt_backfill._gives_way(backfill, missing.learned, left),
+            'existing': existing,
+            'settings': settings,
+        }) }}
     {%- endif -%}
     {%- set properties = dbt_backfill._read_properties(backfill, existing.mv) -%}
     {%- set taking = none if reads_nothing else dbt_backfill.find_taking(backfill, existing, properties) -%}
     {%- if taking -%}
-        {{ return(dbt_backfill.take_table(backfill, existing, properties, taking)) }}
+        {{ return({'taking': taking, 'existing': existing, 'properties': properties}) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.observe_existing(backfill, existing, properties=properties)) }}
+    {{ return({'observed': dbt_backfill.observe_existing(backfill, existing, properties=properties)}) }}
 {% endmacro %}
 
 

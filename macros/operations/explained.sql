@@ -39,27 +39,17 @@
 
 {#- As observe_state, but nothing is written; {'taken'}: the line that is said of a table that the next run takes. -#}
 {% macro _observe_explained(backfill) %}
-    {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
-    {%- if existing.mv is none -%}
-        {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
-        {%- if left is none and existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
-        {%- if left and left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
-        {%- set missing = dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings()) -%}
-        {#- A first run that died has left a plan, unless it was for another model. -#}
-        {%- set planned = left.get('planned') if left and not dbt_backfill._gives_way(backfill, missing.learned, left) else none -%}
-        {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned else missing) }}
-    {%- endif -%}
-    {%- set properties = dbt_backfill._read_properties(backfill, existing.mv) -%}
-    {%- set taking = dbt_backfill.find_taking(backfill, existing, properties) -%}
-    {%- if taking == 'replace' -%}
+    {%- set standing = dbt_backfill.find_standing(backfill) -%}
+    {%- if standing.get('observed') -%}
+        {{ return(standing.observed) }}
+    {%- elif standing.get('taking') == 'replace' -%}
         {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
-    {%- elif taking -%}
+    {%- elif standing.get('taking') -%}
         {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
             ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
-    {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.observe_existing(backfill, existing, properties=properties)) }}
+    {%- set missing, planned = standing.missing, standing.left.get('planned') -%}
+    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not standing.gives_way else missing) }}
 {% endmacro %}
 
 

@@ -172,6 +172,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Callable[..., Any]:
     """What is seen of an MV of which these tables are there."""
     macros.stub("read_settings", lambda *_: {})
+    macros.stub("find_table", lambda *_: None)
     macros.stub(
         "observe_missing",
         lambda *_: {"state": {"missing": True, "committed": {}}, "learned": learned},
