@@ -15,9 +15,9 @@ from support.profiles import (
     PROFILES,
     SESSION_DELTA,
     Profile,
-    is_repeated_daily,
     is_run_on,
     skip_elsewhere,
+    turn_of,
 )
 from support.shares import Shares
 
@@ -43,8 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-turn",
         action="store_true",
-        help="of what is at home on another profile only what is repeated today: a third, or"
-        " what DBT_BACKFILL_DAY says",
+        help="of what is at home on another profile, and of what is marked `in_turn`, only what is"
+        " played today: a third, or what DBT_BACKFILL_DAY says",
     )
 
 
@@ -59,7 +59,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         lines[0] += ", tests at home there or marked every_profile (--all: all tests)"
     if config.getoption("--in-turn"):
         day = today()
-        lines[0] += f", repeated in turn: DBT_BACKFILL_DAY={ALL if day is None else day}"
+        lines[0] += f", some in turn: DBT_BACKFILL_DAY={ALL if day is None else day}"
     if profile.name == "thrift-iceberg":
         from support.postgres import binaries
 
@@ -75,11 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--all"):
         _keep(config, items, lambda item: is_run_on(item, profile))
     if config.getoption("--in-turn"):
-        _keep(
-            config,
-            items,
-            lambda item: is_repeated_daily(item, profile) or is_turn_of(item.path.name),
-        )
+        _keep(config, items, lambda item: is_turn_of(turn_of(item, profile)))
 
 
 def _keep(

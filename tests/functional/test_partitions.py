@@ -15,7 +15,10 @@ import pytest
 from support.checks import assert_no_java, assert_refused, model, source
 from support.project import MakeProject, Project, RunResult
 
-pytestmark = pytest.mark.profiles("session-delta", reason="Iceberg keeps each value")
+pytestmark = [
+    pytest.mark.profiles("session-delta", reason="Iceberg keeps each value"),
+    pytest.mark.in_turn(0),
+]
 
 ROWS = "(1, 'a'), (2, 'b'), (3, null), (4, 'a b/c=d%')"
 FEED = "alter table {t} set tblproperties ('delta.enableChangeDataFeed' = '%s')"

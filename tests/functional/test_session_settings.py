@@ -10,6 +10,8 @@ import pytest
 from support.checks import assert_made_nothing, assert_refused, model, source
 from support.project import MakeProject, Project
 
+pytestmark = pytest.mark.in_turn
+
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:

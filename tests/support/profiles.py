@@ -90,10 +90,18 @@ def is_run_on(item: pytest.Item, profile: str) -> bool:
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
-def is_repeated_daily(item: pytest.Item, profile: str) -> bool:
-    """False if a test is at home on another profile, and `every_profile` does not say `daily`."""
+def turn_of(item: pytest.Item, profile: str) -> int | str | None:
+    """Whose turn a test waits for on a profile with --in-turn; None if it is played each day.
+
+    Of itself, or of the number that `in_turn` gives those that share a story; of its file if it is
+    at home on another profile, and `every_profile` does not say `daily`.
+    """
+    mark = item.get_closest_marker("in_turn")
+    if mark is not None:
+        return int(mark.args[0]) if mark.args else item.nodeid
     mark = item.get_closest_marker("every_profile")
-    return profile == home_of(item) or (mark is not None and bool(mark.kwargs.get("daily")))
+    is_daily = profile == home_of(item) or (mark is not None and bool(mark.kwargs.get("daily")))
+    return None if is_daily else item.path.name
 
 
 def skip_elsewhere(item: pytest.Item, profile: str) -> None:

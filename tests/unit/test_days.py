@@ -32,3 +32,7 @@ def test_it_is_everyones_turn_if_all_are_asked_for(monkeypatch: pytest.MonkeyPat
 def test_a_day_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="monday"):
         turns(monkeypatch, "monday", [1])
+
+
+def test_each_day_is_that_of_nobody_in_particular() -> None:
+    assert is_turn_of(None)

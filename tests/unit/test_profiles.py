@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from support.profiles import PROFILES, SESSION_DELTA, home_of, is_run_on, profiles_of
+from support.days import DAYS
+from support.profiles import (
+    PROFILES,
+    SESSION_DELTA,
+    home_of,
+    is_run_on,
+    profiles_of,
+    turn_of,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,3 +90,24 @@ def test_of_what_is_at_home_on_iceberg_some_is_run_on_delta_too(
 
     assert moved
     assert [file for file in moved if SESSION_DELTA.name not in profiles_by_file[file]] == []
+
+
+def test_only_what_says_so_waits_for_its_turn_at_home(items: list[pytest.Item]) -> None:
+    turns = {item: turn_of(item, home_of(item)) for item in items}
+    waiting = {item for item, turn in turns.items() if turn is not None}
+
+    assert waiting == {item for item in items if item.get_closest_marker("in_turn")}
+    assert 0 < len(waiting) < len(items) / 4
+    numbers = {turn for turn in turns.values() if isinstance(turn, int)}
+    assert {number % DAYS for number in numbers} == set(range(DAYS))
+
+
+def test_elsewhere_a_file_waits_for_its_turn_unless_its_tests_are_daily(
+    items: list[pytest.Item],
+) -> None:
+    for item in items:
+        mark = item.get_closest_marker("every_profile")
+        if mark is None or item.get_closest_marker("in_turn"):
+            continue
+        away = next(name for name in PROFILES if name != home_of(item))
+        assert turn_of(item, away) == (None if mark.kwargs.get("daily") else item.path.name)
