@@ -2,7 +2,7 @@
     List what models that are gone, or are no backfilled_mv any more, have left: the tables of ours that no enabled
     backfilled_mv of the project makes, one line per MV, with the command that drops them. It drops nothing.
 
-    They are known by a state, a history or controls; an MV without either is not found.
+    They are known by a state, a history, controls or a live view; an MV without any is not found.
 
     Usage:
       dbt run-operation backfill_orphans

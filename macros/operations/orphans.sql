@@ -9,8 +9,8 @@
 
 
 {#-
-    The tables of MVs, as get_relations returns them, that stand beside a table with the name of a state, a history or controls, and
-    that no model makes. A source of the project is the MV of another project.
+    The tables of MVs, as get_relations returns them, that stand beside a table with the name of a state, a history, controls or a live
+    view, and that no model makes. A source of the project is the MV of another project.
 -#}
 {% macro get_left_relations(schema, tables, owners, catalog) %}
     {%- set known = [] -%}
@@ -22,7 +22,7 @@
     {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
         {%- do known.extend([key, key ~ '__next']) -%}
     {%- endfor -%}
-    {%- set companion = '(?s)(.+)__(' ~ dbt_backfill.companion_names() | join('|') ~ ')' -%}
+    {%- set companion = '(?s)(.+)__(' ~ (dbt_backfill.companion_names() + ['live']) | join('|') ~ ')' -%}
     {%- set names, left = [], [] -%}
     {%- for table in tables -%}
         {%- set name = modules.re.fullmatch(companion, table) -%}

@@ -28,6 +28,8 @@ def cli(project: Project, *command: str) -> Result:
 def people(project: Project) -> Project:
     project.create_table("people", "id int, name string")
     project.sql("insert into {schema}.people select cast(id as int), 'n' from range(60)")
+    with (project.root / "dbt_project.yml").open("a") as file:
+        file.write("on-run-start: select 1\non-run-end: select 1\n")
     return project.write({"mv": model(QUERY, backfill_rate_limit=20)}, sources=["people"])
 
 

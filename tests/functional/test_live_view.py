@@ -234,6 +234,31 @@ def test_drop_backfill_drops_the_view(project: Project, watcher: Watcher) -> Non
 
 
 @with_views
+def test_a_view_whose_mv_was_renamed_is_listed_with_the_command_that_drops_it(
+    project: Project,
+) -> None:
+    schema = project.schema
+    query = live_model(QUERIES["some"], unique_key=["id", "shard"])
+    project.write({"named": query})
+    project.run("--select", "named")
+    for name in ("named", "named__progress", "named__barriers"):
+        renamed = name.replace("named", "renamed")
+        project.sql(f"alter table {{schema}}.{name} rename to {{schema}}.{renamed}")
+    project.sql(
+        f"alter table {{schema}}.renamed set tblproperties ('dbt_backfill.mv' = '{schema}.renamed')"
+    )
+    project.remove("named")
+    project.write({"renamed": query})
+    project.run("--select", "renamed")
+
+    listed = project.operation("backfill_orphans").output
+    command = f"dbt run-operation drop_backfill --args '{{mv: {schema}.named}}'"
+    assert f"  {schema}.named: live view; {command}" in listed
+    project.operation("drop_backfill", mv=f"{schema}.named")
+    assert existing_tables(project, "named__live", "renamed__live") == ["renamed__live"]
+
+
+@with_views
 def test_something_else_of_its_name_is_refused_before_anything_is_written(
     project: Project,
 ) -> None:

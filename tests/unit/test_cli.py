@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from rich.console import Console
 from dbt.adapters.spark_backfill.cli import metrics, status
 from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
 from dbt.adapters.spark_backfill.cli.main import main
-from dbt.adapters.spark_backfill.cli.project import ModelResult
+from dbt.adapters.spark_backfill.cli.project import DbtProject, ModelResult
 
 BARRIER = ModelResult("mv", "success", "BARRIER 3 (30.0 %)", {"code": "BARRIER"})
 CAUGHT_UP = ModelResult("mv", "success", "CAUGHT UP", {"code": "NO-OP"})
@@ -23,6 +25,7 @@ LAST = ModelResult("mv", "success", "BARRIERS 3 to 9 (100.0 %), CAUGHT UP", {"co
 WAITS = ModelResult(
     "mv", "success", "WAITS: 9 bytes of the WAL have not landed in l.c (30.0 %)", {"code": "NO-OP"}
 )
+NEXT_WAITS = replace(WAITS, message=f"NEXT: {WAITS.message}")
 LAST_WAITS = ModelResult("mv", "success", "BARRIER 3 (30.0 %), WAITS: 9 bytes", {"code": "BARRIER"})
 FAILED = ModelResult("mv", "error", "Database Error in model mv\n  gone", {})
 REFUSED = ModelResult("mv", "error", "Compilation Error in model mv\n  unique_key is missing", {})
@@ -85,12 +88,29 @@ def test_what_failed_is_run_again_after_a_pause_that_grows() -> None:
 
 
 def test_what_waits_for_a_change_feed_is_run_again_after_a_short_pause() -> None:
-    ending, waited, _ = loop(BARRIER, LAST_WAITS, WAITS, LAST)
+    ending, waited, _ = loop(BARRIER, LAST_WAITS, NEXT_WAITS, LAST)
     assert (ending, waited) == (Ending.CAUGHT_UP, [0.0, 5.0, 10.0])
     assert loop(WAITS, WAITS, budget=3.0)[0] == Ending.BUDGET_SPENT
     assert loop(WAITS, WAITS, WAITS, retries=2)[0] == Ending.FAILED
     ending, waited, _ = loop(WAITS, WAITS, CAUGHT_UP, every=60.0, budget=50.0, retries=1)
     assert (ending, waited[:2]) == (Ending.CAUGHT_UP, [5.0, 5.0])
+
+
+def test_hooks_of_a_run_are_no_models_unless_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def result(kind: str, name: str, status: str = "success") -> SimpleNamespace:
+        node = SimpleNamespace(resource_type=kind, name=name)
+        return SimpleNamespace(node=node, status=status, message=name, adapter_response={})
+
+    results = [
+        result("operation", "p-on-run-start-0"),
+        result("model", "mv"),
+        result("operation", "p-on-run-end-0", "error"),
+    ]
+    monkeypatch.setattr(
+        DbtProject, "_invoke", lambda self, command: SimpleNamespace(results=results)
+    )
+
+    assert [each.name for each in DbtProject().run(["p.mv"])] == ["mv", "p-on-run-end-0"]
 
 
 def test_a_refused_run_is_not_run_again() -> None:

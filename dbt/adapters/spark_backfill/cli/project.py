@@ -58,7 +58,7 @@ class ModelResult:
     @property
     def waits(self) -> bool:
         """Whether it ended because the change feed of its upstream has not landed enough."""
-        return bool(re.match(r"(BARRIERS? .*\), )?WAITS: ", self.message))
+        return bool(re.match(r"(NEXT: )?(BARRIERS? .*\), )?WAITS: ", self.message))
 
 
 @dataclass(frozen=True)
@@ -93,21 +93,27 @@ class DbtProject:
     def run(self, models: Sequence[str], one_barrier: bool = False) -> list[ModelResult]:
         """One `dbt run` of these models, whether it succeeds or not.
 
+        Hooks on-run-start and on-run-end, which dbt counts as results, are among them if they fail.
+
         :param one_barrier: whether each makes one barrier, whatever its config says
         :raises DbtFailed: if dbt ended before any model ran
         """
         command = ["run", *_option("--select", [f"fqn:{model}" for model in models])]
         with _one_barrier_each() if one_barrier else nullcontext():
             found = self._invoke(command)
-        return [
-            ModelResult(
-                result.node.name,
-                str(result.status),
-                str(result.message or ""),
-                dict(result.adapter_response or {}),
+        results = [
+            (
+                result.node.resource_type,
+                ModelResult(
+                    result.node.name,
+                    str(result.status),
+                    str(result.message or ""),
+                    dict(result.adapter_response or {}),
+                ),
             )
             for result in getattr(found, "results", [])
         ]
+        return [result for kind, result in results if kind == "model" or result.failed]
 
     def operation(self, name: str, **arguments: Any) -> None:
         """A run-operation; its lines are heard.

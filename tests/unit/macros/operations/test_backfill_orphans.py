@@ -86,13 +86,16 @@ def test_each_mv_that_no_model_makes_is_a_line(listed: Listed) -> None:
         **tables("kept"),
         "crashed__progress": OURS,
         "past__barriers": HISTORY,
+        "renamed__live": {"dbt_backfill.live": "7"},
+        "anybodys__live": {},
     }
 
     assert listed({"lake": lake}, node("kept")) == [
-        f"3 orphans in lake, {HEADING}",
+        f"4 orphans in lake, {HEADING}",
         f"  lake.crashed: state; {COMMAND} '{{mv: lake.crashed}}'",
         f"  lake.gone: MV, state and history; {COMMAND} '{{mv: lake.gone}}'",
         f"  lake.past: history; {COMMAND} '{{mv: lake.past}}'",
+        f"  lake.renamed: live view; {COMMAND} '{{mv: lake.renamed}}'",
     ]
 
 
