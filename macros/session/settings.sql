@@ -149,22 +149,30 @@
 
 
 {#-
-    Settings that nothing but what is read from files, or a name, shows: {name: {'value': the text with which it is refused, 'does': what
-    Spark does then, as the end of a sentence}}.
+    Settings that nothing but what is read from files, or a name, shows: {name: {
+      'value': a regular expression of the texts, in small letters, with which it is refused,
+      'is': how that is called in a message, 'instead': the text to set,
+      'does': what Spark does then, as the end of a sentence
+    }}
 -#}
 {% macro refused_settings() %}
     {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
+    {%- set on, off = {'value': 'true', 'is': 'on', 'instead': 'false'}, {'value': 'false', 'is': 'off', 'instead': 'true'} -%}
+    {#- Any duration but none. A fence that reads an old state lets a stale run pass. -#}
+    {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'instead': '0'} -%}
     {{ return({
-        'spark.sql.files.ignoreMissingFiles': {'value': 'true', 'does': leaves_out ~ 'are gone'},
-        'spark.sql.files.ignoreCorruptFiles': {'value': 'true', 'does': leaves_out ~ 'it cannot read'},
-        'spark.sql.parser.quotedRegexColumnNames': {'value': 'true', 'does': 'Spark takes a name in backticks for a pattern of names'},
-        'spark.sql.readSideCharPadding': {'value': 'false', 'does': 'Spark does not pad what it reads of a char(n)'},
+        'spark.sql.files.ignoreMissingFiles': dict(on, does=leaves_out ~ 'are gone'),
+        'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
+        'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark takes a name in backticks for a pattern of names'),
+        'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad what it reads of a char(n)'),
+        'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither what it reads of a char(n) nor what that is compared with'),
+        'spark.databricks.delta.stalenessLimit': dict(more, does='Spark may read a Delta table as it was before the last commits'),
     }) }}
 {% endmacro %}
 
 
 {% macro check_refused_settings(backfill, settings) %}
-    {%- for name, refused in dbt_backfill.refused_settings().items() if settings.get(name) | string | lower == refused.value -%}
+    {%- for name, refused in dbt_backfill.refused_settings().items() if modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
         {%- do dbt_backfill.refuse_setting(backfill, name) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -172,10 +180,9 @@
 
 {% macro refuse_setting(backfill, name) %}
     {%- set refused = dbt_backfill.refused_settings()[name] -%}
-    {%- set words, instead = ('on', 'false') if refused.value == 'true' else ('off', 'true') -%}
     {%- do dbt_backfill.refuse(
-        'the session has ' ~ name ~ ' ' ~ words ~ ', under which ' ~ refused.does,
-        'Set it to ' ~ instead ~ ' for dbt (server_side_parameters, or the Spark server)',
+        'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does,
+        'Set it to ' ~ refused.instead ~ ' for dbt (server_side_parameters, or the Spark server)',
         mv=backfill.get('name')
     ) -%}
 {% endmacro %}
@@ -194,7 +201,7 @@
 -#}
 {% macro get_refused_setting_statements() -%}
     {%- for name, refused in dbt_backfill.refused_settings().items() %}
-    {%- set sql = "select if(lower('${" ~ name ~ "}') = '" ~ refused.value ~ "', '" ~ name ~ "', null)" %}
+    {%- set sql = "select if(lower('${" ~ name ~ "}') rlike '^(" ~ refused.value ~ ")$', '" ~ name ~ "', null)" %}
     begin
         declare exit handler for sqlexception begin end;
         execute immediate {{ dbt_backfill.string_literal(sql) }} into __bf_setting;

@@ -110,17 +110,20 @@ def test_a_timestamp_keeps_its_zone_where_the_session_says_that_it_has_none(
         assert types_of(project, "mv") == {"id": "int", **TYPES, **added}
 
 
+ON, OFF = ("true", "on", "false"), ("false", "off", "true")
 REFUSED = {
-    "spark.sql.files.ignoreMissingFiles": "true",
-    "spark.sql.files.ignoreCorruptFiles": "true",
-    "spark.sql.parser.quotedRegexColumnNames": "true",
-    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.files.ignoreMissingFiles": ON,
+    "spark.sql.files.ignoreCorruptFiles": ON,
+    "spark.sql.parser.quotedRegexColumnNames": ON,
+    "spark.sql.readSideCharPadding": OFF,
+    "spark.sql.legacy.charVarcharAsString": ON,
+    "spark.databricks.delta.stalenessLimit": ("1h", "set", "0"),
 }
 
 
-@pytest.mark.parametrize(("setting", "value"), REFUSED.items())
+@pytest.mark.parametrize("setting", REFUSED)
 def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
-    project: Project, setting: str, value: str
+    project: Project, setting: str
 ) -> None:
     """Also after the first run: it is told by the statement that reads the state."""
     name = "mv_" + setting.rsplit(".", 1)[1].lower()
@@ -128,11 +131,10 @@ def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")
     query = f"select id, name from {source(f'up_{name}')}"
     project.write({name: model(query)}, sources=[f"up_{name}"])
-    other = "true" if value == "false" else "false"
+    value, fact, other = REFUSED[setting]
     for is_new in (True, False):
         with session(project, {setting: value}):
             refused = project.fail("--select", name)
-        fact = "on" if value == "true" else "off"
         assert_refused(refused, name, f"the session has {setting} {fact}", f"Set it to {other}")
         if is_new:
             assert_made_nothing(project, name)

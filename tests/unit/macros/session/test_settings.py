@@ -198,8 +198,21 @@ REFUSED = {
     "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark takes a name in backticks for a pat"),
     "spark.sql.readSideCharPadding": (
         "off",
-        "Spark does not pad what it reads of a char(n). Set it ",
+        "Spark does not pad what it reads of a char(n). Set it to true ",
     ),
+    "spark.sql.legacy.charVarcharAsString": (
+        "on",
+        "Spark pads neither what it reads of a char(n) ",
+    ),
+    "spark.databricks.delta.stalenessLimit": (
+        "set",
+        "Spark may read a Delta table as it was before the last commits. Set it to 0 for dbt ",
+    ),
+}
+WRONG_AND_RIGHT = {
+    "on": (("TRUE",), ("false",)),
+    "off": (("False",), ("true",)),
+    "set": (("1h", "10s", "60000"), ("0", "0ms", "0S")),
 }
 
 
@@ -209,10 +222,12 @@ def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
 ) -> None:
     """By the first run, and by each later one, to which the state tells it."""
     fact = f"the session has {name} {refusal[0]}, under which {refusal[1]}"
-    other, wrong = ("false", "TRUE") if refusal[0] == "on" else ("true", "False")
-    with refused(fact):
-        macros.call("check_settings", backfill, {name: wrong})
-    macros.call("check_settings", backfill, {name: other})
+    wrong, right = WRONG_AND_RIGHT[refusal[0]]
+    for value in wrong:
+        with refused(fact):
+            macros.call("check_settings", backfill, {name: value})
+    for value in right:
+        macros.call("check_settings", backfill, {name: value})
     macros.call("check_settings", backfill, {})
 
     macros.call("check_settings_in_doubt", backfill, {"refused_setting": None})
@@ -229,8 +244,8 @@ def test_each_of_these_settings_is_read_by_a_statement_that_may_fail(
 
     assert sql.count("begin declare exit handler for sqlexception begin end;") == len(REFUSED)
     assert (
-        "execute immediate 'select if(lower(\\'\\u0024{spark.sql.readSideCharPadding}\\') = "
-        "\\'false\\', \\'spark.sql.readSideCharPadding\\', null)' into __bf_setting; "
+        "execute immediate 'select if(lower(\\'\\u0024{spark.sql.readSideCharPadding}\\') rlike "
+        "\\'^(false)\\u0024\\', \\'spark.sql.readSideCharPadding\\', null)' into __bf_setting; "
         "set __bf_refused_setting = coalesce(__bf_refused_setting, __bf_setting); end;"
     ) in sql
 
