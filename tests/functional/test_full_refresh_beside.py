@@ -131,3 +131,21 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
     assert "BARRIER 3 · 100.0 % · 0 changed, 1 deleted" in project.run("--select", "mv").output
     assert project.rows("select * from {schema}.mv") == new_rows(project)
     assert existing_tables(project, *NEXT) == []
+
+
+@pytest.mark.every_profile
+def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in_place(
+    project: Project,
+) -> None:
+    """The MV in use does not have the key of the plan that is given up for that."""
+    write(project, f"select id as person, name from {source('people')}", unique_key="person")
+    dies = crash_before("put the next generation in place")
+    project.fail("--full-refresh", "--select", "mv", intercept=dies)
+    project.operation("drop_backfill", model="mv", generation="next")
+
+    given_up = project.run("--select", "mv")
+    assert "mv__next, which it puts in place, is gone" in given_up.output
+    assert project.rows("select * from {schema}.mv") == old_rows(project)
+    project.run("--select", "mv")
+    assert project.rows("select person, name from {schema}.mv") == old_rows(project)
+    assert project.run("--select", "mv").message("mv") == "CAUGHT UP"
