@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from support.checks import (
+    all_tables,
     data_tests,
     existing_tables,
     model,
+    refused_operation,
     source,
     statuses,
     tables_of,
@@ -149,3 +151,16 @@ def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in
     project.run("--select", "mv")
     assert project.rows("select person, name from {schema}.mv") == old_rows(project)
     assert project.run("--select", "mv").message("mv") == "CAUGHT UP"
+
+
+def test_a_next_generation_is_not_dropped_where_a_table_beside_its_mv_is_not_ours(
+    project: Project,
+) -> None:
+    write(project, NEW, backfill_rate_limit=8)
+    project.run("--full-refresh", "--select", "mv")
+    project.sql("create table {schema}.mv__controls as select 1 as id")
+    before = all_tables(project)
+
+    refused = refused_operation(project, "drop_backfill", model="mv")
+    assert "mv__controls was not made by this materialization" in refused
+    assert all_tables(project) == before
