@@ -20,6 +20,8 @@
     {%- set clone = dict(dbt_backfill.get_operated(node), location_root=node.config.get('location_root')) -%}
     {%- do dbt_backfill.check_clone_arguments(clone.name, {'model': model, 'source': source, 'replace': replace}, kwargs) -%}
     {%- set original = dbt_backfill.observe_original(clone, source | trim) -%}
+    {#- dbt makes the schemas of models that it runs, and none for an operation. -#}
+    {%- if not adapter.check_schema_exists(none, clone.mv.schema) -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
     {%- if not dbt_backfill.prepare_clone(clone, original, replace) -%} {{ return(none) }} {%- endif -%}
     {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- for step, sql in dbt_backfill.get_clone_statements(clone, original, id) -%}

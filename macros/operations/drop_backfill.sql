@@ -24,23 +24,30 @@
     {%- set catalog = dbt_backfill.read_current_catalog() -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
     {%- set dropped = dbt_backfill.find_dropped(model, mv, owners, catalog) -%}
-    {%- set next = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)) -%}
-    {#- The next generation first: without its MV nothing goes on with it. -#}
+    {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
+    {#- The next generation first: without its MV nothing goes on with it. But all of them are looked at before. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
-        {%- do dbt_backfill.drop_tables_of(next, false, owners) -%}
+        {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
-    {%- if generation is none -%} {%- do dbt_backfill.drop_tables_of(dropped, keep_mv, owners) -%} {%- endif -%}
+    {%- if generation is none -%} {%- do found.append(dbt_backfill.find_tables_of(dropped, keep_mv, owners)) -%} {%- endif -%}
+    {%- for tables in found -%} {%- do dbt_backfill.drop_tables_of(**tables) -%} {%- endfor -%}
 {% endmacro %}
 
 
-{#- Drop the tables of an MV, as far as they are there. `dropped`: see find_dropped. -#}
-{% macro drop_tables_of(dropped, keep_mv, owners) %}
+{#- What drop_tables_of takes, after checking that it may. `dropped`: see find_dropped. -#}
+{% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dict(
         dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)
     ) -%}
     {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- do dbt_backfill.check_remains(dropped, remains) -%}
+    {{ return({'dropped': dropped, 'existing': existing, 'remains': remains}) }}
+{% endmacro %}
+
+
+{#- Drop the tables of an MV, as far as they are there. `remains`: see find_remains. -#}
+{% macro drop_tables_of(dropped, existing, remains) %}
     {%- if remains.ours -%}
         {%- set tags = dbt_backfill.find_tags(remains.state) -%}
         {%- do dbt_backfill.run_drop(dropped, remains, existing, 'live') -%}

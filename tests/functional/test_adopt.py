@@ -373,6 +373,20 @@ def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned
     )
 
 
+def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:
+    project, schema = cloned, f"{cloned.schema}_ci"
+    write(project, schema="ci", backfill_rate_limit=8)
+    project.fail("--select", "prod", intercept=crash_before("prod: commit"))
+    prod = {"model": "mv", "source": f"{project.schema}.prod"}
+    assert "is not committed" in refused_operation(project, "clone_backfill", **prod)
+    assert project.rows(f"show schemas like '{schema}'") == []
+
+    project.run("--select", "prod")
+    assert f"mv: {schema}.mv is a clone of {project.schema}.prod with its state" in clone(project)
+    assert project.run("--select", "mv").message("mv") == "BARRIER 3 (100.0 %)"
+    assert project.rows(f"select id, name, twice from {schema}.mv") == expected(project)
+
+
 @cloned_by_dbt
 def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> None:
     """Whoever made it, `dbt clone` or a script: it can be adopted, or cloned with its state."""

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from support.checks import (
+    all_tables,
     data_tests,
     existing_tables,
     model,
+    refused_operation,
     source,
     statuses,
     tables_of,
@@ -131,3 +133,34 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
     assert "BARRIER 3 · 100.0 % · 0 changed, 1 deleted" in project.run("--select", "mv").output
     assert project.rows("select * from {schema}.mv") == new_rows(project)
     assert existing_tables(project, *NEXT) == []
+
+
+@pytest.mark.every_profile
+def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in_place(
+    project: Project,
+) -> None:
+    """The MV in use does not have the key of the plan that is given up for that."""
+    write(project, f"select id as person, name from {source('people')}", unique_key="person")
+    dies = crash_before("put the next generation in place")
+    project.fail("--full-refresh", "--select", "mv", intercept=dies)
+    project.operation("drop_backfill", model="mv", generation="next")
+
+    given_up = project.run("--select", "mv")
+    assert "mv__next, which it puts in place, is gone" in given_up.output
+    assert project.rows("select * from {schema}.mv") == old_rows(project)
+    project.run("--select", "mv")
+    assert project.rows("select person, name from {schema}.mv") == old_rows(project)
+    assert project.run("--select", "mv").message("mv") == "CAUGHT UP"
+
+
+def test_a_next_generation_is_not_dropped_where_a_table_beside_its_mv_is_not_ours(
+    project: Project,
+) -> None:
+    write(project, NEW, backfill_rate_limit=8)
+    project.run("--full-refresh", "--select", "mv")
+    project.sql("create table {schema}.mv__controls as select 1 as id")
+    before = all_tables(project)
+
+    refused = refused_operation(project, "drop_backfill", model="mv")
+    assert "mv__controls was not made by this materialization" in refused
+    assert all_tables(project) == before

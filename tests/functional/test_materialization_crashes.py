@@ -299,3 +299,45 @@ def test_a_rebuild_with_other_types_is_completed_wherever_it_dies(project: Proje
     fresh = "select name, id from {schema}.people where name <> 'hidden'"
     assert project.rows("select * from {schema}.mv") == project.rows(fresh)
     assert project.value("select count(*) from {schema}.mv__progress") == 2
+
+
+# Rebuilds to a key of another name that died: before it was emptied, twice, and without columns.
+RENAMED = {
+    "planned": "id as order_id, upper(name) as name",
+    "without_columns": "name, id as order_id",
+    "by_hand": "id as order_id, name",
+}
+
+
+@pytest.mark.every_profile
+def test_a_rebuild_to_a_key_of_another_name_is_given_up_wherever_it_died(project: Project) -> None:
+    """The MV does not have the key of the plan that is given up, or has no column."""
+
+    def crash(sql: str, proceed: Proceed) -> None:
+        if "take the columns off without_columns" in sql:
+            proceed()
+        if "take the columns off" in sql or "empty the MV in the barrier" in sql:
+            raise Crash("before the MV has the key of the plan")
+        proceed()
+
+    make_people(project, rows=30)
+    project.remove("mv")
+    project.write(dict.fromkeys(RENAMED, MV))
+    project.run()
+    renamed = {mv: QUERY.replace("id, upper(name) as name", rows) for mv, rows in RENAMED.items()}
+    project.write({mv: model(query, unique_key="order_id") for mv, query in renamed.items()})
+    project.fail("--full-refresh", intercept=crash)
+    if project.file_format == "iceberg":
+        assert project.sql("describe query select * from {schema}.without_columns") == []
+
+    project.write(dict.fromkeys(RENAMED, model(QUERY)))
+    project.operation("abandon_plan", model="by_hand")
+    by_hand = project.run("--select", "by_hand")
+    assert "plan given up: abandon_plan" in by_hand.output
+    assert "emptied: a rebuild was given up" in by_hand.output
+    others = project.run("--full-refresh", "--exclude", "by_hand")
+    assert others.output.count("plan given up: full refresh") == 2
+    for mv in RENAMED:
+        assert_exact(project, mv)
+        assert project.value(f"select count(*) from {{schema}}.{mv}") == 30
+        assert project.run("--select", mv).message(mv) == "CAUGHT UP"

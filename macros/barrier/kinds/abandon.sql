@@ -71,14 +71,27 @@
     Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's metadata makes it fail. On
     Iceberg a row that is written anew does, as it is: merge-on-read notes a deleted position for it, which may be of any key,
     and each MERGE fails that finds one committed since its base. (An empty MV has no such row, and copy-on-write notes none.)
+
+    An MV without the plan's key has no MERGE on its way that could land: the plan is one that replaces the MV, by no MERGE, and
+    has not done so, or only begun to; or something else has replaced it since, and Iceberg merges nothing on the base of before.
 -#}
 {% macro run_abandon(backfill, plan) %}
     {%- if backfill.options.file_format == 'delta' -%}
         {%- set sql = 'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')" -%}
+    {%- elif not dbt_backfill.has_key_columns(dbt_backfill.get_table_columns(backfill.mv), plan.key) -%}
+        {{ return(none) }}
     {%- else -%}
         {%- set sql = dbt_backfill.get_row_anew_sql(backfill.mv, plan.key) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%}
+{% endmacro %}
+
+
+{#- Whether a key is among an MV's columns, see get_table_columns. What Spark cannot compare only has the name of one. -#}
+{% macro has_key_columns(columns, keys) %}
+    {%- set types = dbt_backfill.types_by_name(columns) -%}
+    {%- for key in keys if modules.re.search('map<|variant', types.get(key.name | lower, 'map<')) -%} {{ return(false) }} {%- endfor -%}
+    {{ return(true) }}
 {% endmacro %}
 
 

@@ -32,6 +32,7 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
     def clone(
         *there: str,
         source: str = "prod.mv",
+        schemas: tuple[str, ...] = ("lake", "prod"),
         versions: Any = (5, 40, 5),
         properties: Any = None,
         of_state: str = "b2",
@@ -40,6 +41,7 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
         **arguments: Any,
     ) -> list[str]:
         verified["options"]["file_format"] = file_format
+        macros.context["adapter"].check_schema_exists = lambda database, schema: schema in schemas
         left = iter(versions)
         macros.stub("read_version", lambda original, table: str(next(left)))
         originals = {"mv", "mv__progress", "mv__barriers"}
@@ -118,6 +120,20 @@ def test_rows_are_copied_where_the_format_has_no_clone(clone: Clone) -> None:
     assert "'write.merge.mode' = 'merge-on-read'" in mv and "current-snapshot-id" not in mv
     assert "write.metadata" not in mv  # Spark does not show its value
     assert mv.endswith("as select * from prod.mv version as of 40")
+
+
+def test_a_schema_is_made_for_the_clone_once_there_is_something_to_copy(
+    macros: Macros, clone: Clone, make_plan: Any, refused: Any
+) -> None:
+    made: list[str] = []
+    macros.context["adapter"].create_schema = lambda relation: made.append(relation.schema)
+    clone()
+    with refused("its barrier 3 has begun and is not committed"):
+        clone(schemas=("prod",), state={"planned": make_plan()})
+    assert made == []
+
+    clone(schemas=("prod",))
+    assert made == ["lake"]
 
 
 def test_a_schema_alone_means_the_table_of_the_same_name(clone: Clone) -> None:

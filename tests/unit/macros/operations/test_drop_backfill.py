@@ -55,7 +55,9 @@ def drop(macros: Macros) -> Drop:
 
         def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
             there = [name for name in existing if existing[name] is not None]
-            strange = {name: why for name, why in (foreign or {}).items() if name in there}
+            is_next = relations["mv"].identifier.endswith("__next")
+            named = {} if is_next else foreign or {}
+            strange = {name: why for name, why in named.items() if name in there}
             ours = [name for name in there if name not in strange]
             return {"ours": ours, "foreign": strange, "state": None}
 
@@ -234,6 +236,13 @@ def test_beside_a_table_that_is_not_ours_nothing_is_dropped(
     nodes = node("kept"), node("left", "table")
 
     assert refusal(drop, *nodes, **given) == f"backfilled_mv {message}"
+    assert macros.statements == []
+
+
+def test_a_next_generation_stays_where_its_mv_is_not_ours(macros: Macros, drop: Drop) -> None:
+    assert FOREIGN in refusal(
+        drop, node("mv"), model="mv", foreign={"mv": FOREIGN}, next_exists=True
+    )
     assert macros.statements == []
 
 

@@ -133,10 +133,31 @@ def test_what_is_on_its_way_is_stopped_by_a_commit_that_changes_no_row(
     macros: Macros, backfill: Any, make_plan: Any, file_format: str, stops: str
 ) -> None:
     backfill["options"]["file_format"] = file_format
+    macros.stub("get_table_columns", lambda mv: columns(K="bigint", shard="int", name="string"))
     macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
 
     [statement] = macros.statements
     assert statement.sql.endswith(stops)
+
+
+def columns(**types: str) -> list[dict[str, str]]:
+    return [{"name": name, "type": type} for name, type in types.items()]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [{}, {"k": "bigint"}, {"k": "map<string,int>", "shard": "int"}],
+    ids=["no column", "a key of before", "what cannot be compared"],
+)
+def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
+    macros: Macros, backfill: Any, make_plan: Any, types: dict[str, str]
+) -> None:
+    """The plan has not replaced it yet, or something else has."""
+    backfill["options"]["file_format"] = "iceberg"
+    macros.stub("get_table_columns", lambda mv: columns(**types))
+    macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
+
+    assert macros.statements == []
 
 
 # -- what it could touch ------------------------------------------------------------------------
