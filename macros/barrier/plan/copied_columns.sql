@@ -34,6 +34,12 @@
 {%- endmacro %}
 
 
+{#- Whether the properties of a table are those of such a one. -#}
+{% macro is_own_copy(properties) %}
+    {{ return('dbt_backfill.format' in properties) }}
+{% endmacro %}
+
+
 {#-
     Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
     `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
