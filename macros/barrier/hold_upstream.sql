@@ -64,10 +64,9 @@
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {#- A plan may name rows that are gone, or of a next generation; and dbt's list of tables is as old as the invocation. -#}
-        {%- set existing = dbt_backfill.find_table(backfill.staged) -%}
-        {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(backfill.staged) -%}
-        {%- if dbt_backfill.is_own_copy(properties) -%}
+        {#- A plan may name rows that are gone, or of a next generation. -#}
+        {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
+        {%- if properties is not none -%}
             {%- do dbt_backfill.run_table(
                 'drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties)
             ) -%}
