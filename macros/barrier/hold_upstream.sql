@@ -64,8 +64,13 @@
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {%- do dbt_backfill.run_table(
-            'drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged)
-        ) -%}
+        {#- A plan may name rows that are gone, or of a next generation. -#}
+        {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
+        {%- if properties is not none -%}
+            {%- do dbt_backfill.run_table(
+                'drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties)
+            ) -%}
+            {%- do adapter.cache_dropped(backfill.staged) -%}
+        {%- endif -%}
     {%- endif -%}
 {% endmacro %}

@@ -43,7 +43,7 @@
     {%- endif -%}
     {%- if existing.mv is none -%}
         {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
-        {%- if left is none and existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+        {%- if left is none -%} {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%} {%- endif -%}
         {%- if left and left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
@@ -232,6 +232,20 @@
 
 {% macro _get_format_of(properties) %}
     {{ return('iceberg' if properties.get('format', '').startswith('iceberg') else 'delta') }}
+{% endmacro %}
+
+
+{#-
+    Refuse a table that is none of ours where the history, or the controls, of a new MV would be, which those of an MV of before are.
+    Where tables are looked up by a statement, the controls are looked at by the first barrier's commit.
+-#}
+{% macro check_leftovers_are_ours(backfill, existing) %}
+    {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+    {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
+    {%- if controls is not none
+            and (controls.is_view or 'dbt_backfill.format' not in dbt_backfill.read_table_properties(backfill.controls)) -%}
+        {%- do dbt_backfill.refuse_foreign_controls(backfill) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

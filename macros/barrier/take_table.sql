@@ -48,7 +48,7 @@
       how (string): see find_taking.
 -#}
 {% macro take_table(backfill, existing, properties, how) %}
-    {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+    {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
     {%- set missing = dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings()) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set creation = dict(

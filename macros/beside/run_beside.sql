@@ -107,7 +107,12 @@
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
-    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id)) -%}
+    {%- set copies = [] -%}
+    {%- for table in ['staged', 'replica']
+            if dbt_backfill.load_table(next[table]) is none or dbt_backfill.find_own_copy(next[table]) is not none -%}
+        {%- do copies.append(table) -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id, copies)) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
     {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
@@ -122,15 +127,18 @@
 {#-
     A script. It may have been on its way for so long that another generation stands there by now; sent again, or by two runs at
     once, it finds nothing, which is no error.
+
+    Arguments:
+      copies (list): the names of those of its copies where no table of others stands.
 -#}
-{% macro get_drop_generation_sql(next, id) -%}
+{% macro get_drop_generation_sql(next, id, copies) -%}
     begin
         declare exit handler for sqlexception begin end;
         if (
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
         ) > 0 then
-            {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] %}
+            {%- for table in ['mv', 'barriers'] + copies + ['progress'] %}
             drop table if exists {{ next[table].render() }};
             {%- endfor %}
         end if;

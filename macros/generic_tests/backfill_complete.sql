@@ -11,7 +11,7 @@
     {%- if execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
         {%- set unfilled = dbt_backfill.get_unfilled_text(dbt_backfill.read_state(relations)) %}
-        {%- if unfilled %} {%- do log(relations.mv.identifier ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
+        {%- if unfilled %} {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
         select *, {{ dbt_backfill.string_literal(unfilled) }} as unfilled
         from {{ relations.progress.render() }}
         where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }})
@@ -32,27 +32,40 @@
 {% endmacro %}
 
 
-{#- The tables of the MV that is tested, see get_relations. Refuses a relation without a state of its own, and a part of one. -#}
+{#-
+    The tables of the MV that is tested, see get_relations, and its model's 'name'. Refuses a relation without a state of its own, and
+    a part of one.
+-#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
         {%- do dbt_backfill.refuse(
             'it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test
         ) -%}
     {%- endif -%}
-    {%- set relations = dbt_backfill.get_relations(model) -%}
+    {%- set relations = dict(dbt_backfill.get_relations(model), name=dbt_backfill._get_tested_name(model)) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
     {%- set properties = {} if existing.mv is none or existing.mv.is_view else dbt_backfill.read_table_properties(relations.mv) -%}
     {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(dict(relations, name=relations.mv.identifier), properties) -%}
+        {%- do dbt_backfill.refuse_missing_state(relations, properties) -%}
     {%- elif existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             relations.mv.render() ~ ' is not a backfilled_mv, or has never run',
             'Run the model first, and put this test only on models with that materialization',
-            mv=relations.mv.identifier
+            mv=relations.name
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_is_no_copy(
-        dict(relations, name=relations.mv.identifier), dbt_backfill.find_original(relations.mv, properties)
-    ) -%}
+    {%- do dbt_backfill.check_is_no_copy(relations, dbt_backfill.find_original(relations.mv, properties)) -%}
     {{ return(relations) }}
+{% endmacro %}
+
+
+{#- What run-operations take for the model that makes a table, which may have an alias or a version; the table's own name if none does. -#}
+{% macro _get_tested_name(mv) %}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized != 'ephemeral'
+            and (node.get('alias') or node.name) | lower == mv.identifier | lower -%}
+        {%- if dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(mv) -%}
+            {{ return(dbt_backfill.get_model_name(node)) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(mv.identifier) }}
 {% endmacro %}

@@ -13,9 +13,9 @@
     {%- if execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
         {%- set state = dbt_backfill.read_state(relations) -%}
-        {%- do dbt_backfill.check_barrier_is_committed(state, relations.mv.identifier, 'Run the model again, and then this test') -%}
+        {%- do dbt_backfill.check_barrier_is_committed(state, relations.name, 'Run the model again, and then this test') -%}
         {%- set format = dbt_backfill.get_table_format(relations.mv) -%}
-        {%- set defined = dbt_backfill.stage_definition(dict(relations, name=relations.mv.identifier, options={'file_format': format}), state) -%}
+        {%- set defined = dbt_backfill.stage_definition(dict(relations, options={'file_format': format}), state) -%}
         {{ dbt_backfill.get_difference_sql(relations, defined.state, {'unsettled': defined.unsettled}) }}
     {%- endif -%}
 {% endtest %}

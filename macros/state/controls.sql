@@ -32,14 +32,30 @@
 
 {#-
     A statement of a script that reads them into its variable `controls`, null where there is no such table. It may appear at any
-    time, also while a run goes on, so each barrier looks for it; that it is missing shows before any job of Spark.
+    time, also while a run goes on, so each barrier looks for it; that it is missing shows before any job of Spark, and so does that
+    it has other columns, which check_controls_are_ours refuses.
 -#}
 {% macro get_controls_statement(relations, backfill_id) -%}
     begin
         declare exit handler for sqlstate '42P01' begin end;
+        declare exit handler for sqlstate '42703' begin set controls = '{"foreign": true}'; end;
         set controls = ({{ dbt_backfill.get_controls_sql(relations, backfill_id) }});
     end;
 {%- endmacro %}
+
+
+{#- Refuse a table of their name that is another one, as what was read of it shows. -#}
+{% macro check_controls_are_ours(relations, state) %}
+    {%- if state.controls.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
+{% endmacro %}
+
+
+{% macro refuse_foreign_controls(relations) %}
+    {%- do dbt_backfill.refuse(
+        relations.controls.render() ~ ' exists, and has no controls of ours', 'Rename it, or give the model another alias',
+        mv=relations.get('name')
+    ) -%}
+{% endmacro %}
 
 
 {#-

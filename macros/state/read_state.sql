@@ -33,7 +33,9 @@
     {%- endif -%}
     {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
     {%- set written = -1 if read.get('written') is none else read.written -%}
-    {{ return(dbt_backfill.parse_state(read, written if history_of else none)) }}
+    {%- set state = dbt_backfill.parse_state(read, written if history_of else none) -%}
+    {%- do dbt_backfill.check_controls_are_ours(relations, state) -%}
+    {{ return(state) }}
 {% endmacro %}
 
 

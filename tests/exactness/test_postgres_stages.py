@@ -206,7 +206,7 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
 
     def made_anew_after(project: Project, sql: str, proceed: Proceed) -> None:
         proceed()
-        kind = f"using {project.file_format}"
+        kind = f"using {project.file_format} tblproperties ('dbt_backfill.format' = '2')"
         project.sql(f"create table {staged}_of_before {kind} as {another}")
         project.sql(f"drop table {staged}")
         project.sql(f"create table {staged} {kind} as select * from {staged}_of_before")
@@ -236,3 +236,46 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     scene.land()
     scene.barrier()
     scene.check()
+
+
+@pytest.mark.every_profile
+def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_nor_dropped(
+    project: Project, make_scene: MakeScene
+) -> None:
+    """Be it there before the MV, or made once nothing more is to be staged."""
+    scene = scene_of(make_scene, project, "theirs")
+    staged = f"{scene.mv.table}__staged"
+    make = f"create table {staged} using {project.file_format} as select 7 as id"
+    project.sql(make)
+    refused = project.fail("--select", scene.mv.name)
+    assert f"{staged} exists, and has no staged rows of ours. Rename it, or " in refused.error
+    assert project.rows(f"select * from {staged}") == [(7,)]
+    assert not project.exists(scene.mv.name)
+
+    project.sql(f"drop table {staged}")
+    scene.barrier()
+    assert not project.exists(f"{scene.mv.name}__staged")
+
+    project.sql(make)
+    scene.database.sql(f"update {scene.name} set amount = 3")
+    scene.land()
+    scene.barrier()
+    assert project.rows(f"select * from {staged}") == [(7,)]
+    scene.check()
+    scene.mv.check_complete()
+
+
+def test_a_refresh_beside_the_mv_in_use_leaves_no_staged_rows(
+    project: Project, make_scene: MakeScene
+) -> None:
+    """The plan that puts the next generation in place names rows that were staged for that one."""
+    scene = scene_of(make_scene, project, "beside")
+    scene.barrier()
+    scene.write(full_refresh_mode="beside")
+    scene.database.sql(f"update {scene.name} set amount = 3")
+    scene.land()
+    result = scene.barrier("--full-refresh")
+    assert "next generation put in place" in result.output
+    check_against_the_table(scene)
+    names = ("__staged", "__next", "__next__staged")
+    assert [name for name in names if project.exists(scene.mv.name + name)] == []

@@ -23,7 +23,7 @@ MV = model(
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """An MV in the middle of its backfill, with a map and an array among its columns."""
+    """An MV in the middle of its backfill, with a map and an array, and others."""
     project = shared_project("generic_tests")
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
@@ -32,13 +32,16 @@ def project(shared_project: MakeProject) -> Project:
         "insert into {schema}.people select id, if(id = 3, 'hidden', concat('n', id)),"
         " map('b', id, 'a', id), array(string(id), null) from range(1, 11)"
     )
+    properties = data_tests(project, "mv", "plain", "versioned")
+    properties["models"][-1]["versions"] = [{"v": 2}]
     project.write(
         {
             "mv": MV,
+            "versioned_v2": MV,
             "plain": f"{{{{ config(materialized='table') }}}} select * from {source('people')}",
         },
         sources=["people"],
-        properties=data_tests(project, "mv", "plain"),
+        properties=properties,
     )
     project.run()
     return project
@@ -135,3 +138,15 @@ def test_a_table_of_another_materialization_is_refused_by_name(project: Project)
         assert node.status == "error"
         assert "backfilled_mv plain: " in node.message
         assert "is not a backfilled_mv" in node.message
+
+
+def test_a_refusal_names_the_model_as_run_operations_take_it(project: Project) -> None:
+    """Its table has another name."""
+    project.sql("drop table {schema}.versioned_v2__progress")
+    result = project.fail("test", "--select", "versioned")
+
+    assert len(result.nodes) == 2
+    for node in result.nodes:
+        assert "backfilled_mv versioned.v2: its state is missing: " in node.message
+        assert "dbt run-operation adopt_table --args '{model: versioned.v2}'" in node.message
+    project.operation("adopt_table", model="versioned.v2")

@@ -22,7 +22,7 @@ from support.checks import (
     versions,
 )
 from support.profiles import at_home_on_iceberg, needs_tables_of_spark, not_on_hadoop
-from support.project import MakeProject, Project, RunResult
+from support.project import MakeProject, Proceed, Project, RunResult
 
 pytestmark = at_home_on_iceberg
 
@@ -245,6 +245,34 @@ def test_tables_and_views_that_are_not_ours_are_refused(project: Project) -> Non
         assert_refused(refused, name, *facts)
         assert existing_tables(project, *tables_of(name)) == [name]
         assert project.rows(f"select * from {{schema}}.{name}") == [(1,)]
+
+
+@pytest.mark.every_profile
+def test_controls_of_others_are_refused_by_name(project: Project) -> None:
+    """Before an MV is made, and by the first barrier that finds them."""
+    controls = "{schema}.steered__controls"
+    make = f"create table {controls} using {project.file_format} as select 1 as id"
+    told = ("refused_state.steered__controls exists, and has no controls of ours", "Rename it")
+    project.write({"steered": model(QUERY)})
+
+    project.sql(make)
+    assert_refused(project.fail("--select", "steered"), "steered", *told)
+    assert_made_nothing(project, "steered")
+
+    def make_meanwhile(sql: str, proceed: Proceed) -> None:
+        if ": commit the barrier 1 */" in sql:
+            project.sql(make)
+        proceed()
+
+    project.sql(f"drop table {controls}")
+    refused = project.fail("--select", "steered", intercept=make_meanwhile)
+    assert_refused(refused, "steered", *told)
+    assert_refused(refuse(project, "steered"), "steered", *told)
+
+    project.sql(f"drop table {controls}")
+    assert project.run("--select", "steered").message("steered") == "CAUGHT UP"
+    fresh = project.rows("select id, code, name from {schema}.people")
+    assert project.rows("select * from {schema}.steered") == fresh
 
 
 @pytest.mark.usefixtures("twins")

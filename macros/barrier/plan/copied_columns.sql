@@ -34,6 +34,23 @@
 {%- endmacro %}
 
 
+{#- Whether the properties of a table are those of such a one. -#}
+{% macro is_own_copy(properties) %}
+    {{ return('dbt_backfill.format' in properties) }}
+{% endmacro %}
+
+
+{#-
+    The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
+    none, or one of others.
+-#}
+{% macro find_own_copy(relation) %}
+    {%- set existing = dbt_backfill.find_table(relation) -%}
+    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation) -%}
+    {{ return(properties if dbt_backfill.is_own_copy(properties) else none) }}
+{% endmacro %}
+
+
 {#-
     Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
     `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.

@@ -178,10 +178,21 @@
 {% endmacro %}
 
 
-{#- What a run staged that could not wait for the feed, if it is for a plan like this one; none if not. -#}
+{#-
+    What a run staged that could not wait for the feed, if it is for a plan like this one; none if not. Refuses a table of others, which
+    to stage rows would empty.
+-#}
 {% macro _find_staged(backfill, plan) %}
-    {%- if dbt_backfill.load_table(backfill.staged) is none -%} {{ return(none) }} {%- endif -%}
-    {%- set noted = dbt_backfill.read_table_properties(backfill.staged).get('dbt_backfill.staged') -%}
+    {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
+    {%- if existing is none -%} {{ return(none) }} {%- endif -%}
+    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.staged) -%}
+    {%- if not dbt_backfill.is_own_copy(properties) -%}
+        {%- do dbt_backfill.refuse(
+            backfill.staged.render() ~ ' exists, and has no staged rows of ours', 'Rename it, or give the model another alias',
+            mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+    {%- set noted = properties.get('dbt_backfill.staged') -%}
     {#- Spark does not show a property in which it sees a secret, such as by the name of a column. -#}
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}

@@ -42,6 +42,7 @@
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
     {%- set overtaken = dbt_backfill.get_traits(plan).replaces_mv and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan, backfill.get('name')) -%} {%- endif -%}
+    {%- do dbt_backfill.check_controls_are_ours(backfill, committed) -%}
     {{ return(committed) }}
 {% endmacro %}
 

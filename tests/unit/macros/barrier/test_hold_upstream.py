@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -108,22 +109,57 @@ def test_no_other_lets_it_go(
     assert sent == []
 
 
+@pytest.fixture
+def release(
+    macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any
+) -> Callable[..., list[str]]:
+    """What is sent once all has been read: by a run that has staged its last rows, or any later."""
+    macros.stub("stages_ranges", lambda upstream: True)
+    macros.stub("is_complete", lambda state: True)
+    macros.context["adapter"].cache_dropped = lambda relation: ""
+
+    def release(
+        file_format: str = "delta", properties: Any = None, type: str | None = "table",
+        has_staged: bool = True, listed: bool = True,
+    ) -> list[str]:  # fmt: skip
+        options["file_format"] = file_format
+        there = None if type is None else backfill["staged"].incorporate(type=type)
+        macros.stub("load_table", lambda relation: there if listed else None)
+        macros.stub("find_table", lambda relation: there)
+        macros.stub("read_table_properties", lambda relation: properties or {})
+        sources = [make_source(), *([make_source(role="stage")] if has_staged else [])]
+        macros.call("release_staged", backfill, make_state(), make_plan(sources=sources))
+        return [statement.sql.split("*/")[1].strip() for statement in macros.statements]
+
+    return release
+
+
+OURS = {"dbt_backfill.format": "2"}
+
+
 @pytest.mark.parametrize(
     ("file_format", "gc", "end"),
     [
-        ("iceberg", "true", "lake.mv__staged purge"),
-        ("iceberg", "false", "lake.mv__staged"),
-        ("delta", None, "lake.mv__staged"),
+        ("iceberg", "true", " purge"),
+        ("iceberg", "false", ""),
+        ("delta", None, ""),
     ],
 )
+@pytest.mark.parametrize(("has_staged", "listed"), [(True, False), (False, True)])
 def test_staged_rows_go_with_their_files_where_the_table_lets_them(
-    macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any,
-    file_format: str, gc: str | None, end: str,
+    release: Callable[..., list[str]], file_format: str, gc: str | None, end: str,
+    has_staged: bool, listed: bool,
 ) -> None:  # fmt: skip
-    options["file_format"] = file_format
-    macros.stub("stages_ranges", lambda upstream: True)
-    macros.stub("is_complete", lambda state: True)
-    macros.stub("read_table_properties", lambda relation: {"gc.enabled": gc})
-    plan = make_plan(sources=[make_source(), make_source(role="stage")])
-    macros.call("release_staged", backfill, make_state(), plan)
-    assert [s.sql.endswith(f"drop table if exists {end}") for s in macros.statements] == [True]
+    sent = release(file_format, {**OURS, "gc.enabled": gc}, has_staged=has_staged, listed=listed)
+    assert sent == [f"drop table if exists lake.mv__staged{end}"]
+
+
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("properties", "type"), [({"owner": "somebody"}, "table"), (OURS, "view"), (OURS, None)]
+)
+def test_a_table_of_others_stays_and_one_that_is_gone_is_not_asked(
+    release: Callable[..., list[str]], file_format: str, properties: Any, type: str | None
+) -> None:
+    for has_staged in (True, False):
+        assert release(file_format, properties, type, has_staged) == []

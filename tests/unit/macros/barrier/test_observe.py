@@ -23,7 +23,7 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 def observe(
     macros: Macros, backfill: Any, learned: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
-    """Observes what exists: any of m(v), p(rogress) and b(arriers)."""
+    """Observes what exists: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("_gives_way", lambda backfill, learned, left: False)
     macros.stub("learn_query", lambda backfill, nothing: learned)
@@ -36,7 +36,7 @@ def observe(
         created: Any = None,
         **state: Any,
     ) -> Any:
-        names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers"}
+        names = {"m": "mv", "p": "mv__progress", "b": "mv__barriers", "c": "mv__controls"}
         existing = {names[letter] for letter in exist}
         macros.stub(
             "load_table",
@@ -301,8 +301,39 @@ def test_a_copy_is_known_by_the_name_of_the_original(
     assert macros.call("find_original", relations["mv"], properties) == original
 
 
-def test_a_history_that_an_mv_of_before_has_left_is_not_a_state(observe: Observe) -> None:
-    assert observe("b")["state"]["missing"]
+@pytest.mark.parametrize("left", ["b", "c", "bc"])
+def test_what_an_mv_of_before_has_left_is_not_a_state(observe: Observe, left: str) -> None:
+    assert observe(left)["state"]["missing"]
+
+
+NO_CONTROLS = (
+    "lake.mv__controls exists, and has no controls of ours. Rename it, or give the model another "
+    "alias."
+)
+
+
+@pytest.mark.parametrize(("type", "properties"), [("table", {}), ("view", OURS)])
+def test_controls_of_others_are_refused_before_an_mv_is_made(
+    macros: Macros, observe: Observe, refused: Any, type: str, properties: Any
+) -> None:
+    with refused(NO_CONTROLS):
+        observe("c", properties, type)
+
+
+def test_controls_in_another_catalog_are_not_looked_for(
+    macros: Macros, backfill: Any, relations: Any
+) -> None:
+    macros.stub("load_table", lambda relation: pytest.fail("looked for it"))
+    controls = relations["controls"].incorporate(path={"schema": "other.lake"})
+    there = {"barriers": None}
+    macros.call("check_leftovers_are_ours", {**backfill, "controls": controls}, there)
+
+
+def test_controls_of_others_that_appear_later_are_refused(
+    macros: Macros, observe: Observe, refused: Any
+) -> None:
+    with refused(NO_CONTROLS):
+        observe(controls=json.dumps({"foreign": True}))
 
 
 FOREIGN = (

@@ -99,7 +99,7 @@ def take(
     made: list[Any] = []
     macros.stub("learn_query", lambda backfill, nothing: learned)
     macros.stub("check_key_order", lambda backfill, learned: learned)
-    macros.stub("check_history_is_ours", lambda backfill, barriers: None)
+    macros.stub("check_leftovers_are_ours", lambda backfill, existing: None)
     macros.stub("prepare_creation", lambda backfill: COLUMNS)
     macros.stub("check_adopted", lambda *_: {"row_count": 1234, "partitions": ["day"]})
     macros.stub("check_replaced", lambda *_: None)

@@ -156,8 +156,38 @@ def test_a_swap_finishes_every_vnode_with_its_rows(
     assert columns["upstream_version"] == "'17'"
 
 
+@pytest.mark.parametrize(
+    ("there", "copies"),
+    [
+        ({}, ["staged", "replica"]),
+        ({"mv__staged": {"dbt_backfill.format": "2"}}, ["staged", "replica"]),
+        ({"mv__staged": {}}, ["replica"]),
+        ({"mv__staged": {}, "mv__replica": {}}, []),
+    ],
+)
+def test_no_table_of_others_is_dropped_with_a_generation(
+    macros: Macros, relations: Any, there: Any, copies: list[str]
+) -> None:
+    """Such as would be one of its copies."""
+    macros.context["model"] = {"name": "mv"}
+    standing = iter([True, False])
+    dropped: list[Any] = []
+    for name, answer in {
+        "stands_with_id": lambda *_: next(standing),
+        "read_state": lambda *_: {},
+        "find_tags": lambda *_: [],
+        "load_table": lambda relation: relation if relation.identifier in there else None,
+        "find_table": lambda relation: relation,
+        "read_table_properties": lambda relation: there[relation.identifier],
+        "get_drop_generation_sql": lambda *arguments: dropped.append(arguments[2]) or "",
+    }.items():
+        macros.stub(name, answer)
+    assert macros.call("drop_generation", relations, "b1")
+    assert dropped == [copies]
+
+
 def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> None:
-    sql = macros.call("get_drop_generation_sql", relations, "it's")
+    sql = macros.call("get_drop_generation_sql", relations, "it's", ["staged", "replica"])
 
     assert "'$.backfill_id') = 'it\\'s'" in sql
     drops = [line.strip() for line in sql.splitlines() if "drop table" in line]

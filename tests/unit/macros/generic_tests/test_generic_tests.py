@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ def lake(macros: Macros) -> None:
     macros.stub("load_table", lambda relation: relation)
     macros.stub("read_table_properties", lambda relation: {})
     macros.context["model"] = {"name": "backfill_complete_mv"}
+    macros.context["graph"] = SimpleNamespace(nodes={})
     columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<string,int>"}]
     macros.stub("get_table_columns", lambda relation: columns)
 
@@ -146,6 +148,42 @@ def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(
     macros.stub("load_table", lambda r: None if r.identifier == missing else r)
 
     assert _refusal(macros, test).startswith(f"backfilled_mv mv: {told}")
+
+
+def _model(name: str, alias: str, schema: str = "lake", **other: Any) -> dict[str, Any]:
+    config = {"materialized": "backfilled_mv"}
+    return {
+        "resource_type": "model", "name": name, "alias": alias, "schema": schema, "config": config,
+        **other,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [
+        (_model("orders", "MV"), "orders"),
+        (_model("orders", "mv", version=2), "orders.v2"),
+        (_model("orders", "mv", schema="other"), "mv"),
+        (_model("orders", "mv", config={"materialized": "ephemeral"}), "mv"),
+    ],
+)
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+def test_what_to_do_about_a_relation_names_its_model(
+    macros: Macros, stored: Callable[..., str], test: str, node: Any, name: str
+) -> None:
+    """As run-operations take it: they know no alias."""
+    macros.context["graph"].nodes = {"model.p.before": _model("x", "x"), "model.p.orders": node}
+    copied = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
+    macros.stub("read_table_properties", lambda relation: copied)
+    told = _refusal(macros, test)
+    assert told.startswith(f"backfilled_mv {name}: lake.mv is a copy of the MV prod.mv, ")
+
+    macros.stub("load_table", lambda r: None if r.identifier == "mv__progress" else r)
+    told = _refusal(macros, test)
+    assert f"clone_backfill --args '{{model: {name}, source: prod.mv, replace: true}}'" in told
+
+    macros.stub("load_table", lambda relation: None)
+    assert _refusal(macros, test).startswith(f"backfilled_mv {name}: lake.mv is not a backfilled")
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])

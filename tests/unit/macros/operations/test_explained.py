@@ -180,7 +180,7 @@ def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Cal
     macros.stub("observe_existing", lambda *_, **__: {"state": "that of an MV"})
     macros.stub("read_table_properties", lambda relation: macros.context["properties"])
     macros.stub("check_progress_is_ours", lambda *_: None)
-    macros.stub("check_history_is_ours", lambda *_: None)
+    macros.stub("check_leftovers_are_ours", lambda *_: None)
     macros.context["should_full_refresh"] = lambda: False
     macros.context["model"] = {"unique_id": "model.p.mv", "name": "mv"}
     backfill["options"]["replace_existing"] = False

@@ -64,6 +64,8 @@ def test_they_are_read_with_the_state_and_may_be_missing(
     ) in sql
     assert (
         " end; begin declare exit handler for sqlstate '42P01' begin end; "
+        "declare exit handler for sqlstate '42703' "
+        """begin set controls = '{"foreign": true}'; end; """
         "set controls = (select to_json("
     ) in sql
     assert "as txn_app_id, controls, __bf_refused_setting as refused_setting )) from (" in sql

@@ -99,7 +99,7 @@ class Staging:
         backfill["staged"] = macros.relation
         self.reads: list[Any] = []
         self.waits: list[Any] = []
-        self.properties: dict[str, str] = {}
+        self.properties = {"dbt_backfill.format": "2"}
         self.noted: list[Any] = []
         self.observed = {"id": "1/db/7", "version": "60", "landed": 65, "renewed": None}
         for name, answer in {
@@ -207,8 +207,27 @@ def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: 
     with pytest.raises(CompilationError, match="has recovered from a crash since its range was"):
         staging.take()
 
-    staging.properties.clear()
+    del staging.properties["dbt_backfill.staged"]
     staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
     staging.take()
     staging.reads, staging.waits = [{**READ, "stage": "s3"}], [{**crashed, "landed": 80}, WAITED]
     assert staging.take()["plan"]["sources"][1]["id"] == "s3"
+
+
+@pytest.mark.parametrize("type", ["table", "view"])
+def test_a_table_of_others_is_refused_before_rows_are_staged(
+    staging: Staging, macros: Macros, type: str
+) -> None:
+    """Their columns may even be those that are read. A view of ours would be none either."""
+    there = macros.relation.incorporate(type=type)
+    macros.stub("load_table", lambda *_: there)
+    if type == "table":
+        staging.properties = {"owner": "somebody"}
+    staging.reads, staging.waits = [READ], [WAITED]
+    with pytest.raises(CompilationError) as raised:
+        staging.take()
+    assert raised.value.msg == (
+        "backfilled_mv mv: lake.mv exists, and has no staged rows of ours. Rename it, or give the "
+        "model another alias."
+    )
+    assert staging.reads == [READ]
