@@ -17,7 +17,7 @@ functional = $(1:%=tests/functional/test_%.py)
 exactness = $(1:%=tests/exactness/test_%.py)
 EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
 ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress history) \
+	$(call functional,altered_keys mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress history) \
 	$(call functional,controls rescale live_view cli report backfill_order feed_rows land_changes narrow_views explain_backfill session_settings) \
 	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases replica compaction) \
 	$(call exactness,postgres postgres_kills postgres_stages)

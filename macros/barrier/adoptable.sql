@@ -54,10 +54,15 @@
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
-    {#- A select gives a char(n) or varchar(n) out as a string. -#}
+    {#- A select gives a char(n) or varchar(n) out as a string, and Delta describes them so. -#}
     {%- for row in described if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
         {%- do types.update({row[0] | lower: row[1]}) -%}
     {%- endfor -%}
+    {%- if 'string' in types.values() | join(' ') -%}
+        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
+            {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in columns if types.get(column.name | lower) != column.type -%}
         {%- set type = types.get(column.name | lower) -%}

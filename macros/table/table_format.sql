@@ -100,12 +100,13 @@
 {% endmacro %}
 
 
-{#- `describe detail` of a Delta table: {'id', 'properties'}. -#}
+{#- `describe detail` of a Delta table: {'id', 'properties', 'partitions': the names of the columns that partition it, as text}. -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
     {%- set properties = row['properties'] -%}
     {{ return({
         'id': row['id'],
         'properties': fromjson(properties) if properties is string else (properties or {}),
+        'partitions': row.get('partitionColumns') | string,
     }) }}
 {% endmacro %}

@@ -32,6 +32,7 @@
       log_sql(upstream)                                        what read_upstream can be told by the statement that reads the state
       lost_conditions()                                        how Spark says that changes are gone
       may_be_cached()                                          whether a catalog may show a version that is not the current one
+      reads_by_zone(observed, columns)                         whether one of these columns, of timestamps, is another moment in another zone of the session
       takes_added_columns()                                    whether the table may get another column without a gap
       needed_feed(upstream, options, sql)                      the change table without which it tells no changes
       stages_ranges()                                          whether no version can be read again
@@ -236,6 +237,12 @@
 
 {% macro may_be_cached(upstream) %}
     {{ return(dbt_backfill._of_upstream(upstream, 'may_be_cached')()) }}
+{% endmacro %}
+
+
+{#- `columns`: the names of those of the type `timestamp` that are read. -#}
+{% macro reads_by_zone(upstream, observed, columns) %}
+    {{ return(dbt_backfill._of_upstream(upstream, 'reads_by_zone')(observed, columns)) }}
 {% endmacro %}
 
 

@@ -34,6 +34,7 @@ from support.project import (
 from support.scripts import dying_after
 
 pytestmark = at_home_on_iceberg
+filled_up = pytest.mark.home("session-delta", reason="only Delta has a char(n)")
 cloned_by_dbt = pytest.mark.home("session-delta", reason="dbt's own clone is one of Delta")
 
 QUERY = f"select id, upper(name) as name, id * 2 as twice from {source('people')}"
@@ -449,3 +450,15 @@ def copy_table(project: Project, old: str, new: str) -> None:
 
 def operation(macro: str, **arguments: object) -> tuple[str, ...]:
     return ("run-operation", macro, "--args", yaml.safe_dump(arguments))
+
+
+@filled_up
+def test_a_table_that_fills_its_texts_up_with_blanks_is_refused(project: Project) -> None:
+    """Both ways to describe it call them strings."""
+    make_upstream(project)
+    make_table(project, columns="id int, name char(9), twice int")
+    write(project)
+    adopt(project)
+
+    told = "has the column name of the type char(9), and its query returns string"
+    assert_refused(project.fail(), "mv", told)

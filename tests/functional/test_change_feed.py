@@ -249,3 +249,29 @@ def test_columns_behind_one_whose_name_begins_with_a_hash_are_in_the_events(
     project.sql("insert into {schema}.events values (1, 1, 'b', 'u', 1)")
     project.run()
     assert project.rows("select id, name from {schema}.mv") == [(1, "B")]
+
+
+@pytest.mark.profiles("session-delta", reason="only Delta has a char(n)")
+def test_a_char_is_one_in_the_change_table_too(project: Project) -> None:
+    """It is filled up with blanks; a varchar(n) has the values of a string."""
+    project.create_table("people", "id int, code char(4), name varchar(9)")
+    project.sql("insert into {schema}.people values (1, 'a', 'x'), (2, 'b', 'y')")
+    models, rows = {}, "select id, concat(code, '|') as code, name from "
+    for name, type_ in {"text": "string", "filled": "char(4)"}.items():
+        columns = f"id int, code {type_}, name string, op string, n int"
+        project.create_table(f"{name}_events", columns)
+        query = f"{rows}{source('people')}\n-- depends_on: {source(f'{name}_events')}"
+        relation = f"source('lake', '{name}_events')"
+        feed = {"relation": relation, "operation": "op", "sequence": "n"}
+        models[name] = model(query, change_feed=feed)
+    project.write(models, sources=["people", "text_events", "filled_events"])
+    facts = ("text_events has code as string", "has it as char(4)", "made a string, in both")
+    assert_refused(project.fail(), "text", *facts)
+    assert_made_nothing(project, "text")
+
+    project.sql("update {schema}.people set code = 'c' where id = 1")
+    project.sql("insert into {schema}.filled_events values (1, 'c', 'x', 'u', 1)")
+    project.run("--select", "filled")
+    fresh = project.rows(f"{rows}{{schema}}.people")
+    assert fresh == [(1, "c   |", "x"), (2, "b   |", "y")]
+    assert project.rows("select * from {schema}.filled") == fresh

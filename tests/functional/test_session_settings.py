@@ -142,3 +142,34 @@ def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     with session(project, {setting: other}):
         assert project.run("--select", name).message(name) == "CAUGHT UP"
     assert project.run("--select", name).message(name) == "CAUGHT UP"
+
+
+@pytest.mark.profiles("session-delta", reason="only Delta keeps the values of a partition as text")
+def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
+    project: Project,
+) -> None:
+    """An older Delta wrote it without a zone."""
+    values = {"spark.databricks.delta.write.utcTimestampPartitionValues": "false"}
+    columns = "(id int, name string, at timestamp) using delta partitioned by (at)"
+    followed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    with session(project, values):
+        project.sql(f"create table {{schema}}.dated {columns} {followed}")
+        days = ", ".join(f"({day}, 'n', timestamp'2024-06-0{day} 12:00:00Z')" for day in (1, 2, 3))
+        project.sql(f"insert into {{schema}}.dated values {days}")
+    queries = {"dated_mv": "id, at", "named_mv": "id, name"}
+    models = {
+        name: model(f"select {read} from {source('dated')}", backfill_rate_limit=1)
+        for name, read in queries.items()
+    }
+    chosen = ("--select", *models)
+    project.write(models, sources=["dated"]).run(*chosen)
+    project.run(*chosen)
+
+    with session(project, {"spark.sql.session.timeZone": "America/New_York"}):
+        result = project.fail(*chosen)
+    fact = "the session's time zone, on which its query depends, changed from UTC"
+    assert_refused(result, "dated_mv", fact)
+    assert result["named_mv"].status == "success"
+    project.run(*chosen)
+    hours = "select distinct unix_seconds(at) % 86400 / 3600 from {schema}.dated_mv"
+    assert project.rows(hours) == [(12.0,)]

@@ -29,6 +29,7 @@
     {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
     {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version, anew=gap is not none) -%}
+    {%- set learned = dbt_backfill.learn_zone(backfill, state, observed, learned, anew=gap is not none) -%}
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}

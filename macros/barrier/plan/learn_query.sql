@@ -3,7 +3,9 @@
       'explained': whether the query was explained; until then all it knows is what the last plan tells,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings that it depends on, see find_used_settings, or that the MV's table does, see depends_on_zone,
+      'used_settings': the settings that it depends on, see find_used_settings, or that the MV's table does, see depends_on_zone, or
+        what it reads, see learn_zone,
+      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'alias_columns': see find_alias_columns; those that the upstream has at 'version',
@@ -19,7 +21,7 @@
 -#}
 {% macro new_learned() %}
     {{ return({
-        'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'drops_rows': true, 'read_columns': none,
+        'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
         'alias_columns': none, 'has_inner_star': false, 'version': none, 'upstream_columns': none, 'feed_columns': none,
         'key_order_checked': false, 'replica_id': none,
     }) }}
@@ -49,14 +51,16 @@
     {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
         {%- set used = used + [zone] -%}
     {%- endif -%}
+    {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
     {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
         learned,
         explained=true,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns ~ (' of ' ~ star if star else ''),
         used_settings=used,
+        moments=(explained.upstream_columns if read is none else read) | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
         drops_rows=dbt_backfill.drops_rows(explained),
-        read_columns=dbt_backfill.find_read_columns(explained, backfill.sql),
+        read_columns=read,
         alias_columns=dbt_backfill.find_alias_columns(explained) if takes_added else none,
         has_inner_star=star is not none,
         version=version,
@@ -83,6 +87,22 @@
     {{ return(dbt_backfill.learn_query(
         backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version
     )) }}
+{% endmacro %}
+
+
+{#-
+    The same with the zone of the session among the settings, where what the query reads depends on it. That is asked before anything is
+    read, after a gap and of another query; else the last plan tells it: nothing but to replace the upstream partitions it otherwise.
+-#}
+{% macro learn_zone(backfill, state, observed, learned, anew) %}
+    {%- set zone, names = 'spark.sql.session.timeZone', learned.get('moments') -%}
+    {%- if not names or zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
+    {%- set found = namespace(depends=zone in (state.committed.get('settings') or {})) -%}
+    {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
+        {%- set found.depends = dbt_backfill.reads_by_zone(backfill.upstream, observed, names)
+            or backfill.feed and dbt_backfill.reads_by_zone(backfill.feed, observed.feed, names) -%}
+    {%- endif -%}
+    {{ return(dict(learned, moments=none, used_settings=learned.used_settings + ([zone] if found.depends else []))) }}
 {% endmacro %}
 
 

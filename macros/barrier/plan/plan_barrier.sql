@@ -258,7 +258,7 @@
 {% macro _get_attempt_condition(attempt, known) %}
     {%- set conditions = ['true'] -%}
     {%- if 'staged' in known -%}
-        {%- do conditions.append('staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+        {%- do conditions.append('staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
     {%- endif -%}
     {%- if 'overlaid' in known -%} {%- do conditions.append('overlaid.doubtful = 0') -%} {%- endif -%}
     {%- if 'checked' in known -%}

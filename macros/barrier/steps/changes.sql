@@ -66,16 +66,16 @@
     {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.')[:2] -%}
     {%- set low, high = plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
     {%- if dbt_backfill.is_descending(plan.key) -%} {%- set low, high = high, low -%} {%- endif -%}
-    {{ return('(' ~ dbt_backfill._between(columns, staged.low[:2], staged.high[:2]) ~ ' or '
-        ~ dbt_backfill._between(columns, low[:2] if low else none, high[:2] if high else none) ~ ')') }}
+    {{ return('(' ~ dbt_backfill._between(columns, staged.low, staged.high) ~ ' or '
+        ~ dbt_backfill._between(columns, low, high) ~ ')') }}
 {% endmacro %}
 
 
-{#- `low`, `high`: literals; none where it is open. -#}
+{#- `low`, `high`: literals, of these columns or of more; none where it is open. -#}
 {% macro _between(columns, low, high) %}
-    {%- set parts = [] -%}
-    {%- if low is not none -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low)) -%} {%- endif -%}
-    {%- if high is not none -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high)) -%} {%- endif -%}
+    {%- set parts, count = [], columns | length -%}
+    {%- if low -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low[:count])) -%} {%- endif -%}
+    {%- if high -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high[:count])) -%} {%- endif -%}
     {{ return('(' ~ (parts | join(' and ') or 'true') ~ ')') }}
 {% endmacro %}
 

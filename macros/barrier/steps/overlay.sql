@@ -47,7 +47,7 @@
     ] -%}
     {#- Also of a row that is gone: it may be another one that went. -#}
     {%- if alters_values -%}
-        {%- do doubts.append(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, 'overlay.') | join(', ') ~ ')')) -%}
+        {%- do doubts.append(dbt_backfill.altered_key_predicate(keys, 'overlay.')) -%}
     {%- endif -%}
     select struct(
         count(*),

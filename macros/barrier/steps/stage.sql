@@ -35,10 +35,14 @@
 {% endmacro %}
 
 
-{#- What the statements of get_stage left, with the names of its views, which the commit drops. -#}
+{#-
+    What the statements of get_stage left, with the names of its views, which the commit drops. Keys that were read again because the
+    feed may tell others in their stead are between no bounds.
+-#}
 {% macro get_own_stage(backfill, plan, result) %}
+    {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
     {{ return(dict(
-        result.staged, name=dbt_backfill.get_stage_name(backfill, plan, '__rows'), reread=result.get('reread') or {'count': 0},
+        staged, name=dbt_backfill.get_stage_name(backfill, plan, '__rows'), reread=result.get('reread') or {'count': 0},
         upserts=result.merged.upserts, drops=result.merged.drops,
     )) }}
 {% endmacro %}
@@ -77,8 +81,8 @@
             view,
             'cache table ' ~ name,
             'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
-            dbt_backfill.get_reread_statements(backfill, plan, keys, suspicions),
-            dbt_backfill.get_rows_statements(backfill, plan, keys, rows),
+            dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, changes.alters_values),
+            dbt_backfill.get_rows_statements(backfill, plan, keys, rows, changes.alters_values),
         ],
     }) }}
 {% endmacro %}
@@ -99,11 +103,11 @@
 {% endmacro %}
 
 
-{#- Statements that make the second view; keys in doubt are in it as they were read again. -#}
-{% macro get_rows_statements(backfill, plan, keys, rows) -%}
+{#- Statements that make the second view; keys in doubt are in it as they were read again, also those that the stage has not. -#}
+{% macro get_rows_statements(backfill, plan, keys, rows, alters_values=false) -%}
     {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
     if coalesce(reread.count, 0) > 0 then
-        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true) }};
+        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_values=alters_values) }};
     else
         {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
     end if;
@@ -112,8 +116,14 @@
 {%- endmacro %}
 
 
-{% macro get_staged_rows_sql(backfill, plan, keys, reread) -%}
+{% macro get_staged_rows_sql(backfill, plan, keys, reread, alters_values=false) -%}
     {%- set names, staged_keys = dbt_backfill.mv_columns(keys), [] -%}
+    {%- set stage = dbt_backfill.get_stage_name(backfill, plan) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
+    {%- if reread and alters_values -%}
+        {%- set doubtful = dbt_backfill.get_reread_names(backfill, plan)[1] -%}
+        {%- set stage = '(select ' ~ columns ~ ' from ' ~ stage ~ ' union select ' ~ columns ~ ' from ' ~ doubtful ~ ')' -%}
+    {%- endif -%}
     {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
         {%- set name = names[loop.index0] -%}
         {%- do staged_keys.append('coalesce(query.' ~ name ~ ', ' ~ column ~ ') as ' ~ name) -%}
@@ -122,7 +132,7 @@
         query.* except ({{ names | join(', ') }}),
         {{ staged_keys | join(',\n        ') }},
         query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
-    from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
+    from {{ stage }} as stage
     left join (
         {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
     ) as query
@@ -232,6 +242,12 @@
 {% endmacro %}
 
 
+{#- The same of a key. -#}
+{% macro altered_key_predicate(keys, prefix='') %}
+    {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
+{% endmacro %}
+
+
 {#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. -#}
 {% macro _image_hash() %}
     {{ return('xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), ' ~ dbt_backfill.whole_json_options() ~ '))') }}
@@ -245,6 +261,7 @@
 {% macro get_stage_summary_sql(stage, keys, suspicions, alters_values=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    {%- set altered = dbt_backfill.altered_key_predicate(keys) if alters_values else 'false' -%}
     select named_struct(
         'count', count,
         'null_keys', null_keys,
@@ -257,8 +274,8 @@
         select
             count_if(not {{ null_key }}) as count,
             count_if({{ null_key }} and not __bf_deleted) as null_keys,
-            count_if({{ dbt_backfill.altered_predicate('struct(' ~ columns | join(', ') ~ ')') if alters_values else 'false' }}) as altered_keys,
-            count_if(not {{ null_key }} and ({{ suspicions | join(' or ') }})) as suspects,
+            count_if(not {{ null_key }} and {{ altered }}) as altered_keys,
+            count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if alters_values else [])) | join(' or ') }})) as suspects,
             min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
             max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
         from {{ stage }}
@@ -276,8 +293,6 @@
 {% macro find_unclear_changes(staged) %}
     {%- if staged.null_keys -%}
         {{ return('the feed has ' ~ staged.null_keys ~ ' rows with a null in the key') }}
-    {%- elif staged.get('altered_keys') -%}
-        {{ return('the feed has ' ~ staged.altered_keys ~ ' keys that it may tell otherwise than they are') }}
     {%- endif -%}
 {% endmacro %}
 

@@ -103,25 +103,37 @@
 
 {#- The upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
-    {%- set types = dbt_backfill.get_column_types(feed.relation) -%}
+    {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
+    {%- set types = dbt_backfill.types_by_name(own) -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
             'Name in operation and sequence columns that it has: ' ~ types.keys() | join(', ')
         ) -%}
     {%- endfor -%}
+    {%- set chars = dbt_backfill.find_char_columns([feed.relation, feed.upstream]) if dbt_backfill._have_texts(types, upstream) else [{}, {}] -%}
     {%- set columns = [] -%}
-    {%- for column in dbt_backfill.get_table_columns(feed.upstream) -%}
-        {%- set type = types.get(column.name | lower) -%}
-        {%- if type != column.type -%}
+    {%- for column in upstream -%}
+        {%- set name = column.name | lower -%}
+        {%- set type = dbt_backfill.type_with_char(types.get(name), chars[0].get(name)) -%}
+        {%- set wanted = dbt_backfill.type_with_char(column.type, chars[1].get(name)) -%}
+        {%- if type != wanted -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ feed.relation.render()
                     ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
-                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ column.type,
+                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ wanted,
                 'Give the change table the columns of the upstream, with their names and types'
+                    ~ ('; a char(n) can also be made a string, in both' if type and 'char(' in type ~ wanted else '')
             ) -%}
         {%- endif -%}
         {%- do columns.append(column.name) -%}
     {%- endfor -%}
     {{ return(columns) }}
+{% endmacro %}
+
+
+{#- Whether the change table has a text of a name by which the upstream has one. -#}
+{% macro _have_texts(types, upstream) %}
+    {%- for column in upstream if 'string' in column.type and 'string' in types.get(column.name | lower, '') -%} {{ return(true) }} {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}

@@ -4,6 +4,7 @@
       'version', 'committed_at': of the current version, as texts,
       'id': the table's id where it was asked for, else none,
       'properties': likewise, or once _is_past_retention needs them,
+      'partitions': likewise, see read_delta_detail; absent where it was not asked for,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
@@ -34,7 +35,7 @@
     } -%}
     {%- if not same_table -%}
         {%- set detail = dbt_backfill.read_delta_detail(relation) -%}
-        {%- do upstream.update({'id': detail.id, 'properties': detail.properties}) -%}
+        {%- do upstream.update({'id': detail.id, 'properties': detail.properties, 'partitions': detail.partitions}) -%}
     {%- endif -%}
     {{ return(upstream) }}
 {% endmacro %}

@@ -92,6 +92,18 @@
 {% endmacro %}
 
 
+{#-
+    Of a timestamp by which the table is partitioned: the log has it as text, without a zone where an older Delta has written it, and
+    Spark reads that in the zone of its session.
+-#}
+{% macro delta_reads_by_zone(observed, columns) %}
+    {%- set partitions = observed.get('partitions') -%}
+    {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(observed.relation).partitions -%} {%- endif -%}
+    {%- for name in columns if modules.re.search('(?i)[\'"]' ~ modules.re.escape(name) ~ '[\'"]', partitions) -%} {{ return(true) }} {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {% macro delta_takes_added_columns() %}
     {{ return(true) }}
 {% endmacro %}

@@ -313,6 +313,12 @@
 
 
 {#- Another schema is a gap. -#}
+{#- A partition keeps a number. -#}
+{% macro iceberg_reads_by_zone(observed, columns) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {% macro iceberg_takes_added_columns() %}
     {{ return(false) }}
 {% endmacro %}

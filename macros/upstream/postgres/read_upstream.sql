@@ -219,6 +219,12 @@
 {% endmacro %}
 
 
+{#- Its own type has no zone, and what Spark makes of it is looked at elsewhere. -#}
+{% macro postgres_reads_by_zone(observed, columns) %}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {% macro postgres_takes_added_columns() %}
     {{ return(true) }}
 {% endmacro %}

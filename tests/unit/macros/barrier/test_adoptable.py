@@ -24,12 +24,14 @@ def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[
     def check(
         columns: Any = COLUMNS,
         shown: Any = (),
+        chars: Any = (),
         plan: str = PLAN,
         checked: Any = (),
         twice: Any = (),
     ) -> Any:
         macros.stub("get_table_format", lambda existing, mv: "delta")
         macros.stub("get_table_columns", lambda relation: list(columns))
+        macros.stub("find_char_columns", lambda relations: [dict(chars)])
         found = {"row_count": 7, "null_keys": 0, "duplicates": False, **dict(checked)}
         macros.results = [shown, [[plan]], [[json.dumps(found)]]]
         macros.results += [[[json.dumps({"key": key})] for key in twice]] if twice else [[]]
@@ -86,6 +88,14 @@ def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refu
     """A select of the table says that it is a string."""
     with refused("lake.mv has the column Shard of the type varchar(5), and its query returns str"):
         check(shown=[["k", "bigint"], ["shard", "varchar(5)"], ["", None]])
+
+
+def test_a_text_that_only_the_plan_shows_to_be_padded_is_another_type(
+    check: Any, refused: Any
+) -> None:
+    """Delta describes it as a string."""
+    with refused("lake.mv has the column Shard of the type char(5), and its query returns string"):
+        check(chars={"shard": "char(5)"})
 
 
 def test_what_spark_does_not_merge_into_is_refused_with_its_reason(

@@ -53,6 +53,7 @@ def test_a_query_is_explained_and_checked_before_anything_is_planned(explain: An
         "key": LINEAGE,
         "columns": "k: bigint",
         "used_settings": [TIME_ZONE],
+        "moments": [],
         "drops_rows": False,
         "read_columns": None,
         "alias_columns": [],
@@ -84,6 +85,54 @@ def test_the_columns_of_a_change_table_are_looked_up_once_in_a_run(
 
 def test_a_contract_is_checked_where_it_is_enforced(explain: Any, backfill: Any) -> None:
     assert explain(enforced=True)[0][-1] == f"contract {backfill['sql']}"
+
+
+# -- learn_zone ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", ["['at']", '["Year","AT"]', "[]", "['atom', 'hat']"])
+@pytest.mark.parametrize(
+    ("anew", "version", "query_hash", "noted", "asked"),
+    [
+        (False, None, "q1", False, True),  # before anything is read
+        (True, "16", "q1", False, True),  # after a gap: another table may stand there
+        (False, "16", "q0", False, True),  # of another query
+        (False, "16", "q1", False, False),
+        (False, "16", "q1", True, False),
+    ],
+)
+def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any,
+    partitions: str, anew: bool, version: str | None, query_hash: str, noted: bool, asked: bool,
+) -> None:  # fmt: skip
+    """That costs no statement where the last plan tells it."""
+    settings = {TIME_ZONE: "UTC"} if noted else {}
+    committed = make_plan(query_hash=query_hash, settings=settings)
+    state = make_state(upstream_version=version, committed=committed)
+    backfill["query_hash"] = "q1"
+    macros.results = [[{"id": "u1", "properties": {}, "partitionColumns": partitions}]]
+    known = {**learned, "used_settings": ["other"], "moments": ["until", "at"]}
+    observed = {"relation": backfill["upstream"]["relation"], "version": "17"}
+
+    known = macros.call("learn_zone", backfill, state, observed, known, anew)
+    depends = partitions in ("['at']", '["Year","AT"]') if asked else noted
+    assert known["used_settings"] == ["other", *([TIME_ZONE] if depends else [])]
+    assert len(macros.statements) == asked
+    assert macros.call("learn_zone", backfill, state, observed, known, anew) == known
+
+
+def test_the_zone_is_not_asked_for_where_it_is_known_or_no_moment_is_read(
+    macros: Macros, backfill: Any, learned: Any, make_state: Any
+) -> None:
+    state = make_state(upstream_version=None)
+    observed = {"partitions": "['at']"}
+    for settings, moments in (([TIME_ZONE], ["at"]), ([], []), ([], None)):
+        known = {**learned, "used_settings": settings, "moments": moments}
+        assert macros.call("learn_zone", backfill, state, observed, known, True) == known
+    known = {**learned, "used_settings": [], "moments": ["at"]}
+    known = macros.call("learn_zone", backfill, state, observed, known, False)
+    assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream tells it
+    assert macros.statements == []
 
 
 # -- learn_query_at -----------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _if_it_holds(sql: str) -> str:
     return sql.split(" if ")[1].split(" then ", 1)[1].split(" else ")[0]
 
 
-STAGED_HOLDS = "staged.null_keys + staged.altered_keys = 0 and coalesce(size(reread.twice), 0) <= 0"
+STAGED_HOLDS = "staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0"
 CHECKED_HOLDS = "checked.null_keys = 0 and not checked.duplicates"
 
 

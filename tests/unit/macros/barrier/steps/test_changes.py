@@ -118,6 +118,15 @@ def test_changes_and_the_last_range_are_not_bounded_above(merge: Any) -> None:
     assert on == f"{KEYS} and ({LOW_TO_HIGH} or {OLD_TO_NEW.split(' and (mv.`k` <=')[0]}))"
 
 
+def test_keys_without_bounds_are_looked_for_everywhere(
+    macros: Macros, make_plan: Callable[..., Any]
+) -> None:
+    staged = {"low": None, "high": None}
+
+    assert macros.call("staged_predicate", make_plan(), staged) == "(true)"
+    assert macros.call("at_once_predicate", make_plan(), staged).startswith("((true) or (")
+
+
 def test_both_are_bounded_by_no_more_than_two_columns(
     macros: Macros, make_plan: Callable[..., Any], keys: Any
 ) -> None:

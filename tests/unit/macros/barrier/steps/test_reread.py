@@ -13,12 +13,13 @@ ALL = ["__bf_unclear", "__bf_inserted", "__bf_gone"]
 
 
 @pytest.fixture
-def part(macros: Macros, backfill: Any, make_plan: Any, keys: Any) -> Any:
+def part(macros: Macros, backfill: Any, make_state: Any, make_plan: Any, keys: Any) -> Any:
     """The part of the script, with what is executed in it."""
 
-    def part(suspicions: list[str]) -> str:
-        sql = macros.call("get_reread_statements", backfill, make_plan(), keys, suspicions)
-        return " ".join(sql.split())
+    def part(suspicions: list[str], alters_values: bool = False) -> str:
+        state = make_state(position=["1", "2"])
+        arguments = (backfill, state, make_plan(), keys, suspicions, alters_values)
+        return " ".join(macros.call("get_reread_statements", *arguments).split())
 
     return part
 
@@ -62,6 +63,27 @@ def test_the_query_tells_whether_a_row_that_went_was_one_of_the_mv(part: Any) ->
 
     assert "left anti join ( with `up` as ( select * except (__bf_deleted, " in gone
     assert "on stage.`id` = query.`k` and stage.`shard` = query.`shard`" in gone
+
+
+def test_keys_that_the_feed_would_tell_as_it_tells_another_are_read_again(
+    part: Any, macros: Macros, keys: Any
+) -> None:
+    """Of the upstream and of the MV, up to the position, and wherever files say that they are."""
+    sql = part(ALL, True)
+    told = " ".join(macros.call("_told_key", keys).split())
+    told = told.replace("\\", "\\\\").replace("'", "\\'")
+    doubtful, again = sql.split("; cache table ", 1)
+
+    assert "where (__bf_unclear or to_json(struct(`id`, `shard`), " in doubtful
+    alike = doubtful.partition(", '__bf_alike__', if(staged.altered_keys > 0, 'union ")[2]
+    assert alike.startswith("select `id`, `shard` from ( select `id`, `shard` from ( select * ")
+    assert "from lake.up version as of 17 as source where (source.`id` <= 1 and (" in alike
+    assert "select `k` as `id`, `shard` as `shard` from ( select * from lake.mv as " in alike
+    assert "lake.mv as source where (source.`k` <= 1 and (" in alike
+    assert alike.endswith(f") as told on {told} = told.__bf_told', ''))")
+    assert "where __bf_anywhere__ or (source.`id` >= __bf_low_1__ and (" in again
+    assert ", '__bf_anywhere__', cast(staged.altered_keys > 0 as string))" in again
+    assert "alike" not in part(ALL) and "anywhere" not in part(ALL)
 
 
 def test_what_was_read_again_can_be_declared_as_a_variable(macros: Macros, keys: Any) -> None:

@@ -222,13 +222,17 @@ def test_a_late_event_counts_only_if_none_of_its_key_was_later(events: Any, sqli
 # -- its columns ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def columns(macros: Macros, feed: Any, up: Any) -> Callable[..., Any]:
-    """The columns of an upstream with `id bigint, Shard int`, for a change table with `types`."""
+UPSTREAM = {"id": "bigint", "Shard": "int"}
 
-    def columns(**types: str) -> Any:
-        tables = {up: {"id": "bigint", "Shard": "int"}, feed["relation"]: types}
-        macros.results = [list(tables[feed["relation"]].items()), list(tables[up].items())]
+
+@pytest.fixture
+def columns(macros: Macros, feed: Any) -> Callable[..., Any]:
+    """The columns of an upstream, for a change table with `types`; both as they are described."""
+
+    def columns(upstream: dict[str, str] = UPSTREAM, plan: str = "", **types: str) -> Any:
+        macros.results = [list(types.items()), list(upstream.items())]
+        if plan:
+            macros.results.append([[plan]])
         return macros.call("get_feed_columns", feed)
 
     return columns
@@ -258,6 +262,70 @@ def test_a_change_table_without_a_column_of_the_upstream_is_refused(
 ) -> None:
     with refused(f"its change_feed raw.orders_changes {fact}. Give the change table the columns"):
         columns(**types, **OWN)
+
+
+def plan_of(theirs: str, ours: str) -> str:
+    """What Spark makes of both tables: their columns, and what fills one of them up."""
+    text = "== Analyzed Logical Plan ==\n1: int\nUnion false, false\n"
+    for begin, name, padding in ((":-", "orders_changes", theirs), ("+-", "up", ours)):
+        side = ":" if begin == ":-" else " "
+        text += f"{begin} Project [1 AS 1#20]\n{side}  +- SubqueryAlias spark_catalog.lake.{name}\n"
+        if padding:
+            text += f"{side}     +- Project [id#1L, {padding}, op#3]\n"
+        text += f"{side}        +- Relation spark_catalog.lake.{name}[id#1L,code#2,op#3] parquet\n"
+    return text + "\n== Optimized Logical Plan ==\nUnion"
+
+
+def padded(*lengths: int) -> str:
+    calls = [
+        f"static_invoke(CharVarcharCodegenUtils.readSidePadding(code#2, {length}))"
+        for length in lengths
+    ]
+    value = calls[0] if len(calls) == 1 else f"named_struct(a, {calls[0]}, b, {calls[1]})"
+    return f"{value} AS Code#11"
+
+
+@pytest.mark.parametrize(
+    ("type_", "theirs", "ours", "told"),
+    [
+        ("string", "", "", None),
+        ("string", padded(4), padded(4), None),
+        ("string", "", padded(4), ("string", "char(4)")),
+        ("string", padded(4), "", ("char(4)", "string")),
+        ("string", padded(4), padded(8), ("char(4)", "char(8)")),
+        ("struct<a:string,b:string>", padded(4, 2), padded(4, 2), None),
+        (
+            "struct<a:string,b:string>",
+            "",
+            padded(4, 2),
+            ("struct<a:string,b:string>", "struct<a:string,b:string> of char(4), char(2)"),
+        ),
+    ],
+)
+def test_a_char_is_filled_up_with_blanks_in_both_or_in_none(
+    columns: Callable[..., Any], macros: Macros, refused: Any, type_: str,
+    theirs: str, ours: str, told: tuple[str, str] | None,
+) -> None:  # fmt: skip
+    """Both are described as a string."""
+    arguments = ({"id": "bigint", "code": type_}, plan_of(theirs, ours))
+    if told is None:
+        assert columns(*arguments, id="bigint", code=type_, **OWN) == ["id", "code"]
+    else:
+        with refused(
+            f"its change_feed raw.orders_changes has code as {told[0]}, and its upstream lake.up "
+            f"has it as {told[1]}. Give the change table the columns of the upstream, with their "
+            "names and types; a char(n) can also be made a string, in both"
+        ):
+            columns(*arguments, id="bigint", code=type_, **OWN)
+    explain = "explain extended select 1 from raw.orders_changes union all select 1 from lake.up"
+    assert macros.statements[-1].sql.endswith(explain)
+
+
+def test_a_char_is_looked_for_only_where_both_have_a_text(
+    columns: Callable[..., Any], macros: Macros
+) -> None:
+    assert columns(id="bigint", shard="int", extra="string", **OWN)
+    assert len(macros.statements) == 2
 
 
 @pytest.mark.parametrize("name", OWN)
