@@ -34,20 +34,17 @@
 {%- endmacro %}
 
 
-{#- Whether the properties of a table are those of such a one. -#}
-{% macro is_own_copy(properties) %}
-    {{ return('dbt_backfill.format' in properties) }}
-{% endmacro %}
-
-
 {#-
     The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
     none, or one of others.
+
+    Arguments:
+      mark (string): the property by which it is known.
 -#}
-{% macro find_own_copy(relation) %}
+{% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
     {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation) -%}
-    {{ return(properties if dbt_backfill.is_own_copy(properties) else none) }}
+    {{ return(properties if mark in properties else none) }}
 {% endmacro %}
 
 

@@ -435,10 +435,9 @@
 
 
 {% macro _drop_own_replica(backfill) %}
-    {#- Another run may have dropped it since dbt made its list of tables. -#}
-    {%- set existing = dbt_backfill.find_table(backfill.replica) if dbt_backfill.load_table(backfill.replica) is not none else none -%}
-    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(backfill.replica) -%}
-    {%- if 'dbt_backfill.replica' in properties -%}
+    {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
+    {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
+    {%- if properties is not none -%}
         {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}
         {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(file_format, backfill.replica, properties)) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}

@@ -186,7 +186,7 @@
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
     {%- if existing is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.staged) -%}
-    {%- if not dbt_backfill.is_own_copy(properties) -%}
+    {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.staged.render() ~ ' exists, and has no staged rows of ours', 'Rename it, or give the model another alias',
             mv=backfill.get('name')

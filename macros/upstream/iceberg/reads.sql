@@ -312,13 +312,13 @@
 {% endmacro %}
 
 
-{#- Another schema is a gap. -#}
 {#- A partition keeps a number. -#}
 {% macro iceberg_reads_by_zone(observed, columns) %}
     {{ return(false) }}
 {% endmacro %}
 
 
+{#- Another schema is a gap. -#}
 {% macro iceberg_takes_added_columns() %}
     {{ return(false) }}
 {% endmacro %}

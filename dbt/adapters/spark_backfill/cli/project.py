@@ -101,19 +101,11 @@ class DbtProject:
         command = ["run", *_option("--select", [f"fqn:{model}" for model in models])]
         with _one_barrier_each() if one_barrier else nullcontext():
             found = self._invoke(command)
-        results = [
-            (
-                result.node.resource_type,
-                ModelResult(
-                    result.node.name,
-                    str(result.status),
-                    str(result.message or ""),
-                    dict(result.adapter_response or {}),
-                ),
-            )
+        return [
+            read
             for result in getattr(found, "results", [])
+            if (read := _read_result(result)).failed or result.node.resource_type == "model"
         ]
-        return [result for kind, result in results if kind == "model" or result.failed]
 
     def operation(self, name: str, **arguments: Any) -> None:
         """A run-operation; its lines are heard.
@@ -157,6 +149,15 @@ class DbtProject:
         for option in ("project_dir", "profiles_dir", "profile", "target", "vars"):
             if (value := getattr(self, option)) is not None:
                 yield from (f"--{option.replace('_', '-')}", value)
+
+
+def _read_result(result: Any) -> ModelResult:
+    return ModelResult(
+        result.node.name,
+        str(result.status),
+        str(result.message or ""),
+        dict(result.adapter_response or {}),
+    )
 
 
 @contextmanager
