@@ -216,9 +216,12 @@ class LiveScene:
         """A run, to its end: what its rows may show is landed while it waits, or before the next
         run, which goes on from there."""
         if self.rng.random() < 0.3:
-            self.run(*arguments)
+            result = self.run(*arguments)
+            # What they ask for is done, or is gone on with: to ask again would begin it anew.
+            if arguments and "WAITS" not in result.message(self.mv.name):
+                return result
             self.land()
-            return self.run(*arguments)
+            return self.run()
         with stepping():
             runner = Runner(self.project, self.mv.name, self.name, *arguments)
             while not runner.ended:
