@@ -206,7 +206,7 @@
 
 {#- Refuse a table with the state's name that is no state of ours, or not of this format. -#}
 {% macro check_progress_is_ours(backfill, existing) %}
-    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.progress) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' exists, and is no state of ours; it has the name that the state of '
@@ -251,7 +251,7 @@
 
 {#- Refuse a table with the history's name that the history of a new MV cannot be written to. -#}
 {% macro check_history_is_ours(backfill, existing) %}
-    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.barriers) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.barriers) -%}
     {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
             or dbt_backfill._get_format_of(properties) != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(

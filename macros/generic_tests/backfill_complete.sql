@@ -44,7 +44,7 @@
     {%- endif -%}
     {%- set relations = dict(dbt_backfill.get_relations(model), name=dbt_backfill._get_tested_name(model)) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
-    {%- set properties = {} if existing.mv is none or existing.mv.is_view else dbt_backfill.read_table_properties(relations.mv) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.mv, relations.mv) -%}
     {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(relations, properties) -%}
     {%- elif existing.mv is none or existing.progress is none -%}

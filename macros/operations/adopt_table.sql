@@ -21,7 +21,7 @@
             adopted.mv.render() ~ ' does not exist', 'Run the model, which builds it: dbt run --select ' ~ adopted.name, mv=adopted.name
         ) -%}
     {%- endif -%}
-    {%- set properties = {} if existing.mv.is_view else dbt_backfill.read_table_properties(adopted.mv) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.mv, adopted.mv) -%}
     {%- do dbt_backfill.check_adoptable(adopted, existing.mv, properties, node.config.get('tblproperties') or {}) -%}
     {%- set state = dbt_backfill.read_left_state(adopted, existing) -%}
     {%- if state is not none and state.committed and state.committed.backfill_id == properties.get('dbt_backfill.id') -%}

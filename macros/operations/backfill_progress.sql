@@ -83,7 +83,7 @@
 
 {% macro _find_backfill(node, relations, generation=none) %}
     {%- set existing = dbt_backfill.load_table(relations.progress) -%}
-    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relations.progress) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, relations.progress) -%}
     {%- set format = properties.get('dbt_backfill.format') -%}
     {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
     {%- set why = none -%}
@@ -94,7 +94,7 @@
     {{ return({
         'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
         'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
-        'has_controls': why is none and dbt_backfill.load_table(relations.controls) is not none,
+        'has_controls': why is none and dbt_backfill.has_own_controls(relations),
         'ruled_by': relations.mv.render(), 'rate_limit': limit if limit is integer else none,
     }) }}
 {% endmacro %}

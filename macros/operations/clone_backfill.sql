@@ -38,9 +38,11 @@
         {%- do dbt_backfill._refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
     {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
+    {#- dbt lists the schemas of the session's own catalog. -#}
+    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or adapter.check_schema_exists(none, relation.schema | lower) -%}
     {%- set existing = {} -%}
     {%- for table in ['mv', 'progress', 'barriers'] -%}
-        {%- do existing.update({table: dbt_backfill.find_table(original[table])}) -%}
+        {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}
     {%- endfor -%}
     {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
@@ -66,9 +68,9 @@
     dropped. Returns whether there is something to do.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
-    {%- set name, properties = clone.mv.render(), {} -%}
+    {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
-    {%- if mv is not none and not mv.is_view -%} {%- set properties = dbt_backfill.read_table_properties(clone.mv) -%} {%- endif -%}
+    {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
         {%- do dbt_backfill.refuse(name ~ ' exists, and is no clone of an MV', 'Drop or rename it', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')

@@ -18,7 +18,7 @@
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
             {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
         {%- else -%}
-            {%- set found = {} if existing[table].is_view else dbt_backfill.read_table_properties(relations[table]) -%}
+            {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
             {%- do properties.update({table: found}) -%}
             {#- A history, and controls, outlive their MV, and have no id. -#}
             {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}

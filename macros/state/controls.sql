@@ -44,6 +44,13 @@
 {%- endmacro %}
 
 
+{#- Whether there are controls of ours to be read, by the list of tables that dbt keeps. -#}
+{% macro has_own_controls(relations) %}
+    {%- set existing = dbt_backfill.load_table(relations.controls) -%}
+    {{ return('dbt_backfill.format' in dbt_backfill.read_listed_properties(existing, relations.controls)) }}
+{% endmacro %}
+
+
 {#- Refuse a table of their name that is another one, as what was read of it shows. -#}
 {% macro check_controls_are_ours(relations, state) %}
     {%- if state.controls.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}

@@ -94,6 +94,12 @@
 {% endmacro %}
 
 
+{#- Those of what was looked up by this name, `existing`: {} of a view, and where there is nothing. -#}
+{% macro read_listed_properties(existing, relation) %}
+    {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
+{% endmacro %}
+
+
 {#- Whether Spark does not show the value of a property, or one among several. -#}
 {% macro is_redacted(value) %}
     {{ return('*(redacted)' in (value or '')) }}

@@ -377,6 +377,8 @@ def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned
 def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:
     project, schema = cloned, f"{cloned.schema}_ci"
     write(project, schema="ci", backfill_rate_limit=8)
+    nowhere = refused_operation(project, "clone_backfill", model="mv", source="nowhere.prod")
+    assert "nowhere.prod does not exist, so there is no MV with its state to copy" in nowhere
     project.fail("--select", "prod", intercept=crash_before("prod: commit"))
     prod = {"model": "mv", "source": f"{project.schema}.prod"}
     assert "is not committed" in refused_operation(project, "clone_backfill", **prod)

@@ -268,6 +268,7 @@ def test_controls_of_others_are_refused_by_name(project: Project) -> None:
     refused = project.fail("--select", "steered", intercept=make_meanwhile)
     assert_refused(refused, "steered", *told)
     assert_refused(refuse(project, "steered"), "steered", *told)
+    assert "steered" in project.operation("backfill_progress", model="steered").output
 
     project.sql(f"drop table {controls}")
     assert project.run("--select", "steered").message("steered") == "CAUGHT UP"

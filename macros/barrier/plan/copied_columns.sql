@@ -43,7 +43,7 @@
 -#}
 {% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
-    {%- set properties = {} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, relation) -%}
     {{ return(properties if mark in properties else none) }}
 {% endmacro %}
 

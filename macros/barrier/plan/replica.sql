@@ -348,7 +348,7 @@
 
 {#- `existing`: as load_table returned it. -#}
 {% macro is_own_replica(backfill, existing) %}
-    {{ return(not existing.is_view and 'dbt_backfill.replica' in dbt_backfill.read_table_properties(backfill.replica)) }}
+    {{ return('dbt_backfill.replica' in dbt_backfill.read_listed_properties(existing, backfill.replica)) }}
 {% endmacro %}
 
 

@@ -185,7 +185,7 @@
 {% macro _find_staged(backfill, plan) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
     {%- if existing is none -%} {{ return(none) }} {%- endif -%}
-    {%- set properties = {} if existing.is_view else dbt_backfill.read_table_properties(backfill.staged) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.staged.render() ~ ' exists, and has no staged rows of ours', 'Rename it, or give the model another alias',

@@ -198,5 +198,8 @@ def test_arguments_that_mean_nothing_are_refused(
 
 
 def test_without_an_original_nothing_is_copied(macros: Macros, clone: Clone, refused: Any) -> None:
-    with refused("other.mv does not exist, so there is no MV with its state to copy. Name one"):
-        clone(source="other.mv")
+    why = "does not exist, so there is no MV with its state to copy. Name one"
+    with refused(f"prod.other {why}"):
+        clone(source="prod.other")
+    with refused(f"nowhere.mv {why}"):
+        clone(source="nowhere.mv")
