@@ -142,8 +142,8 @@
 
 
 {#-
-    Refuse a table that a reset cannot replace. `create or replace` keeps to the format and the place of a table. To drop it
-    in its stead would be a statement that takes an MV away if it comes late; `drop view` does not.
+    Refuse a table that a reset cannot replace. `create or replace` keeps to the format of a table, and to its place, which
+    prepare_creation looks at. To drop it in its stead would be a statement that takes an MV away if it comes late; `drop view` does not.
 -#}
 {% macro check_replaced(backfill, existing) %}
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
@@ -153,15 +153,6 @@
         {%- do dbt_backfill.refuse(
             name ~ ' is a table of the format ' ~ format ~ ', which no ' ~ file_format ~ ' table replaces in one step',
             'Drop or rename it, and run again'
-        ) -%}
-    {%- endif -%}
-    {%- set place = modules.re.search('Location: ([^\\n]*)', existing.information or '') -%}
-    {%- set root = config.get('location_root') -%}
-    {%- if file_format == 'delta' and root and place
-            and not place.group(1).endswith(root.rstrip('/') ~ '/' ~ backfill.mv.identifier) -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is in ' ~ place.group(1) ~ ', and its location_root is ' ~ root,
-            'Set location_root to the place of the table, or drop or rename it'
         ) -%}
     {%- endif -%}
 {% endmacro %}

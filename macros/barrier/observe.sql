@@ -230,7 +230,7 @@
 {% endmacro %}
 
 
-{% macro _get_format_of(properties) %}
+{% macro get_format_of(properties) %}
     {{ return('iceberg' if properties.get('format', '').startswith('iceberg') else 'delta') }}
 {% endmacro %}
 
@@ -242,8 +242,7 @@
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
     {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
-    {%- if controls is not none
-            and (controls.is_view or 'dbt_backfill.format' not in dbt_backfill.read_table_properties(backfill.controls)) -%}
+    {%- if controls is not none and 'dbt_backfill.format' not in dbt_backfill.read_listed_properties(controls, backfill.controls) -%}
         {%- do dbt_backfill.refuse_foreign_controls(backfill) -%}
     {%- endif -%}
 {% endmacro %}
@@ -253,7 +252,7 @@
 {% macro check_history_is_ours(backfill, existing) %}
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.barriers) -%}
     {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
-            or dbt_backfill._get_format_of(properties) != backfill.options.file_format -%}
+            or dbt_backfill.get_format_of(properties) != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(
             backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
                 ~ backfill.options.file_format,
@@ -278,7 +277,7 @@
 {% macro read_mv(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
-    {%- set format = dbt_backfill._get_format_of(properties) -%}
+    {%- set format = dbt_backfill.get_format_of(properties) -%}
     {%- if format != backfill.options.file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',

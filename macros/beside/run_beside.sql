@@ -108,9 +108,11 @@
     {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
     {%- set copies = [] -%}
-    {%- for table in ['staged', 'replica']
-            if dbt_backfill.load_table(next[table]) is none or dbt_backfill.find_own_copy(next[table]) is not none -%}
-        {%- do copies.append(table) -%}
+    {%- for table in ['staged', 'replica'] -%}
+        {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
+        {%- if properties is not none -%}
+            {%- do copies.append(dbt_backfill.get_drop_copy_sql(dbt_backfill.get_format_of(properties), next[table], properties)) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id, copies)) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
@@ -129,7 +131,7 @@
     once, it finds nothing, which is no error.
 
     Arguments:
-      copies (list): the names of those of its copies where no table of others stands.
+      copies (list): the statements that drop its copies, but for those where a table of others stands.
 -#}
 {% macro get_drop_generation_sql(next, id, copies) -%}
     begin
@@ -138,9 +140,12 @@
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
         ) > 0 then
-            {%- for table in ['mv', 'barriers'] + copies + ['progress'] %}
-            drop table if exists {{ next[table].render() }};
+            drop table if exists {{ next.mv.render() }};
+            drop table if exists {{ next.barriers.render() }};
+            {%- for copy in copies %}
+            {{ copy }};
             {%- endfor %}
+            drop table if exists {{ next.progress.render() }};
         end if;
     end
 {%- endmacro %}

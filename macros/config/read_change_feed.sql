@@ -120,17 +120,26 @@
 
 
 {% macro _find_feed_node(text) %}
-    {%- set names = modules.re.findall("'([^']*)'", text | string | replace('"', "'")) -%}
-    {%- set is_source = (text | string).strip().startswith('source') -%}
     {%- for id in model.depends_on.nodes -%}
         {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- if node and names and node.name == names[-1] and is_source == (node.resource_type == 'source') -%}
-            {{ return(node) }}
-        {%- endif -%}
+        {%- if node and dbt_backfill.is_named_by(node, text) -%} {{ return(node) }} {%- endif -%}
     {%- endfor -%}
     {%- do dbt_backfill.refuse(
         "the relation of its change_feed, " ~ text ~ ', is no model or source that its query depends on',
         "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
-            ~ '{{ ' ~ (text if names else "ref('orders_changes')") ~ ' }}'
+            ~ '{{ ' ~ (text if dbt_backfill._find_names(text) else "ref('orders_changes')") ~ ' }}'
     ) -%}
+{% endmacro %}
+
+
+{#- Whether a text such as `ref('orders_changes')` or `source('raw', 'orders')` names a node. -#}
+{% macro is_named_by(node, text) %}
+    {%- set names, is_source = dbt_backfill._find_names(text), (text | string).strip().startswith('source') -%}
+    {{ return(names and node.name == names[-1] and is_source == (node.resource_type == 'source')
+        and (not is_source or node.source_name == names[0])) }}
+{% endmacro %}
+
+
+{% macro _find_names(text) %}
+    {{ return(modules.re.findall("'([^']*)'", text | string | replace('"', "'"))) }}
 {% endmacro %}

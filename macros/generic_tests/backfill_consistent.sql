@@ -10,7 +10,9 @@
         - dbt_backfill.backfill_consistent
 -#}
 {% test backfill_consistent(model) %}
-    {%- if execute -%}
+    {%- if dbt_backfill.is_only_compiled() -%}
+        {{ dbt_backfill.get_compiled_test_sql() }}
+    {%- elif execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
         {%- set state = dbt_backfill.read_state(relations) -%}
         {%- do dbt_backfill.check_barrier_is_committed(state, relations.name, 'Run the model again, and then this test') -%}

@@ -40,10 +40,12 @@
         {#- Without its scheme and host, as Delta compares them. -#}
         {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', place)).rstrip('/')) -%}
     {%- endfor -%}
-    {%- if paths[0].startswith('/') and paths[0] != paths[1] -%}
+    {#- A relative one is somewhere in Spark's own warehouse. -#}
+    {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
+    {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) and found -%}
         {%- do dbt_backfill.refuse(
             'it stands at ' ~ found.group(1) ~ ', and its location_root would place it at ' ~ wanted,
-            'Undo the change, or drop it first with the run-operation drop_backfill'
+            'Set location_root to its place, or drop it first, if it is an MV by the run-operation drop_backfill'
         ) -%}
     {%- endif -%}
 {% endmacro %}

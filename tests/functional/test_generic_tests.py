@@ -139,6 +139,9 @@ def test_a_table_of_another_materialization_is_refused_by_name(project: Project)
         assert "backfilled_mv plain: " in node.message
         assert "is not a backfilled_mv" in node.message
 
+    project.dbt("compile")
+    project.dbt("docs", "generate", "--empty-catalog")
+
 
 def test_a_refusal_names_the_model_as_run_operations_take_it(project: Project) -> None:
     """Its table has another name."""

@@ -13,7 +13,7 @@ DOCS = REPOSITORY / "docs"
 CONTENTS = DOCS / "README.md"
 PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    REPOSITORY / "example_project" / "README.md",
+    *(REPOSITORY / name / "README.md" for name in ("benchmarks", "example_cdc", "example_project")),
     *sorted(DOCS.rglob("*.md")),
 ]
 

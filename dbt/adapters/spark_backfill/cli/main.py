@@ -139,7 +139,7 @@ def _picture(project: DbtProject, models: Sequence[str]) -> Group:
 @click.option("--exclude", multiple=True, help="As dbt has it.")
 @click.option("--selector", help="As dbt has it.")
 @click.option("--every", type=Duration(), help="Do not end: look again so long after all is done.")
-@click.option("--for", "budget", type=Duration(), help="Begin no barrier after this time.")
+@click.option("--for", "budget", type=Duration(), help="Begin no turn after this time.")
 @click.option("--turns", is_flag=True, help="One barrier per MV and turn, whatever its config.")
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
 @of_project

@@ -57,11 +57,9 @@
         'name': dbt_backfill.get_model_name(node), 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
     } -%}
     {%- set nodes = {} -%}
-    {%- set names = modules.re.findall("'([^']*)'", feed.relation | string | replace('"', "'")) -%}
     {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
         {%- set read = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- set is_source = (feed.relation | string).strip().startswith('source') and read.resource_type == 'source' -%}
-        {%- set is_feed = names and read.name == names[-1] and is_source == (read.resource_type == 'source') and (not is_source or read.source_name == names[0]) -%}
+        {%- set is_feed = dbt_backfill.is_named_by(read, feed.relation) -%}
         {%- do nodes.update({'feed' if is_feed else 'upstream': dbt_backfill.get_node_relation(read)}) -%}
     {%- endfor -%}
     {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}

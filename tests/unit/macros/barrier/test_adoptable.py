@@ -172,41 +172,14 @@ def test_an_iceberg_table_of_format_1_is_adopted_where_the_model_has_it_upgraded
     macros.call("check_adoptable", *arguments)
 
 
-@pytest.mark.parametrize(
-    ("format", "information", "root", "told"),
-    [
-        (
-            "parquet",
-            "",
-            None,
-            "lake.mv is a table of the format parquet, which no delta table replaces",
-        ),
-        (
-            "delta",
-            "Location: file:/a/mv\n",
-            "/b",
-            "lake.mv is in file:/a/mv, and its location_root is /b. Set location_root to the place",
-        ),
-    ],
-)
-def test_what_a_reset_cannot_replace_is_refused(
-    macros: Macros, backfill: Any, relations: Any, refused: Any,
-    format: str, information: str, root: str | None, told: str,
-) -> None:  # fmt: skip
-    macros.context["model"] = SimpleNamespace(name="mv")
-    macros.config["location_root"] = root
-    macros.stub("get_table_format", lambda existing, mv: format)
-    mv = relations["mv"].incorporate(type="table", information=information)
-    with refused(told):
-        macros.call("check_replaced", backfill, mv)
-
-
-def test_a_table_at_its_place_and_a_view_are_replaced(
-    macros: Macros, backfill: Any, relations: Any
+def test_a_reset_replaces_a_table_of_its_format_and_a_view(
+    macros: Macros, backfill: Any, relations: Any, refused: Any
 ) -> None:
-    macros.config["location_root"] = "/a/"
-    macros.stub("get_table_format", lambda existing, mv: "delta")
-    there = relations["mv"].incorporate(type="table", information="Location: file:/a/mv\n")
+    macros.context["model"] = SimpleNamespace(name="mv")
+    formats = iter(["parquet", "delta"])
+    macros.stub("get_table_format", lambda existing, mv: next(formats))
+    with refused("lake.mv is a table of the format parquet, which no delta table replaces"):
+        macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))
 
-    macros.call("check_replaced", backfill, there)
+    macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))
     macros.call("check_replaced", backfill, relations["mv"].incorporate(type="view"))

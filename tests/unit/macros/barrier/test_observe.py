@@ -556,7 +556,7 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
         raise CachesError
 
     options["file_format"] = "iceberg"
-    macros.stub("_get_format_of", lambda properties: "iceberg")
+    macros.stub("get_format_of", lambda properties: "iceberg")
     macros.stub("check_catalog_cache", check_catalog_cache)
     with pytest.raises(CachesError):
         observe(exist, rows=3)

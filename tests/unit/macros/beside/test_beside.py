@@ -156,19 +156,24 @@ def test_a_swap_finishes_every_vnode_with_its_rows(
     assert columns["upstream_version"] == "'17'"
 
 
+DELTA = {"dbt_backfill.format": "2"}
+ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
+
+
 @pytest.mark.parametrize(
     ("there", "copies"),
     [
-        ({}, ["staged", "replica"]),
-        ({"mv__staged": {"dbt_backfill.format": "2"}}, ["staged", "replica"]),
-        ({"mv__staged": {}}, ["replica"]),
+        ({}, ["mv__staged", "mv__replica"]),
+        ({"mv__staged": DELTA}, ["mv__staged", "mv__replica"]),
+        ({"mv__replica": ICEBERG}, ["mv__staged", "mv__replica purge"]),
+        ({"mv__staged": {}}, ["mv__replica"]),
         ({"mv__staged": {}, "mv__replica": {}}, []),
     ],
 )
 def test_no_table_of_others_is_dropped_with_a_generation(
     macros: Macros, relations: Any, there: Any, copies: list[str]
 ) -> None:
-    """Such as would be one of its copies."""
+    """Such as would be one of its copies; of one of Iceberg the files go, too."""
     macros.context["model"] = {"name": "mv"}
     standing = iter([True, False])
     dropped: list[Any] = []
@@ -183,18 +188,18 @@ def test_no_table_of_others_is_dropped_with_a_generation(
     }.items():
         macros.stub(name, answer)
     assert macros.call("drop_generation", relations, "b1")
-    assert dropped == [copies]
+    assert dropped == [[f"drop table if exists lake.{copy}" for copy in copies]]
 
 
 def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> None:
-    sql = macros.call("get_drop_generation_sql", relations, "it's", ["staged", "replica"])
+    copies = ["drop table if exists lake.mv__replica purge"]
+    sql = macros.call("get_drop_generation_sql", relations, "it's", copies)
 
     assert "'$.backfill_id') = 'it\\'s'" in sql
     drops = [line.strip() for line in sql.splitlines() if "drop table" in line]
     assert drops == [
         "drop table if exists lake.mv;",
         "drop table if exists lake.mv__barriers;",
-        "drop table if exists lake.mv__staged;",
-        "drop table if exists lake.mv__replica;",
+        "drop table if exists lake.mv__replica purge;",
         "drop table if exists lake.mv__progress;",
     ]

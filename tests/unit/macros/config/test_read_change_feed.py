@@ -11,7 +11,9 @@ import pytest
 from support.macros import Macros
 
 MODEL = {"name": "orders_changes", "resource_type": "model", "schema": "lake"}
-SOURCE = {"name": "orders_changes", "resource_type": "source", "schema": "raw"}
+SOURCE = {
+    "name": "orders_changes", "resource_type": "source", "source_name": "raw", "schema": "raw",
+}  # fmt: skip
 FEED = {"relation": "ref('orders_changes')", "operation": "op", "sequence": "lsn"}
 
 
@@ -20,15 +22,18 @@ def read(macros: Macros) -> Any:
     """Reads the option of a model that depends on its upstream and on `nodes`."""
 
     def read(feed: Any, *nodes: dict[str, Any]) -> Any:
-        known = {f"{node['resource_type']}.p.changes": node for node in nodes or [MODEL]}
+        known = {
+            f"{node['resource_type']}.p.{node.get('source_name', '')}changes": node
+            for node in nodes or [MODEL]
+        }
         upstream = {"name": "orders", "resource_type": "model"}
         macros.context["model"] = {
             "name": "mv",
             "depends_on": SimpleNamespace(nodes=["macro.p.m", "model.p.orders", *known]),
         }
         macros.context["graph"] = SimpleNamespace(
-            nodes={"model.p.orders": upstream} | {k: v for k, v in known.items() if v != SOURCE},
-            sources={k: v for k, v in known.items() if v == SOURCE},
+            nodes={"model.p.orders": upstream} | {k: v for k, v in known.items() if "model" in k},
+            sources={k: v for k, v in known.items() if "source" in k},
         )
         macros.config["change_feed"] = feed
         return macros.call("read_change_feed")
@@ -92,6 +97,12 @@ def test_a_relation_is_text_that_names_a_model_or_a_source(
     read: Any, text: str, node: dict[str, Any]
 ) -> None:
     assert read({**FEED, "relation": text}, MODEL, SOURCE)["node"] == node
+
+
+def test_of_two_sources_with_a_table_of_one_name_the_named_one_is_read(read: Any) -> None:
+    other = {**SOURCE, "source_name": "pg"}
+    text = "source('raw', 'orders_changes')"
+    assert read({**FEED, "relation": text}, other, SOURCE)["node"] == SOURCE
 
 
 @pytest.mark.parametrize(

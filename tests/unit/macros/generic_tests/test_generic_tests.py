@@ -40,6 +40,19 @@ def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_empti
     )
 
 
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+@pytest.mark.parametrize("command", ["compile", "generate"])
+def test_nothing_is_asked_of_an_mv_to_compile_them_or_to_make_docs(
+    render: Callable[..., str], macros: Macros, test: str, command: str
+) -> None:
+    """It may never have run."""
+    macros.stub("load_table", lambda relation: None)
+    macros.context["invocation_args_dict"] = {"which": command}
+
+    assert render(f"test_{test}", macros.relation).endswith("select 1 as failure from range(0)")
+    assert macros.statements == []
+
+
 @pytest.mark.parametrize(
     ("names", "position", "unfilled"),
     [

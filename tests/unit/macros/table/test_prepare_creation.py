@@ -60,6 +60,7 @@ def test_a_layout_that_delta_does_not_have_is_refused_before_anything_is_created
         ("s3://b/lake", "s3a://b/lake/mv"),
         ("hdfs://host:1/lake", "hdfs://host:1/lake/mv/"),
         ("relative", "file:/warehouse/relative/mv"),
+        ("../relative/", "file:/relative/mv"),
         ("/lake", None),
     ],
 )
@@ -78,6 +79,10 @@ def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
     macros.config["location_root"] = "/elsewhere"
     macros.stub("load_table", lambda mv: mv.incorporate(information="Location: file:/lake/mv\n"))
     with refused("it stands at file:/lake/mv, and its location_root would place it at /elsewhere/"):
+        create("k", "v")
+
+    macros.config["location_root"] = "other"
+    with refused("it stands at file:/lake/mv, and its location_root would place it at other/mv"):
         create("k", "v")
 
     macros.stub("load_table", lambda mv: None)
