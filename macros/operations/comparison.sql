@@ -8,8 +8,11 @@
     }
 
     The state is read once more after the comparison: a barrier that began in between has moved the MV.
+
+    Arguments:
+      repaired (boolean): whether it follows a repair, which no conflict stops where that barrier drops a row that the MV lacked.
 -#}
-{% macro run_comparison(verified, selection) %}
+{% macro run_comparison(verified, selection, repaired=false) %}
     {%- set stage = dbt_backfill.get_difference_stage_name(verified) -%}
     {%- set sql -%}
         begin
@@ -22,6 +25,12 @@
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
+        {%- if repaired -%}
+            {%- do dbt_backfill.refuse(
+                'another run went on while it was repaired, so that rows may have been written as they were before that run',
+                'Verify it again, and repair it, while no barrier runs', mv=verified.name
+            ) -%}
+        {%- endif -%}
         {%- do dbt_backfill.refuse(
             'another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name
         ) -%}

@@ -3,7 +3,8 @@
     stands more than once in the MV, or has to, all rows are deleted and the promised ones inserted.
 
     It is no barrier: the epoch stays, and the MV gets what this epoch promises. Sent twice it finds no difference the
-    second time. A barrier that begins meanwhile writes other keys, or one of the two MERGEs loses the conflict.
+    second time. Of it and the MERGE of a barrier that begins meanwhile one loses the conflict, unless they write other keys, or
+    that barrier drops a row that the MV lacks, and so writes none.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.get_kept_predicate(verified, verified.columns, '__bf_write.row.') -%}

@@ -46,7 +46,7 @@
     {%- endif -%}
     {%- do dbt_backfill.run_repair(verified, narrowed, found) -%}
     {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
-    {%- set again = dbt_backfill.run_comparison(verified, narrowed) -%}
+    {%- set again = dbt_backfill.run_comparison(verified, narrowed, repaired=true) -%}
     {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
     {%- do dbt_backfill.report_repair(verified, found, kinds, again) -%}
 {% endmacro %}

@@ -255,6 +255,24 @@ OTHERS = {
 SAME = f"select id, n {ROWS}"
 
 
+def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up(
+    finished: Project,
+) -> None:
+    """Its barrier fails at every run, and is none of the corrected query."""
+    project = finished
+    write(project, NEW.replace("upper(name)", "if(id = 7, raise_error('seven'), upper(name))"))
+    assert "seven" in project.fail("--select", "mv").output
+
+    write(project, NEW)
+    told = ("another run has planned its barrier 2", "its query changed", "abandon_plan")
+    assert_refused(project.fail("--select", "mv"), "mv", *told)
+    project.operation("abandon_plan", model="mv")
+    while project.run("--select", "mv").message("mv") != "CAUGHT UP":
+        pass
+    assert mv_rows(project) == upstream_rows(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+
 @pytest.fixture(scope="module")
 def others(shared_project: MakeProject) -> Project:
     """An MV for each of them, all of the same upstream, and what they were edited to."""

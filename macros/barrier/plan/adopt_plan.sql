@@ -67,9 +67,12 @@
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
+        {#- Such as one whose new column fails on a row that is there, which its own query does at every run. -#}
+        {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
+            ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse(
             'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
-            'Let one deployment of the model run. Nothing of this barrier was written by this run'
+            'Let one deployment of the model run' ~ instead ~ '. Nothing of this barrier was written by this run'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -20,9 +20,9 @@ def found(macros: Macros, verified: Any) -> dict[str, Any]:
     return SUMMARY | {"stage": macros.call("get_difference_stage_name", verified)}
 
 
-def compare(macros: Macros, verified: Any, **summary: Any) -> Any:
+def compare(macros: Macros, verified: Any, repaired: bool = False, **summary: Any) -> Any:
     macros.results = [[[json.dumps(SUMMARY | summary)]]]
-    return macros.call("run_comparison", verified, {})
+    return macros.call("run_comparison", verified, {}, repaired=repaired)
 
 
 def test_rows_are_compared_in_one_pass_and_counted(
@@ -62,6 +62,10 @@ def test_a_comparison_during_a_barrier_says_nothing(
 ) -> None:
     with refused("another run went on while it was compared. Verify it while no barrier runs"):
         compare(macros, verified, begun=True)
+    with refused(
+        "another run went on while it was repaired, so that rows may have been written as"
+    ):
+        compare(macros, verified, repaired=True, begun=True)
 
 
 @pytest.mark.parametrize(

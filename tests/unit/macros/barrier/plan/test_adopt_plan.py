@@ -251,6 +251,17 @@ def test_a_plan_of_another_deployment_is_not_executed(
     assert adopt(rebuild="full refresh", **other) == "full refresh"
 
 
+@pytest.mark.parametrize("altered", [{"fills": [{"name": "x"}]}, {"drops": ["x"]}])
+def test_a_plan_of_other_columns_may_be_given_up(adopt: Any, refused: Any, altered: Any) -> None:
+    """It may fail at every run, and be executed by none of a corrected query."""
+    with refused(
+        "another run has planned its barrier 3, and between that run and this one its query changed"
+        ". Let one deployment of the model run, or give that plan up: dbt run-operation "
+        "abandon_plan --args '{model: mv}'. Nothing of this barrier was written by this run."
+    ):
+        adopt(query_hash="h9", query="select 9 as k", **altered)
+
+
 @pytest.mark.parametrize("rebuild", [None, "full refresh"])
 def test_an_abandoned_plan_is_committed_as_such(adopt: Any, rebuild: str | None) -> None:
     assert adopt(readable=False, rebuild=rebuild, kind="abandon") == "adopted"
