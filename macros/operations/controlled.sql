@@ -30,16 +30,6 @@
 {% endmacro %}
 
 
-{#- All enabled ones of the project and its packages. -#}
-{% macro find_backfilled_mvs() %}
-    {%- set nodes = [] -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
-        {%- do nodes.append(node) -%}
-    {%- endfor -%}
-    {{ return(nodes) }}
-{% endmacro %}
-
-
 {#-
     Set a control of MVs, or, where it says already what it would, only tell what rules. All of them are looked at before
     anything is written. Where all are meant, one that has never run is passed over.
