@@ -1,5 +1,5 @@
-{#- Refuse arguments of verify_backfill that are unknown or of the wrong type. -#}
-{% macro check_arguments(name, given, unknown) %}
+{#- Refuse arguments that are unknown or of the wrong type. -#}
+{% macro check_verify_arguments(name, given, unknown) %}
     {%- do dbt_backfill.check_argument_names('verify_backfill', unknown, ['model'] + given.keys() | list, name) -%}
     {%- if given.repair is not boolean -%}
         {%- do dbt_backfill._refuse_argument(name, 'repair', given.repair, 'true or false') -%}
