@@ -51,6 +51,18 @@
 {% endmacro %}
 
 
+{#- The node of the project that makes a table; none if there is none. -#}
+{% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
+    {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'
+            and (node.get('alias') or node.name) | lower == relation.identifier | lower -%}
+        {%- if dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(relation) -%}
+            {{ return(node) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
 {% macro get_node_relation(node) %}
     {%- set relation = api.Relation.create(
@@ -66,4 +78,10 @@
 {% macro get_option_of(node, name) %}
     {%- set value = node.config.get(name) -%}
     {{ return(value if value is not none else (node.config.get('meta') or {}).get(name)) }}
+{% endmacro %}
+
+
+{#- The name of a table to compare it by: Spark takes small letters for large ones. -#}
+{% macro get_table_key(relation) %}
+    {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
 {% endmacro %}
