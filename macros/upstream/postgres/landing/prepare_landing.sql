@@ -125,14 +125,15 @@
     {%- set added, all = [], [] -%}
     {%- for column in columns -%}
         {%- do dbt_backfill.check_landed_type(table, column, known.pop(column.name | lower, none)) -%}
-        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endif -%}
+        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(column) -%} {%- endif -%}
     {%- endfor -%}
     {%- for column in dbt_backfill.landed_columns() if column.name not in present | map(attribute='name') | list -%}
-        {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%}
+        {%- do added.append(column) -%}
     {%- endfor -%}
     {%- if added -%}
-        {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
-        {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ added | join(', '), info=true) -%}
+        {%- set definitions = dbt_backfill.column_definitions(added) -%}
+        {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ definitions ~ ')') -%}
+        {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ definitions, info=true) -%}
     {%- endif -%}
     {%- for column in known.values() -%} {%- do all.append(dict(column, source_type=none, told=false, doubtful=false)) -%} {%- endfor -%}
     {{ return(dict(table, kind=kind, columns=columns + all, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
@@ -189,13 +190,11 @@
 
 
 {% macro get_create_change_table_sql(table, columns) -%}
-    {%- set typed = [] -%}
-    {%- for column in columns + dbt_backfill.landed_columns() -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
     {%- set properties = dbt_backfill.exact_table_properties(table.format) -%}
     {%- if table.format == 'delta' and dbt_backfill._needs_column_mapping(columns | map(attribute='name') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
     {%- endif -%}
-    create table if not exists {{ table.relation.render() }} ({{ typed | join(', ') }})
+    create table if not exists {{ table.relation.render() }} ({{ dbt_backfill.column_definitions(columns + dbt_backfill.landed_columns()) }})
     using {{ table.format }}
     tblproperties {{ dbt_backfill._property_list(properties) }}
 {%- endmacro %}
