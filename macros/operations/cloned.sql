@@ -35,14 +35,14 @@
         create table if not exists {{ clone.mv.render() }}
         shallow clone {{ original.mv.render() }} version as of {{ version }}
         tblproperties {{ dbt_backfill._property_list(own) }}
-        {{ dbt_backfill._clone_location(clone, clone.mv) }}
+        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
     {%- else -%}
         {%- set shown = dbt_backfill.run_table('show ' ~ original.mv.identifier, 'show create table ' ~ original.mv.render(), clone.mv)[0][0] -%}
         {%- set partitions = modules.re.search('(?m)^PARTITIONED BY .*$', shown) -%}
         create table if not exists {{ clone.mv.render() }}
         using iceberg
         {{ partitions.group(0) if partitions else '' }}
-        {{ dbt_backfill._clone_location(clone, clone.mv) }}
+        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
         tblproperties {{ dbt_backfill._property_list(dict(
             dbt_backfill._read_kept_properties(original.mv), **dict(own, **{'dbt_backfill.docs': '', 'dbt_backfill.reset': ''})
         )) }}
@@ -59,7 +59,7 @@
     {%- endfor -%}
     create table if not exists {{ clone.barriers.render() }}
     using {{ clone.options.file_format }}
-    {{ dbt_backfill._clone_location(clone, clone.barriers) }}
+    {{ dbt_backfill.location_root_clause(clone.location_root, clone.barriers) }}
     tblproperties {{ dbt_backfill._property_list(dbt_backfill._read_kept_properties(original.barriers)) }}
     as
     select {{ columns | join(', ') }}
@@ -84,7 +84,7 @@
     {%- endfor -%}
     create table if not exists {{ clone.progress.render() }}
     using {{ clone.options.file_format }}
-    {{ dbt_backfill._clone_location(clone, clone.progress) }}
+    {{ dbt_backfill.location_root_clause(clone.location_root, clone.progress) }}
     tblproperties {{ dbt_backfill._property_list(dict(
         dbt_backfill._read_kept_properties(original.progress), **{'dbt_backfill.id': id}
     )) }}
@@ -106,10 +106,3 @@
     {%- endfor -%}
     {{ return(kept) }}
 {% endmacro %}
-
-
-{% macro _clone_location(clone, relation) -%}
-    {%- if clone.location_root -%}
-        location {{ dbt_backfill.string_literal(clone.location_root ~ '/' ~ relation.identifier) }}
-    {%- endif -%}
-{%- endmacro %}

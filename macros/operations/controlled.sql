@@ -53,7 +53,7 @@
         {%- set controls = one.operated.state.controls -%}
         {%- if (controls.get(control) or {}).get('value', rest) != value -%}
             {%- set setting = {'control': control, 'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
-            {%- set controls = dbt_backfill.set_control(one.node, one.operated, setting) -%}
+            {%- set controls = dbt_backfill.set_control(one.operated, setting) -%}
         {%- endif -%}
         {%- do dbt_backfill.report_controls(one.node, one.operated, controls) -%}
     {%- endfor -%}
@@ -69,8 +69,8 @@
 
 
 {#- Returns what is set then. -#}
-{% macro set_control(node, operated, setting) %}
-    {%- set location = dbt_backfill._clone_location(dict(operated, location_root=node.config.get('location_root')), operated.controls) -%}
+{% macro set_control(operated, setting) %}
+    {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
     {{ return(dbt_backfill.run_json(
         'set ' ~ setting.control,
         dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv

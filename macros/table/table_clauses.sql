@@ -148,9 +148,15 @@
 {% macro table_clauses(relation, properties) -%}
     using {{ dbt_backfill.get_file_format() }}
     {%- if config.get('location_root') %}
-    location {{ dbt_backfill.string_literal(config.get('location_root') ~ '/' ~ relation.identifier) }}
+    {{ dbt_backfill.location_root_clause(config.get('location_root'), relation) }}
     {%- endif %}
     tblproperties {{ dbt_backfill._property_list(properties) }}
+{%- endmacro %}
+
+
+{#- LOCATION of a table under `root`, the model's location_root; nothing where that is none. -#}
+{% macro location_root_clause(root, relation) -%}
+    {{ return('location ' ~ dbt_backfill.string_literal(root ~ '/' ~ relation.identifier) if root else '') }}
 {%- endmacro %}
 
 
