@@ -33,9 +33,7 @@
     {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-    {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
-    {%- set readable = existing is not none and not existing.is_view
-        and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
+    {%- set readable = dbt_backfill.stands_as_noted(upstream) -%}
     {%- if readable -%}
         {%- set observed = dbt_backfill.read_upstream(upstream, dbt_backfill.get_source(plan)) -%}
         {%- set readable = dbt_backfill.is_upstream_readable(upstream, observed, dbt_backfill.get_source(plan)) -%}
