@@ -15,6 +15,6 @@
 {% endmacro %}
 
 
-{% macro _refuse_argument(name, argument, value, expected) %}
+{% macro refuse_argument(name, argument, value, expected) %}
     {%- do dbt_backfill.refuse(argument ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected, mv=name) -%}
 {% endmacro %}

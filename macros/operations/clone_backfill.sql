@@ -35,7 +35,7 @@
 {% macro observe_original(clone, source) %}
     {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
     {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
-        {%- do dbt_backfill._refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
+        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
     {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
     {#- dbt lists the schemas of the session's own catalog. -#}

@@ -9,9 +9,9 @@
 {% macro find_controlled_nodes(operation, given, unknown) %}
     {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
     {%- if given['all'] is not boolean -%}
-        {%- do dbt_backfill._refuse_argument(operation, 'all', given['all'], 'true or false') -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'all', given['all'], 'true or false') -%}
     {%- elif given.by is not none and (given.by is not string or not given.by) -%}
-        {%- do dbt_backfill._refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
     {%- endif -%}
     {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
     {%- if ways | length != 1 -%}
@@ -23,7 +23,7 @@
     {%- set names, nodes = dbt_backfill._as_list(given.model or given.models or []), [] -%}
     {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
         {%- set argument = 'model' if given.model is not none else 'models' -%}
-        {%- do dbt_backfill._refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
+        {%- do dbt_backfill.refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
     {%- endif -%}
     {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
     {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}

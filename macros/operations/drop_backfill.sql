@@ -45,15 +45,15 @@
             mv='drop_backfill'
         ) -%}
     {%- elif given.model is not none and (given.model is not string or not given.model) -%}
-        {%- do dbt_backfill._refuse_argument('drop_backfill', 'model', given.model, 'the name of one model') -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'model', given.model, 'the name of one model') -%}
     {%- elif given.mv is not none and (given.mv is not string or dbt_backfill.parse_relation(given.mv | trim) is none) -%}
-        {%- do dbt_backfill._refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
     {%- elif given.keep_mv is not boolean -%}
-        {%- do dbt_backfill._refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
     {%- elif given.generation not in [none, 'next'] -%}
-        {%- do dbt_backfill._refuse_argument(name, 'generation', given.generation, 'next, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'generation', given.generation, 'next, or leave it out') -%}
     {%- elif given.generation and given.keep_mv -%}
-        {%- do dbt_backfill._refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
     {%- endif -%}
 {% endmacro %}
 

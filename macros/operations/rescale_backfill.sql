@@ -33,6 +33,6 @@
 {% macro check_rescale_arguments(name, vnode_count, unknown) %}
     {%- do dbt_backfill.check_argument_names('rescale_backfill', unknown, ['model', 'vnode_count'], name) -%}
     {%- if vnode_count is not integer or not 1 <= vnode_count <= 32768 -%}
-        {%- do dbt_backfill._refuse_argument(name, 'vnode_count', vnode_count, 'a whole number of 1 to 32768') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'vnode_count', vnode_count, 'a whole number of 1 to 32768') -%}
     {%- endif -%}
 {% endmacro %}

@@ -150,7 +150,7 @@
     {%- if config.get('location_root') %}
     {{ dbt_backfill.location_root_clause(config.get('location_root'), relation) }}
     {%- endif %}
-    tblproperties {{ dbt_backfill._property_list(properties) }}
+    tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
 
 
@@ -160,7 +160,7 @@
 {%- endmacro %}
 
 
-{% macro _property_list(properties) -%}
+{% macro property_list(properties) -%}
     (
         {%- for name, value in properties.items() %}
         {{ dbt_backfill.string_literal(name) }} = {{ dbt_backfill.string_literal(value) }}{{ ',' if not loop.last }}
@@ -170,7 +170,7 @@
 
 
 {% macro get_set_properties_sql(relation, properties) -%}
-    alter table {{ relation.render() }} set tblproperties {{ dbt_backfill._property_list(properties) }}
+    alter table {{ relation.render() }} set tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
 
 

@@ -19,7 +19,7 @@
 {% endmacro %}
 
 
-{% macro _source_fields() %}
+{% macro source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
 {% endmacro %}
 

@@ -2,19 +2,19 @@
 {% macro check_verify_arguments(name, given, unknown) %}
     {%- do dbt_backfill.check_argument_names('verify_backfill', unknown, ['model'] + given.keys() | list, name) -%}
     {%- if given.repair is not boolean -%}
-        {%- do dbt_backfill._refuse_argument(name, 'repair', given.repair, 'true or false') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'repair', given.repair, 'true or false') -%}
     {%- elif given.sample is not integer or given.sample < 0 -%}
-        {%- do dbt_backfill._refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
     {%- endif -%}
     {%- set vnodes = dbt_backfill._as_list(given.vnodes) -%}
     {%- if given.vnodes is not none
             and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
-        {%- do dbt_backfill._refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
     {%- endif -%}
     {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
         {%- if given[argument] is mapping or not dbt_backfill._as_list(given[argument])
                 or dbt_backfill._as_list(given[argument]) | select('none') | list -%}
-            {%- do dbt_backfill._refuse_argument(
+            {%- do dbt_backfill.refuse_argument(
                 name, argument, given[argument], 'a list of key values, in the order of the key'
             ) -%}
         {%- endif -%}

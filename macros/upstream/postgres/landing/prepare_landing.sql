@@ -196,5 +196,5 @@
     {%- endif -%}
     create table if not exists {{ table.relation.render() }} ({{ dbt_backfill.column_definitions(columns + dbt_backfill.landed_columns()) }})
     using {{ table.format }}
-    tblproperties {{ dbt_backfill._property_list(properties) }}
+    tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
