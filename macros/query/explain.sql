@@ -328,14 +328,6 @@
 {% endmacro %}
 
 
-{#- Whether a bracket behind this word, '' for none, holds the arguments of a function. -#}
-{% macro is_call(word) %}
-    {{ return(word | lower not in [
-        '', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except',
-    ]) }}
-{% endmacro %}
-
-
 {#- Whether the query may leave rows of the upstream out. -#}
 {% macro drops_rows(explained) %}
     {{ return(modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none) }}
