@@ -33,3 +33,9 @@
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}
+
+
+{#- As which type a table of a format keeps a column: Iceberg has no integers of less than 32 bits. -#}
+{% macro get_kept_type(type, file_format) %}
+    {{ return('int' if file_format == 'iceberg' and type in ['tinyint', 'smallint'] else type) }}
+{% endmacro %}

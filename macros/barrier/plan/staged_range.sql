@@ -142,11 +142,12 @@
 {% endmacro %}
 
 
-{#- Iceberg has no smaller integers than int. -#}
+{#- As the table that keeps them has them. -#}
 {% macro _get_kept_columns(backfill, columns) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
     {%- set kept = [] -%}
-    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
+    {%- for column in columns -%}
+        {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, backfill.options.file_format))) -%}
+    {%- endfor -%}
     {{ return(kept) }}
 {% endmacro %}
 

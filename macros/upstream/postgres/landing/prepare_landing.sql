@@ -150,15 +150,11 @@
 {% endmacro %}
 
 
-{#-
-    Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. Iceberg has no
-    integers of less than 32 bits.
--#}
+{#- Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. -#}
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left = {}, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
-        {%- set type = dbt_backfill.get_plain_type(column.type) -%}
-        {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
+        {%- do types.update({column.name: dbt_backfill.get_kept_type(dbt_backfill.get_plain_type(column.type), kind)}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}

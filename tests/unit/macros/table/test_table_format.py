@@ -59,3 +59,18 @@ def test_a_table_that_spark_tells_no_format_of_has_none(macros: Macros) -> None:
     macros.results = [[["id", "bigint", None]]]
 
     assert macros.call("get_table_format", _table()) is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "file_format", "kept"),
+    [
+        ("smallint", "iceberg", "int"),
+        ("tinyint", "iceberg", "int"),
+        ("bigint", "iceberg", "bigint"),
+        ("smallint", "delta", "smallint"),
+    ],
+)
+def test_iceberg_keeps_small_integers_as_larger_ones(
+    macros: Macros, type_: str, file_format: str, kept: str
+) -> None:
+    assert macros.call("get_kept_type", type_, file_format) == kept
