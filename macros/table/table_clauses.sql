@@ -82,7 +82,7 @@
 
 
 {#-
-    What exactness needs of each of the three tables, whatever the user, the session or the catalog has for new tables.
+    What exactness needs of each table of an MV, whatever the user, the session or the catalog has for new tables.
     Under `snapshot` isolation two runs doubled a range; under write-audit-publish a session with `spark.wap.branch` or
     `spark.wap.id` writes where nobody reads; a table that takes any schema resolves no column of a MERGE; and a table
     that only allows appends takes no change.
@@ -144,7 +144,7 @@
 {% endmacro %}
 
 
-{#- USING, LOCATION and TBLPROPERTIES of one of the three tables. -#}
+{#- USING, LOCATION and TBLPROPERTIES of a table of an MV. -#}
 {% macro table_clauses(relation, properties) -%}
     using {{ dbt_backfill.get_file_format() }}
     {%- if config.get('location_root') %}
