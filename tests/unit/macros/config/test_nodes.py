@@ -92,3 +92,15 @@ def test_a_model_of_another_materialization_is_refused(
     assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill").startswith(
         "backfilled_mv mv: its materialization is 'table', so it is no backfilled_mv. "
     )
+
+
+def test_the_maker_of_a_table_is_found_by_its_alias_in_any_case_of_letters(
+    macros: Macros, graph: Callable[..., None], up: Any
+) -> None:
+    seed = {**node("seeded"), "alias": "UP", "resource_type": "seed"}
+    elsewhere = {**node("elsewhere"), "alias": "up", "schema": "other"}
+    ephemeral = {**node("ephemeral", materialized="ephemeral"), "alias": "up"}
+    graph(elsewhere, ephemeral, seed, node("mv"))
+
+    assert macros.call("find_maker", up)["name"] == "seeded"
+    assert macros.call("find_maker", up, ["model"]) is None
