@@ -102,15 +102,3 @@
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
-
-
-{#- The node of the project that makes a table whose name ends as those beside an MV do; none if there is none. -#}
-{% macro find_maker(relation) %}
-    {%- set endings = '(?i)__(' ~ (dbt_backfill.companion_names() + ['live', 'next']) | join('|') ~ ')$' -%}
-    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot']
-            and modules.re.search(endings, node.get('alias') or node.name)
-            and node.config.materialized != 'ephemeral' -%}
-        {%- if dbt_backfill.get_node_relation(node).render() | lower == relation.render() | lower -%} {{ return(node) }} {%- endif -%}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}

@@ -39,9 +39,7 @@
             if plan and dbt_backfill.get_source(plan) is not none -%}
         {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
         {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-        {%- set existing = dbt_backfill.load_table(upstream.relation) if source.relation not in tags else none -%}
-        {%- if existing is not none and not existing.is_view
-                and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind -%}
+        {%- if source.relation not in tags and dbt_backfill.stands_as_noted(upstream) -%}
             {%- set observed = dbt_backfill.read_upstream(upstream, source) -%}
             {%- if dbt_backfill.get_held_version(upstream, observed, name) is not none -%}
                 {%- do tags.update({source.relation: {'upstream': upstream, 'source': source, 'name': name}}) -%}

@@ -153,7 +153,7 @@
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill._refuse_foreign_mv(backfill) -%} {%- endif -%}
     {#- One that clone_backfill has not finished has its own name already. -#}
     {%- set mv, original = backfill.mv.render(), properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
-    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- set name = dbt_backfill.get_name_of(backfill) -%}
     {%- if original -%}
         {%- do dbt_backfill.refuse(
             mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
@@ -220,7 +220,7 @@
 
 
 {% macro _refuse_foreign_mv(backfill) %}
-    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- set name = dbt_backfill.get_name_of(backfill) -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
         'To keep its rows: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}')
@@ -390,7 +390,7 @@
 
 {#- The end of a sentence on what to drop. -#}
 {% macro _or_adopt(backfill) %}
-    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- set name = dbt_backfill.get_name_of(backfill) -%}
     {{ return('or only the state (' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}')
         ~ ') to adopt the table') }}
 {% endmacro %}

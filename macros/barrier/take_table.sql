@@ -112,7 +112,7 @@
 
 {#- Refuse to take a table beside which there is the state of another one. -#}
 {% macro refuse_other_state(backfill) %}
-    {%- set name = backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- set name = dbt_backfill.get_name_of(backfill) -%}
     {%- do dbt_backfill.refuse(
         backfill.progress.render() ~ ' exists, and is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
         'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}'),

@@ -5,13 +5,6 @@
 {% endmacro %}
 
 
-{#- The same of a model that is not running, as the graph has it. -#}
-{% macro get_option_of(node, name) %}
-    {%- set value = node.config.get(name) -%}
-    {{ return(value if value is not none else (node.config.get('meta') or {}).get(name)) }}
-{% endmacro %}
-
-
 {#- The config of the model: of one that a run-operation speaks for, see speak_for, as the graph has it. -#}
 {% macro get_config() %}
     {%- if invocation_args_dict.get('which') == 'run-operation' and model.get('resource_type') == 'model' -%} {{ return(model.config) }} {%- endif -%}

@@ -26,11 +26,3 @@
     {%- endif -%}
     {{ return(parts | join(' and ') or 'true') }}
 {%- endmacro %}
-
-
-{#- The key as the MV names it, for macros that take the upstream's names. -#}
-{% macro get_mv_keys(keys) %}
-    {%- set renamed = [] -%}
-    {%- for key in keys -%} {%- do renamed.append(dict(key, upstream=key.name)) -%} {%- endfor -%}
-    {{ return(renamed) }}
-{% endmacro %}

@@ -78,11 +78,6 @@
 
 {#- What run-operations take for the model that makes a table, which may have an alias or a version; the table's own name if none does. -#}
 {% macro _get_tested_name(mv) %}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized != 'ephemeral'
-            and (node.get('alias') or node.name) | lower == mv.identifier | lower -%}
-        {%- if dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(mv) -%}
-            {{ return(dbt_backfill.get_model_name(node)) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(mv.identifier) }}
+    {%- set node = dbt_backfill.find_maker(mv, ['model']) -%}
+    {{ return(mv.identifier if node is none else dbt_backfill.get_model_name(node)) }}
 {% endmacro %}

@@ -17,10 +17,10 @@
 {% macro backfill_progress(models=none, model=none, by=none, format=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by', 'format'], 'backfill_progress') -%}
     {%- if format not in [none, 'json'] -%}
-        {%- do dbt_backfill._refuse_argument('backfill_progress', 'format', format, 'json, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument('backfill_progress', 'format', format, 'json, or leave it out') -%}
     {%- endif -%}
     {%- if by not in [none, 'vnode'] -%}
-        {%- do dbt_backfill._refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
     {%- set models = model if models is none else models -%}
     {%- if dbt_backfill.is_run_operation('backfill_progress') -%}

@@ -17,7 +17,7 @@
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
-    {%- set clone = dict(dbt_backfill.get_operated(node), location_root=node.config.get('location_root')) -%}
+    {%- set clone = dbt_backfill.get_operated(node) -%}
     {%- do dbt_backfill.check_clone_arguments(clone.name, {'model': model, 'source': source, 'replace': replace}, kwargs) -%}
     {%- set original = dbt_backfill.observe_original(clone, source | trim) -%}
     {#- dbt makes the schemas of models that it runs, and none for an operation. -#}
@@ -35,7 +35,7 @@
 {% macro observe_original(clone, source) %}
     {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
     {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
-        {%- do dbt_backfill._refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
+        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
     {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
     {#- dbt lists the schemas of the session's own catalog. -#}

@@ -1,9 +1,9 @@
 {% macro check_clone_arguments(name, given, unknown) %}
     {%- do dbt_backfill.check_argument_names('clone_backfill', unknown, given.keys() | list, name) -%}
     {%- if given.source is not string or not given.source | trim -%}
-        {%- do dbt_backfill._refuse_argument(name, 'source', given.source, 'the MV to copy, with its schema, such as prod.my_mv') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'source', given.source, 'the MV to copy, with its schema, such as prod.my_mv') -%}
     {%- elif given.replace is not boolean -%}
-        {%- do dbt_backfill._refuse_argument(name, 'replace', given.replace, 'true or false') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'replace', given.replace, 'true or false') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -34,16 +34,16 @@
     {%- if clone.options.file_format == 'delta' -%}
         create table if not exists {{ clone.mv.render() }}
         shallow clone {{ original.mv.render() }} version as of {{ version }}
-        tblproperties {{ dbt_backfill._property_list(own) }}
-        {{ dbt_backfill._clone_location(clone, clone.mv) }}
+        tblproperties {{ dbt_backfill.property_list(own) }}
+        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
     {%- else -%}
         {%- set shown = dbt_backfill.run_table('show ' ~ original.mv.identifier, 'show create table ' ~ original.mv.render(), clone.mv)[0][0] -%}
         {%- set partitions = modules.re.search('(?m)^PARTITIONED BY .*$', shown) -%}
         create table if not exists {{ clone.mv.render() }}
         using iceberg
         {{ partitions.group(0) if partitions else '' }}
-        {{ dbt_backfill._clone_location(clone, clone.mv) }}
-        tblproperties {{ dbt_backfill._property_list(dict(
+        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
+        tblproperties {{ dbt_backfill.property_list(dict(
             dbt_backfill._read_kept_properties(original.mv), **dict(own, **{'dbt_backfill.docs': '', 'dbt_backfill.reset': ''})
         )) }}
         as
@@ -59,8 +59,8 @@
     {%- endfor -%}
     create table if not exists {{ clone.barriers.render() }}
     using {{ clone.options.file_format }}
-    {{ dbt_backfill._clone_location(clone, clone.barriers) }}
-    tblproperties {{ dbt_backfill._property_list(dbt_backfill._read_kept_properties(original.barriers)) }}
+    {{ dbt_backfill.location_root_clause(clone.location_root, clone.barriers) }}
+    tblproperties {{ dbt_backfill.property_list(dbt_backfill._read_kept_properties(original.barriers)) }}
     as
     select {{ columns | join(', ') }}
     from {{ original.barriers.render() }}
@@ -84,8 +84,8 @@
     {%- endfor -%}
     create table if not exists {{ clone.progress.render() }}
     using {{ clone.options.file_format }}
-    {{ dbt_backfill._clone_location(clone, clone.progress) }}
-    tblproperties {{ dbt_backfill._property_list(dict(
+    {{ dbt_backfill.location_root_clause(clone.location_root, clone.progress) }}
+    tblproperties {{ dbt_backfill.property_list(dict(
         dbt_backfill._read_kept_properties(original.progress), **{'dbt_backfill.id': id}
     )) }}
     as
@@ -106,10 +106,3 @@
     {%- endfor -%}
     {{ return(kept) }}
 {% endmacro %}
-
-
-{% macro _clone_location(clone, relation) -%}
-    {%- if clone.location_root -%}
-        location {{ dbt_backfill.string_literal(clone.location_root ~ '/' ~ relation.identifier) }}
-    {%- endif -%}
-{%- endmacro %}

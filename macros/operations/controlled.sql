@@ -9,9 +9,9 @@
 {% macro find_controlled_nodes(operation, given, unknown) %}
     {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
     {%- if given['all'] is not boolean -%}
-        {%- do dbt_backfill._refuse_argument(operation, 'all', given['all'], 'true or false') -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'all', given['all'], 'true or false') -%}
     {%- elif given.by is not none and (given.by is not string or not given.by) -%}
-        {%- do dbt_backfill._refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
     {%- endif -%}
     {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
     {%- if ways | length != 1 -%}
@@ -23,20 +23,10 @@
     {%- set names, nodes = dbt_backfill._as_list(given.model or given.models or []), [] -%}
     {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
         {%- set argument = 'model' if given.model is not none else 'models' -%}
-        {%- do dbt_backfill._refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
+        {%- do dbt_backfill.refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
     {%- endif -%}
     {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
     {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}
-{% endmacro %}
-
-
-{#- All enabled ones of the project and its packages. -#}
-{% macro find_backfilled_mvs() %}
-    {%- set nodes = [] -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
-        {%- do nodes.append(node) -%}
-    {%- endfor -%}
-    {{ return(nodes) }}
 {% endmacro %}
 
 
@@ -63,7 +53,7 @@
         {%- set controls = one.operated.state.controls -%}
         {%- if (controls.get(control) or {}).get('value', rest) != value -%}
             {%- set setting = {'control': control, 'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
-            {%- set controls = dbt_backfill.set_control(one.node, one.operated, setting) -%}
+            {%- set controls = dbt_backfill.set_control(one.operated, setting) -%}
         {%- endif -%}
         {%- do dbt_backfill.report_controls(one.node, one.operated, controls) -%}
     {%- endfor -%}
@@ -79,8 +69,8 @@
 
 
 {#- Returns what is set then. -#}
-{% macro set_control(node, operated, setting) %}
-    {%- set location = dbt_backfill._clone_location(dict(operated, location_root=node.config.get('location_root')), operated.controls) -%}
+{% macro set_control(operated, setting) %}
+    {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
     {{ return(dbt_backfill.run_json(
         'set ' ~ setting.control,
         dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv

@@ -34,6 +34,30 @@
 {% endmacro %}
 
 
+{#- Refuse arguments that are unknown or of the wrong type. One of model and mv names what is dropped. -#}
+{% macro check_drop_arguments(given, unknown) %}
+    {%- set name = given.model or given.mv or 'drop_backfill' -%}
+    {%- do dbt_backfill.check_argument_names('drop_backfill', unknown, given.keys() | list, name) -%}
+    {%- if (given.model is none) == (given.mv is none) -%}
+        {%- do dbt_backfill.refuse(
+            'neither model nor mv is given' if given.model is none else 'both model and mv are given',
+            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'",
+            mv='drop_backfill'
+        ) -%}
+    {%- elif given.model is not none and (given.model is not string or not given.model) -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'model', given.model, 'the name of one model') -%}
+    {%- elif given.mv is not none and (given.mv is not string or dbt_backfill.parse_relation(given.mv | trim) is none) -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
+    {%- elif given.keep_mv is not boolean -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
+    {%- elif given.generation not in [none, 'next'] -%}
+        {%- do dbt_backfill.refuse_argument(name, 'generation', given.generation, 'next, or leave it out') -%}
+    {%- elif given.generation and given.keep_mv -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- What drop_tables_of takes, after checking that it may. `dropped`: see find_dropped. -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dict(

@@ -31,16 +31,16 @@
             'more than one of model, models and slot is given', "Give one of them, or none for all slots: --args '{model: my_mv}'", mv='land_changes'
         ) -%}
     {%- elif given.slot is not none and (given.slot is not string or not given.slot) -%}
-        {%- do dbt_backfill._refuse_argument('land_changes', 'slot', given.slot, 'the name of a replication slot') -%}
+        {%- do dbt_backfill.refuse_argument('land_changes', 'slot', given.slot, 'the name of a replication slot') -%}
     {%- endif -%}
     {%- set names = dbt_backfill._as_list(given.model or given.models or []) -%}
     {%- for argument in ['model', 'models'] if given[argument] is not none and (not names or given.models is mapping or names | reject('string') | list) -%}
-        {%- do dbt_backfill._refuse_argument(
+        {%- do dbt_backfill.refuse_argument(
             'land_changes', argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models'
         ) -%}
     {%- endfor -%}
     {%- for argument in ['batch_rows', 'wal_warning_mb'] if given[argument] is not integer or given[argument] is boolean or given[argument] < 1 -%}
-        {%- do dbt_backfill._refuse_argument('land_changes', argument, given[argument], 'a whole number of 1 or more') -%}
+        {%- do dbt_backfill.refuse_argument('land_changes', argument, given[argument], 'a whole number of 1 or more') -%}
     {%- endfor -%}
 {% endmacro %}
 

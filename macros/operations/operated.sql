@@ -1,13 +1,15 @@
 {#-
     What an operation knows of an MV before it looks at it: its relations, and {
       'name': the model's,
-      'options': {'file_format'}
+      'options': {'file_format'},
+      'location_root': that of its config
     }
 -#}
 {% macro get_operated(node) %}
     {{ return(dict(
         dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
-        name=dbt_backfill.get_model_name(node), options={'file_format': dbt_backfill.get_option_of(node, 'file_format') or 'delta'}, upstream=none, feed=none,
+        name=dbt_backfill.get_model_name(node), options={'file_format': dbt_backfill.get_option_of(node, 'file_format') or 'delta'},
+        location_root=node.config.get('location_root'), upstream=none, feed=none,
     )) }}
 {% endmacro %}
 

@@ -61,7 +61,7 @@
             {%- if name not in asked -%} {%- do asked.append(name) -%} {%- endif -%}
         {%- endfor -%}
     {%- elif schema is not string or not schema -%}
-        {%- do dbt_backfill._refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
+        {%- do dbt_backfill.refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
     {%- else -%}
         {%- do asked.append(dbt_backfill.get_plain_schema(schema, catalog)) -%}
     {%- endif -%}

@@ -66,13 +66,8 @@
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set relation = dbt_backfill.parse_relation(source.relation) -%}
-    {%- set upstream = {'relation': relation, 'kind': source.kind} -%}
-    {%- if dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
-    {%- set existing = dbt_backfill.load_table(relation) -%}
-    {%- if existing is none or existing.is_view or dbt_backfill.get_table_format(existing, relation) != source.kind -%}
-        {{ return(none) }}
-    {%- endif -%}
+    {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
+    {%- if dbt_backfill.stages_ranges(upstream) or not dbt_backfill.stands_as_noted(upstream) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_upstream_lag(upstream, dbt_backfill.read_upstream(upstream, source), source)) }}
 {% endmacro %}
 

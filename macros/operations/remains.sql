@@ -103,9 +103,3 @@
     {%- endfor -%}
     {{ return((parts[1:] if parts | length > 1 and parts[0] | lower == catalog | lower else parts) | join('.')) }}
 {% endmacro %}
-
-
-{#- The name of a table to compare it by: Spark takes small letters for large ones. -#}
-{% macro get_table_key(relation) %}
-    {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
-{% endmacro %}

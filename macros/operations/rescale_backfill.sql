@@ -27,3 +27,12 @@
     {%- do dbt_backfill.check_rescalable(operated, vnode_count) -%}
     {%- do dbt_backfill.run_rescale(operated, dbt_backfill.plan_rescale(operated, node, vnode_count)) -%}
 {% endmacro %}
+
+
+{#- Refuse arguments that are unknown or of the wrong type. -#}
+{% macro check_rescale_arguments(name, vnode_count, unknown) %}
+    {%- do dbt_backfill.check_argument_names('rescale_backfill', unknown, ['model', 'vnode_count'], name) -%}
+    {%- if vnode_count is not integer or not 1 <= vnode_count <= 32768 -%}
+        {%- do dbt_backfill.refuse_argument(name, 'vnode_count', vnode_count, 'a whole number of 1 to 32768') -%}
+    {%- endif -%}
+{% endmacro %}

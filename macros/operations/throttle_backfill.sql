@@ -12,7 +12,7 @@
 -#}
 {% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
     {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
-        {%- do dbt_backfill._refuse_argument(
+        {%- do dbt_backfill.refuse_argument(
             'throttle_backfill', 'rows', rows, 'a whole number of 1 or more, or default. To read none: pause_backfill'
         ) -%}
     {%- endif -%}

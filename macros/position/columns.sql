@@ -26,3 +26,11 @@
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
+
+
+{#- The key as the MV names it, for macros that take the upstream's names. -#}
+{% macro get_mv_keys(keys) %}
+    {%- set renamed = [] -%}
+    {%- for key in keys -%} {%- do renamed.append(dict(key, upstream=key.name)) -%} {%- endfor -%}
+    {{ return(renamed) }}
+{% endmacro %}

@@ -8,11 +8,11 @@
     {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
     {%- set plan = dbt_backfill.run_explain('look for char(n)', 'explain extended ' ~ selects | join(' union all ')) -%}
     {%- for line in dbt_backfill._plan_section(plan, 'Analyzed')[1:] -%}
-        {%- if dbt_backfill._plan_operator(line, loop.first) in dbt_backfill._reading_operators() -%}
+        {%- if dbt_backfill.plan_operator(line, loop.first) in dbt_backfill.reading_operators() -%}
             {%- do found.append(at.chars) -%}
             {%- set at.chars = {} -%}
         {%- elif 'readSidePadding(' in line -%}
-            {%- for item in dbt_backfill._split_list(line.split('Project [', 1)[1][:-1]) if 'readSidePadding(' in item -%}
+            {%- for item in dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'readSidePadding(' in item -%}
                 {%- set lengths = modules.re.findall('readSidePadding\\([^()]*?(\\d+)\\)', item) -%}
                 {%- set name = (item.split(' AS ') | last).rsplit('#', 1)[0] -%}
                 {%- do at.chars.update({name | lower: 'char(' ~ lengths | join('), char(') ~ ')'}) -%}

@@ -8,8 +8,8 @@
 {% macro check_query(explained, query, upstream) %}
     {%- set reads = namespace(count=0) -%}
     {%- for line in explained.analyzed -%}
-        {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
-        {%- if operator in dbt_backfill._reading_operators() -%}
+        {%- set operator = dbt_backfill.plan_operator(line, loop.first) -%}
+        {%- if operator in dbt_backfill.reading_operators() -%}
             {%- set reads.count = reads.count + 1 -%}
         {%- elif operator and operator not in dbt_backfill._row_wise_operators() -%}
             {%- do dbt_backfill.refuse(
@@ -67,22 +67,10 @@
 {% endmacro %}
 
 
-{#- The operator of a line of a plan; empty on a line that goes on with a string literal of the line before. -#}
-{% macro _plan_operator(line, first) %}
-    {%- set match = modules.re.match("[\\s:]*(?:[+:]- )" ~ ('?' if first else '') ~ "'?(\\w+)", line) -%}
-    {{ return(match.group(1) if match else '') }}
-{% endmacro %}
-
-
 {% macro _row_wise_operators() %}
     {{ return([
         'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint',
     ]) }}
-{% endmacro %}
-
-
-{% macro _reading_operators() %}
-    {{ return(['Relation', 'RelationV2', 'DataSourceV2Relation', 'HiveTableRelation']) }}
 {% endmacro %}
 
 

@@ -80,20 +80,6 @@
 {% endmacro %}
 
 
-{#- The attributes of the relations that a plan scans, or of another operator, as a list of {'name', 'id'}. -#}
-{% macro plan_attributes(plan, operator=none) %}
-    {%- set operators = [operator] if operator else dbt_backfill._reading_operators() -%}
-    {%- set attributes = [] -%}
-    {%- for line in plan if dbt_backfill._plan_operator(line, line == plan[0]) in operators -%}
-        {%- set list = modules.re.search('\\[(.*)\\]', line.split('Data Cols: ') | last) -%}
-        {%- for match in modules.re.finditer('(.+?)#(\\d+)L?(?:, ?|$)', list.group(1) if list else '') -%}
-            {%- do attributes.append({'name': match.group(1), 'id': match.group(2)}) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(attributes) }}
-{% endmacro %}
-
-
 {#-
     The columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
     cannot be told: its optimized plan is more than projections and filters over one relation, or the query has read the upstream with
@@ -103,10 +89,10 @@
     {%- set ids, read = [], [] -%}
     {%- if dbt_backfill.plan_attributes(explained.analyzed) | length != explained.upstream_columns | length -%} {{ return(none) }} {%- endif -%}
     {%- for line in explained.optimized -%}
-        {%- set operator = dbt_backfill._plan_operator(line, loop.first) -%}
+        {%- set operator = dbt_backfill.plan_operator(line, loop.first) -%}
         {%- if operator in ['Project', 'Filter'] -%}
             {%- for match in modules.re.finditer('#(\\d+)', line) -%} {%- do ids.append(match.group(1)) -%} {%- endfor -%}
-        {%- elif operator not in dbt_backfill._reading_operators() -%}
+        {%- elif operator not in dbt_backfill.reading_operators() -%}
             {{ return(none) }}
         {%- endif -%}
     {%- endfor -%}
@@ -136,7 +122,7 @@
     {%- set texts = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'string') | map(attribute='text') | join(' ') -%}
     {%- if modules.re.search('\n|\\\\[nuU0-7]', texts) -%} {{ return(none) }} {%- endif -%}
     {%- set found, links = namespace(ids=[], grows=true), dbt_backfill._find_renamed_ids(plan) -%}
-    {%- for expression in dbt_backfill._plan_expressions(plan, query) -%}
+    {%- for expression in dbt_backfill.plan_expressions(plan, query) -%}
         {%- set ids = modules.re.findall('#(\\d+)', expression) -%}
         {%- if modules.re.match('[\\s:]*(?:[+:]- )?Filter ', expression) -%}
             {%- set found.ids = found.ids + ids -%}
@@ -195,7 +181,7 @@
     {%- set aliases = modules.re.findall('(?i) AS ' ~ column, select) -%}
     {%- set reads = [] -%}
     {%- for projection in select.split('Project [')[1:] -%}
-        {%- for item in dbt_backfill._split_list(projection) -%}
+        {%- for item in dbt_backfill.split_list(projection) -%}
             {%- set passed = modules.re.match('(?i)' ~ column ~ 'L?(?:\\]|$)', item) -%}
             {%- if not (splits and passed) -%} {%- do reads.extend(modules.re.findall('(?i)' ~ column, item)) -%} {%- endif -%}
         {%- endfor -%}
@@ -288,14 +274,6 @@
 {% endmacro %}
 
 
-{#- The lines of one section of EXPLAIN EXTENDED's output. -#}
-{% macro _plan_section(plan, name) %}
-    {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}
-    {%- if header not in plan -%} {{ return([]) }} {%- endif -%}
-    {{ return(plan.split(header)[1].split('\n\n== ')[0].split('\n')) }}
-{% endmacro %}
-
-
 {#- Spark's reason of an error that stands in place of a plan, without its condition and its place. -#}
 {% macro get_plan_error(error) %}
     {{ return((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim) }}
@@ -347,14 +325,6 @@
         {%- if brackets and brackets[-1] and (match.group(2) or match.group(3)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
-{% endmacro %}
-
-
-{#- Whether a bracket behind this word, '' for none, holds the arguments of a function. -#}
-{% macro is_call(word) %}
-    {{ return(word | lower not in [
-        '', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except',
-    ]) }}
 {% endmacro %}
 
 

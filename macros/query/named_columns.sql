@@ -25,6 +25,14 @@
 {% endmacro %}
 
 
+{#- Whether a bracket behind this word, '' for none, holds the arguments of a function. -#}
+{% macro _is_call(word) %}
+    {{ return(word | lower not in [
+        '', 'select', 'from', 'join', 'in', 'as', 'and', 'or', 'not', 'where', 'on', 'exists', 'except',
+    ]) }}
+{% endmacro %}
+
+
 {#- Whether a query has TABLE, a pipe, or a FROM without a SELECT before it, all of which take all columns; rather one too many. -#}
 {% macro _read_without_select(tokens) %}
     {%- set code = tokens | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
@@ -33,7 +41,7 @@
     {%- set signs = '(\\w*)\\s*[(]|[)]|\\bdistinct\\s+from\\b|\\b(select|from|table)\\b|[|]>' -%}
     {%- for match in modules.re.finditer(signs, code | lower) -%}
         {%- if match.group().endswith('(') -%}
-            {%- do brackets.append(dbt_backfill.is_call(match.group(1))) -%}
+            {%- do brackets.append(dbt_backfill._is_call(match.group(1))) -%}
         {%- elif match.group() == ')' -%}
             {%- do brackets.pop() if brackets | length > 1 -%}
         {%- elif match.group() == 'select' -%}
@@ -61,7 +69,7 @@
     {#- In brackets it may have another name before. -#}
     {%- set within = '(?:[)\\s]*(?<!\\w)(?:as\\s+)?' ~ name ~ '\\s*[)])*[)\\s]*' -%}
     {%- for match in modules.re.finditer('(?i)' ~ table ~ within ~ '(?<!\\w)(as\\s+)?(' ~ name ~ ')\\s*[(]', code) -%}
-        {%- if match.group(1) or dbt_backfill.is_call(match.group(2)) -%} {{ return(true) }} {%- endif -%}
+        {%- if match.group(1) or dbt_backfill._is_call(match.group(2)) -%} {{ return(true) }} {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}

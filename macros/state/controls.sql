@@ -81,7 +81,7 @@
         create table if not exists {{ operated.controls.render() }} ({{ columns | join(', ') }})
         using {{ format }}
         {{ location }}
-        tblproperties {{ dbt_backfill._property_list(dict(
+        tblproperties {{ dbt_backfill.property_list(dict(
             dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
         )) }};
         insert into {{ operated.controls.render() }}

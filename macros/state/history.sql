@@ -12,7 +12,7 @@
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
         'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
         'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz', 'mv_snapshot_id': 'string',
-        'sources': dbt_backfill._rows_type(dbt_backfill._source_fields()),
+        'sources': dbt_backfill.rows_type(dbt_backfill.source_fields()),
     } -%}
     {%- set columns = {'epoch': ['bigint', 'barrier.epoch']} -%}
     {%- for name, type in plain.items() -%} {%- do columns.update({name: [type, 'barrier.' ~ name]}) -%} {%- endfor -%}
@@ -24,7 +24,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- do columns.update({
-        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields()), none],
+        'key': [dbt_backfill.rows_type(dbt_backfill._key_fields()), none],
         'unique_key': [none, 'barrier.key.name'],
         'upstream_key': [none, 'barrier.key.upstream'],
         'key_types': [none, 'barrier.key.type'],

@@ -35,7 +35,7 @@
         'backfill_id': ['string', text(plan.backfill_id)],
         'kind': ['string', text(plan.kind)],
         'reason': ['string', text(plan.get('reason'))],
-        'sources': [dbt_backfill._rows_type(dbt_backfill._source_fields()), row(plan.get('sources') or [], dbt_backfill._source_fields())],
+        'sources': [dbt_backfill.rows_type(dbt_backfill.source_fields()), row(plan.get('sources') or [], dbt_backfill.source_fields())],
         'upstream_row_count': ['bigint', plan.get('upstream_row_count')],
         'range_low': ['array<string>', texts(plan.get('range_low'))],
         'range_high': ['array<string>', texts(plan.get('range_high'))],
@@ -46,7 +46,7 @@
         'sweeps': ['boolean', 'true' if plan.get('sweeps') else 'false'],
         'at_once': ['boolean', plan.get('at_once') or 'false'],
         'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
-        'fills': [dbt_backfill._rows_type(dbt_backfill._fill_fields()), row(plan.fills, dbt_backfill._fill_fields()) if plan.get('fills') else none],
+        'fills': [dbt_backfill.rows_type(dbt_backfill._fill_fields()), row(plan.fills, dbt_backfill._fill_fields()) if plan.get('fills') else none],
         'drops': ['array<string>', texts(plan.get('drops') or none)],
         'fill_low': ['array<string>', texts(plan.get('fill_low'))],
         'fill_high': ['array<string>', texts(plan.get('fill_high'))],
@@ -59,7 +59,7 @@
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
         'settings': ['map<string, string>', dbt_backfill._map_literal(plan.get('kept_settings')) or dbt_backfill.settings_expression(plan.used_settings)],
-        'key': [dbt_backfill._rows_type(dbt_backfill._key_fields(plan.key)), row(plan.key, dbt_backfill._key_fields(plan.key))],
+        'key': [dbt_backfill.rows_type(dbt_backfill._key_fields(plan.key)), row(plan.key, dbt_backfill._key_fields(plan.key))],
         'vnode_count': ['int', plan.vnode_count],
         'backfill_mode': ['string', text(plan.get('backfill_mode'))],
         'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
@@ -81,7 +81,7 @@
 
 
 {#- The type of a list of dicts with these fields, which are texts. -#}
-{% macro _rows_type(fields) %}
+{% macro rows_type(fields) %}
     {{ return('array<struct<' ~ fields | join(': string, ') ~ ': string>>') }}
 {% endmacro %}
 

@@ -156,7 +156,7 @@
     {%- set fields = dbt_backfill.string_literal(
         'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
             ~ 'upstream_row_count bigint, changed_row_count bigint, deleted_row_count bigint, backfill_mode string, '
-            ~ 'invocation_id string, committed_at timestamp_ltz, sources ' ~ dbt_backfill._rows_type(dbt_backfill._source_fields())
+            ~ 'invocation_id string, committed_at timestamp_ltz, sources ' ~ dbt_backfill.rows_type(dbt_backfill.source_fields())
     ) -%}
     select *, if(complete, 0, greatest(rows_total - rows_done, 0)) as left_to_read
     from (

@@ -43,3 +43,13 @@
     {%- endfor -%}
     {{ return(parts | join) }}
 {%- endmacro %}
+
+
+{#- `columns` (list of {'name', 'type'}) as a statement defines them, comma separated. -#}
+{% macro column_definitions(columns) -%}
+    {%- set definitions = [] -%}
+    {%- for column in columns -%}
+        {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%}
+    {%- endfor -%}
+    {{ return(definitions | join(', ')) }}
+{%- endmacro %}

@@ -11,7 +11,7 @@
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
     {%- set types, widened = dbt_backfill.get_column_types(mv), [] -%}
     {%- for column in columns -%}
-        {%- set type = dbt_backfill._get_kept_type(column.type) -%}
+        {%- set type = dbt_backfill.get_kept_type(column.type, dbt_backfill.get_file_format()) -%}
         {%- set was = types.get(column.name | lower, type) -%}
         {%- if dbt_backfill.can_widen(was, type) -%}
             {%- do widened.append(dict(column, was=was)) -%}
@@ -23,12 +23,6 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return({'columns': widened, 'why': none}) }}
-{% endmacro %}
-
-
-{#- As which type the MV's format keeps a column. -#}
-{% macro _get_kept_type(type) %}
-    {{ return('int' if dbt_backfill.get_file_format() == 'iceberg' and type in ['tinyint', 'smallint'] else type) }}
 {% endmacro %}
 
 

@@ -82,7 +82,7 @@
 
 
 {#-
-    What exactness needs of each of the three tables, whatever the user, the session or the catalog has for new tables.
+    What exactness needs of each table of an MV, whatever the user, the session or the catalog has for new tables.
     Under `snapshot` isolation two runs doubled a range; under write-audit-publish a session with `spark.wap.branch` or
     `spark.wap.id` writes where nobody reads; a table that takes any schema resolves no column of a MERGE; and a table
     that only allows appends takes no change.
@@ -144,17 +144,23 @@
 {% endmacro %}
 
 
-{#- USING, LOCATION and TBLPROPERTIES of one of the three tables. -#}
+{#- USING, LOCATION and TBLPROPERTIES of a table of an MV. -#}
 {% macro table_clauses(relation, properties) -%}
     using {{ dbt_backfill.get_file_format() }}
     {%- if config.get('location_root') %}
-    location {{ dbt_backfill.string_literal(config.get('location_root') ~ '/' ~ relation.identifier) }}
+    {{ dbt_backfill.location_root_clause(config.get('location_root'), relation) }}
     {%- endif %}
-    tblproperties {{ dbt_backfill._property_list(properties) }}
+    tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
 
 
-{% macro _property_list(properties) -%}
+{#- LOCATION of a table under `root`, the model's location_root; nothing where that is none. -#}
+{% macro location_root_clause(root, relation) -%}
+    {{ return('location ' ~ dbt_backfill.string_literal(root ~ '/' ~ relation.identifier) if root else '') }}
+{%- endmacro %}
+
+
+{% macro property_list(properties) -%}
     (
         {%- for name, value in properties.items() %}
         {{ dbt_backfill.string_literal(name) }} = {{ dbt_backfill.string_literal(value) }}{{ ',' if not loop.last }}
@@ -164,7 +170,7 @@
 
 
 {% macro get_set_properties_sql(relation, properties) -%}
-    alter table {{ relation.render() }} set tblproperties {{ dbt_backfill._property_list(properties) }}
+    alter table {{ relation.render() }} set tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
 
 

@@ -1,47 +1,4 @@
 {#-
-    A table as dbt's cache knows it, none if it does not exist. dbt's cache knows the schemas of the session's own
-    catalog; a table of another one, which is named by three parts, is asked for.
--#}
-{% macro load_table(relation) %}
-    {%- if dbt_backfill.get_catalog(relation) is none -%}
-        {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.find_table(relation)) }}
-{% endmacro %}
-
-
-{#- A table as Spark knows it now, none if it does not exist. -#}
-{% macro find_table(relation) %}
-    {%- set sql = 'show table extended in ' ~ relation.include(identifier=false).render() ~ ' like ' ~ dbt_backfill.string_literal(relation.identifier) -%}
-    {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) if row[1] | lower == relation.identifier | lower -%}
-        {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- The relation of a text that names it with its schema, as it is rendered; none of any other text. -#}
-{% macro parse_relation(text) %}
-    {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
-    {%- if not parts -%} {{ return(none) }} {%- endif -%}
-    {%- set schema, quoted, plain = parts.groups() -%}
-    {#- Where dbt looks a table up, a schema has no quotes. -#}
-    {%- set quoted_schema = modules.re.fullmatch('`([^`]+)`', schema) -%}
-    {%- set relation = api.Relation.create(
-        schema=quoted_schema.group(1) if quoted_schema else schema, identifier=quoted or plain
-    ) -%}
-    {%- if quoted_schema -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
-    {{ return(relation.quote(identifier=true) if quoted else relation) }}
-{% endmacro %}
-
-
-{#- The catalog of a relation that is named by three parts; none for the session's own. -#}
-{% macro get_catalog(relation) %}
-    {{ return(relation.schema.split('.')[0] if '.' in relation.schema else none) }}
-{% endmacro %}
-
-
-{#-
     The provider of a table: `delta`, `iceberg` or another. A relation that was built in this same invocation
     stands in dbt's cache as its materialization returned it, without one, so Spark is asked. A table of Iceberg's
     Hive catalog is listed as a Hive table with a property.
@@ -78,41 +35,7 @@
 {% endmacro %}
 
 
-{#-
-    The table properties of a relation, as a dict. Spark shows `*********(redacted)` for one in whose name or value it sees a secret
-    or a URL, such as a constraint of a column `url`; of a Delta table the detail has all of them.
--#}
-{% macro read_table_properties(relation) %}
-    {%- set properties = {} -%}
-    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
-        {%- do properties.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
-    {%- if 'delta.minReaderVersion' in properties and dbt_backfill.is_redacted(properties.values() | join(' ')) -%}
-        {%- do properties.update(dbt_backfill.read_delta_detail(relation).properties) -%}
-    {%- endif -%}
-    {{ return(properties) }}
-{% endmacro %}
-
-
-{#- Those of what was looked up by this name, `existing`: {} of a view, and where there is nothing. -#}
-{% macro read_listed_properties(existing, relation) %}
-    {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
-{% endmacro %}
-
-
-{#- Whether Spark does not show the value of a property, or one among several. -#}
-{% macro is_redacted(value) %}
-    {{ return('*(redacted)' in (value or '')) }}
-{% endmacro %}
-
-
-{#- `describe detail` of a Delta table: {'id', 'properties', 'partitions': the names of the columns that partition it, as text}. -#}
-{% macro read_delta_detail(relation) %}
-    {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
-    {%- set properties = row['properties'] -%}
-    {{ return({
-        'id': row['id'],
-        'properties': fromjson(properties) if properties is string else (properties or {}),
-        'partitions': row.get('partitionColumns') | string,
-    }) }}
+{#- As which type a table of a format keeps a column: Iceberg has no integers of less than 32 bits. -#}
+{% macro get_kept_type(type, file_format) %}
+    {{ return('int' if file_format == 'iceberg' and type in ['tinyint', 'smallint'] else type) }}
 {% endmacro %}

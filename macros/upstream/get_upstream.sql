@@ -80,14 +80,3 @@
 {% macro _reads(sql, relation) %}
     {{ return(dbt_backfill.tokens(sql, relation) | selectattr('kind', 'equalto', 'upstream') | list != []) }}
 {% endmacro %}
-
-
-{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
-{% macro get_node_relation(node) %}
-    {%- set relation = api.Relation.create(
-        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
-    ) -%}
-    {%- set quoting = node.get('quoting') or {} -%}
-    {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
-    {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
-{% endmacro %}

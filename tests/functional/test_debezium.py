@@ -21,10 +21,9 @@ import pytest
 
 from exactness.landing import Landing
 from exactness.live import LiveScene
-from support.debezium import Database, Debezium
+from support.debezium import Debezium, PsqlDatabase
 from support.feeds import UPSTREAM, Feeds
-from support.postgres import Database as LogicalDatabase
-from support.postgres import postgresql
+from support.postgres import Database, postgresql
 from support.profiles import any_connection
 from support.project import MakeProject, Project
 from support.writers import orders
@@ -103,7 +102,7 @@ def debezium(
     postgresql_programs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Debezium]:
     with postgresql(postgresql_programs) as url:
-        database = Database(postgresql_programs, url)
+        database = PsqlDatabase(postgresql_programs, url)
         database.decode()
         database.sql(TABLES)
         database.sql("select pg_create_logical_replication_slot('witness', 'test_decoding')")
@@ -222,14 +221,14 @@ LARGE = (-1, 10_000)
 
 @pytest.mark.parametrize("identity", ["default", "full"])
 def test_an_mv_of_a_live_table_is_exact_at_each_barrier(
-    project: Project, database: LogicalDatabase, tmp_path: Path, identity: str
+    project: Project, database: Database, tmp_path: Path, identity: str
 ) -> None:
     """While others write, Debezium is killed, the table is emptied, and large values are left as
     they were; every version of the MV is what the database itself says of its position."""
     name = f"debezium_{identity}"
     debezium = Debezium(
         tmp_path,
-        Database(database.programs, database.url),
+        PsqlDatabase(database.programs, database.url),
         [f"public.{name}"],
         {"slot.name": f"{name}_changes", "publication.name": name},
     )

@@ -1,7 +1,7 @@
 """Real events of Debezium from a PostgreSQL of the tests' own, as a table would hold them.
 
 with postgresql(programs) as url:
-    database = Database(programs, url)
+    database = PsqlDatabase(programs, url)
     database.decode()
     debezium = Debezium(tmp_path, database, ["public.orders"])
     debezium.start()
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.postgres import _run
+from support.postgres import run
 
 LANDER = """
 import json, sys
@@ -49,7 +49,7 @@ ENVELOPE = (
 
 
 @dataclass
-class Database:
+class PsqlDatabase:
     """A database whose server is there, asked by psql."""
 
     programs: Path
@@ -83,7 +83,7 @@ class Database:
         if self.sql("select 1 from pg_settings where name = 'output_plugin_libraries'"):
             self.sql("alter system set output_plugin_libraries = pgoutput, test_decoding")
         data = self.sql("show data_directory")
-        _run([str(self.programs / "pg_ctl"), "-D", data, "-w", "-m", "fast", "restart"])
+        run([str(self.programs / "pg_ctl"), "-D", data, "-w", "-m", "fast", "restart"])
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Debezium:
     """A connector that writes its events to a file, in a process of its own."""
 
     directory: Path
-    database: Database
+    database: PsqlDatabase
     tables: list[str]
     properties: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None

@@ -2,7 +2,7 @@
 
     macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
     macros.stub("run_json", lambda step, sql: [{"version": 7}])
-    macros.statements            # what `statement()` and `run_query()` were given
+    macros.statements            # what `statement()` was given
     with pytest.raises(CompilationError, match="unique_key is missing"):
         macros.call("read_config")
 
@@ -22,7 +22,6 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import jinja2
-import yaml
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.relation import SparkRelation
 from dbt.context.base import get_context_modules
@@ -36,23 +35,17 @@ PREFIX = "dbt_macro__"
 
 @dataclass(frozen=True)
 class Statement:
-    """One `statement()` block or `run_query()` call."""
+    """One `statement()` block."""
 
     name: str
     sql: str
 
 
 class Config(dict[str, Any]):
-    """The model's `config`: a dict whose `get` and `require` take dbt's arguments."""
+    """The model's `config`: a dict whose `get` takes dbt's arguments."""
 
     def get(self, name: str, default: Any = None, validator: Any = None) -> Any:
         return super().get(name, default)
-
-    def require(self, name: str, validator: Any = None) -> Any:
-        return self[name]
-
-    def meta_get(self, name: str, default: Any = None, validator: Any = None) -> Any:
-        return (self.get("meta") or {}).get(name, default)
 
     def persist_relation_docs(self) -> bool:
         return bool((self.get("persist_docs") or {}).get("relation"))
@@ -74,7 +67,6 @@ class Macros:
     results: list[Sequence[Sequence[Any]]] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
-    prefixes: tuple[str, ...] = ("spark__", "default__")
 
     def __post_init__(self) -> None:
         self._stubs: dict[str, Callable[..., Any]] = {}
@@ -126,17 +118,11 @@ class Macros:
             "exceptions": SimpleNamespace(
                 raise_compiler_error=_raise_compiler_error, warn=self.logged.append
             ),
-            "adapter": SimpleNamespace(
-                dispatch=self._dispatch,
-                type=lambda: "spark",
-                quote=lambda name: f"`{name}`",
-            ),
+            "adapter": SimpleNamespace(type=lambda: "spark"),
             "api": SimpleNamespace(Relation=SparkRelation),
             "statement": self._statement,
             "load_result": self._loaded.get,
-            "run_query": lambda sql: self._run("run_query", sql).table,
             "log": self._log,
-            "print": self._log,
             "model": {"name": "mv", "config": self.config, "raw_code": "", "compiled_code": ""},
             "this": self.relation,
             "target": {"type": "spark", "schema": "lake", "name": "test", "threads": 1},
@@ -147,22 +133,11 @@ class Macros:
                 value, sort_keys=sort_keys
             ),
             "fromjson": lambda text, default=None: json.loads(text),
-            "toyaml": lambda value, default=None: yaml.safe_dump(value),
-            "fromyaml": lambda text, default=None: yaml.safe_load(text),
             "local_md5": _local_md5,
-            "set": lambda value, default=None: set(value),
-            "zip": lambda *values, default=None: list(zip(*values, strict=False)),
-            "var": lambda name, default=None: default,
             "env_var": lambda name, default=None: default,
             "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False),
             "invocation_args_dict": {},
         }
-
-    def _dispatch(self, name: str, macro_namespace: str | None = None) -> Callable[..., Any]:
-        for prefix in self.prefixes:
-            if prefix + name in self._templates or prefix + name in self._stubs:
-                return lambda *args, **kwargs: self.call(prefix + name, *args, **kwargs)
-        raise CompilationError(f"adapter.dispatch finds no implementation of {name}")
 
     def _log(self, message: str, info: bool = False) -> str:
         self.logged.append(message)
@@ -175,7 +150,7 @@ class Macros:
     def _run(self, name: str, sql: str) -> SimpleNamespace:
         self.statements.append(Statement(name, sql))
         rows = self.results.pop(0) if self.results else []
-        result = SimpleNamespace(table=_Table(rows), data=rows, response="OK")
+        result = SimpleNamespace(table=rows)
         self._loaded[name] = result
         return result
 
@@ -187,14 +162,6 @@ class _Undefined(jinja2.StrictUndefined):
         if isinstance(self._undefined_obj, dict):
             return False
         return super().__bool__()
-
-
-class _Table(list[Sequence[Any]]):
-    """Enough of an agate table: its rows."""
-
-    @property
-    def rows(self) -> Sequence[Sequence[Any]]:
-        return self
 
 
 class _Namespace:

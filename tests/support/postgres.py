@@ -108,10 +108,10 @@ class Database:
 
     def stop(self, mode: str = "fast") -> None:
         """As `pg_ctl stop`: `immediate` is a crash."""
-        _run([*self._control, "-m", mode, "stop"])
+        run([*self._control, "-m", mode, "stop"])
 
     def start(self) -> None:
-        _run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
+        run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
 
     def become_standby(self) -> None:
         """It takes no writes until `promote`."""
@@ -127,14 +127,14 @@ class Database:
         """As after so many times 2^32 transactions."""
         self.stop()
         program = str(self.programs / "pg_resetwal")
-        _run([program, "-e", str(epoch), "-D", str(self._data)])
+        run([program, "-e", str(epoch), "-D", str(self._data)])
         self.start()
 
     def save(self) -> Path:
         """A copy of all files, made while the server is down, for `put_back`."""
         saved = self.directory / "saved"
         self.stop()
-        _run(["cp", "-a", str(self._data), str(saved)])
+        run(["cp", "-a", str(self._data), str(saved)])
         self.start()
         return saved
 
@@ -211,7 +211,7 @@ def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
     url = f"jdbc:postgresql://{USER}@localhost:{port}/postgres"
     database = Database(url, directory, programs, options)
     try:
-        _run([str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=trust", "-N"])
+        run([str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=trust", "-N"])
         database.start()
         try:
             yield database
@@ -245,7 +245,8 @@ def free_port() -> int:
         return port
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """As a user that PostgreSQL's programs let run them: they refuse to be root."""
     # Output to a file, not to a pipe: the server would keep a pipe open for as long as it runs.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(

@@ -432,7 +432,7 @@ MakeProject = Callable[[str], Project]
 
 
 def parse_macros(empty: Project) -> Path:
-    """Parse 800 macros, which takes dbt two seconds, for all projects of the same packages.
+    """Parse all macros, which takes dbt two seconds, for all projects of the same packages.
 
     They have to be parsed inside `any_profile`.
     """

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from dbt.adapters.spark_backfill.cli import metrics, status
-from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
+from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, StopSignals, run_loop
 from dbt.adapters.spark_backfill.cli.main import main
 from dbt.adapters.spark_backfill.cli.project import DbtProject, ModelResult
 
@@ -46,7 +46,7 @@ ROW: dict[str, Any] = {
 }
 
 
-class Stopless(Stop):
+class Stopless(StopSignals):
     """Counts the pauses and takes no time for them."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def test_the_first_signal_lets_the_barrier_end(number: signal.Signals) -> None:
         os.kill(os.getpid(), number)
         return [BARRIER]
 
-    stop = Stop(lambda: told.append("stops"))
+    stop = StopSignals(lambda: told.append("stops"))
     with stop.on_signals():
         assert run_loop(run, Limits(), stop, lambda line: None) == Ending.STOPPED
         with pytest.raises(KeyboardInterrupt):

@@ -39,25 +39,16 @@ def test_an_unqualified_call_fails_as_in_an_installed_package(load) -> None:  # 
         macros.call("g")
 
 
-def test_dispatch_prefers_the_adapter_to_the_default(load) -> None:  # type: ignore[no-untyped-def]
-    macros = load(
-        "{% macro f() %}{{ return(adapter.dispatch('f', 'dbt_backfill')()) }}{% endmacro %}",
-        "{% macro default__f() %}default{% endmacro %}{% macro spark__f() %}spark{% endmacro %}",
-    )
-
-    assert macros.call("f") == "spark"
-
-
 def test_statements_are_recorded_and_answered(load) -> None:  # type: ignore[no-untyped-def]
     macros = load(
         "{% macro f() %}{% call statement('s', fetch_result=true) %}select 1{% endcall %}"
-        "{% set second = run_query('select 2') %}"
-        "{{ return(load_result('s').table[0][0] + second.rows[0][0]) }}{% endmacro %}"
+        "{% call statement('t', fetch_result=true) %}select 2{% endcall %}"
+        "{{ return(load_result('s').table[0][0] + load_result('t').table[0][0]) }}{% endmacro %}"
     )
     macros.results = [[[40]], [[2]]]
 
     assert macros.call("f") == 42
-    assert macros.statements == [Statement("s", "select 1"), Statement("run_query", "select 2")]
+    assert macros.statements == [Statement("s", "select 1"), Statement("t", "select 2")]
 
 
 def test_a_refusal_raises(load) -> None:  # type: ignore[no-untyped-def]

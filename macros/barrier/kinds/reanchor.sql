@@ -51,7 +51,6 @@
 {% endmacro %}
 
 
-
 {#-
     Its step: the whole MV, also above the position, is compared with
     Q(upstream @ S where pk <= current_pos), and the difference merged. Returns what run_changes does.

@@ -30,7 +30,7 @@
     {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
     {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
-    using {{ format }} tblproperties {{ dbt_backfill._property_list(all) }}
+    using {{ format }} tblproperties {{ dbt_backfill.property_list(all) }}
 {%- endmacro %}
 
 

@@ -22,7 +22,7 @@
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_needed_columns(backfill, plan) -%}
-    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
@@ -93,7 +93,7 @@
     {%- set read = dbt_backfill.run_json(
         'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
-    {%- do dbt_backfill.check_stage_reached(backfill.upstream, observed, read, dbt_backfill._get_stager_name(backfill)) -%}
+    {%- do dbt_backfill.check_stage_reached(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
     {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {{ return(dict(
         read,
@@ -142,11 +142,12 @@
 {% endmacro %}
 
 
-{#- Iceberg has no smaller integers than int. -#}
+{#- As the table that keeps them has them. -#}
 {% macro _get_kept_columns(backfill, columns) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(columns) }} {%- endif -%}
     {%- set kept = [] -%}
-    {%- for column in columns -%} {%- do kept.append(dict(column, type='int') if column.type in ['tinyint', 'smallint'] else column) -%} {%- endfor -%}
+    {%- for column in columns -%}
+        {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, backfill.options.file_format))) -%}
+    {%- endfor -%}
     {{ return(kept) }}
 {% endmacro %}
 
@@ -197,7 +198,7 @@
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
-    {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
+    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
         ~ plan.epoch ~ ' before', info=true) -%}
     {{ return(noted) }}
 {% endmacro %}
@@ -213,12 +214,6 @@
     {%- if not versions or versions[0]['version'] | int < stage.version | int -%} {{ return(false) }} {%- endif -%}
     {{ return(dbt_backfill.run_json('look for the rows of the plan', "select to_json(named_struct('kept', count(*) = 1)) from "
         ~ dbt_backfill.get_kept_read(stage) ~ ' where __bf_stage = ' ~ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)))[0].kept) }}
-{% endmacro %}
-
-
-{#- The model's, also outside of a run of it. -#}
-{% macro _get_stager_name(backfill) %}
-    {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
 {% endmacro %}
 
 
@@ -246,7 +241,7 @@
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
         {%- if not dbt_backfill.land_feed(backfill.upstream) -%}
-            {%- do log(dbt_backfill._get_stager_name(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+            {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
                 ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
         {%- endif -%}
     {%- endif -%}

@@ -38,10 +38,9 @@
 
 {#- `columns`: that the MV has not. -#}
 {% macro _get_additions(mv, columns) %}
-    {%- set features, definitions = dbt_backfill.get_needed_features([], columns | map(attribute='type') | list)
-        if dbt_backfill.get_file_format() == 'delta' else {}, [] -%}
-    {%- for column in columns -%} {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
-    {%- set add = 'alter table ' ~ mv.render() ~ ' add columns (' ~ definitions | join(', ') ~ ')' -%}
+    {%- set features = dbt_backfill.get_needed_features([], columns | map(attribute='type') | list)
+        if dbt_backfill.get_file_format() == 'delta' else {} -%}
+    {%- set add = 'alter table ' ~ mv.render() ~ ' add columns (' ~ dbt_backfill.column_definitions(columns) ~ ')' -%}
     {{ return(([dbt_backfill.get_set_properties_sql(mv, features)] if features else []) + [add]) }}
 {% endmacro %}
 

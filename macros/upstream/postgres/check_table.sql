@@ -182,11 +182,16 @@
 {% endmacro %}
 
 
+{#- Whether the type of a column is one of those, or one of the database's own that is shown as a text. -#}
+{% macro _is_told_alike(column) %}
+    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
+    {{ return(is_text or column.builtin and column.type in dbt_backfill.postgres_read_types()) }}
+{% endmacro %}
+
+
 {#- Whether its values can be read, leaving out what only its table or its feed can tell. -#}
 {% macro is_postgres_read_type(column) %}
-    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
-    {%- set is_known = column.builtin and column.type in dbt_backfill.postgres_read_types() -%}
-    {{ return((is_text or is_known) and (column.type != 'numeric' or dbt_backfill._is_postgres_decimal(column))) }}
+    {{ return(dbt_backfill._is_told_alike(column) and (column.type != 'numeric' or dbt_backfill._is_postgres_decimal(column))) }}
 {% endmacro %}
 
 
@@ -200,10 +205,8 @@
 
 {#- Of a column that the query reads. -#}
 {% macro _check_postgres_column(facts, column, mv) %}
-    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
-    {%- set is_known = column.builtin and column.type in dbt_backfill.postgres_read_types() -%}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
-    {%- if not is_known and not is_text -%}
+    {%- if not dbt_backfill._is_told_alike(column) -%}
         {%- do dbt_backfill.refuse(
             described ~ ', of which Spark and the WAL do not tell the same',
             'Leave it out of the query, or give the table a column of another type with that value, such as text', mv=mv

@@ -18,8 +18,8 @@
     if there is none. Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
 {% macro find_compared_char(explained, query) %}
-    {%- set plan, chars = dbt_backfill._mask_names(explained, query), {} -%}
-    {%- set items, padded = dbt_backfill._plan_expressions(plan, query), 'readSidePadding\\((?:@|\\w+)#(\\d+).*\\) AS (@|\\w+)#(\\d+)$' -%}
+    {%- set plan, chars = dbt_backfill.mask_names(explained, query), {} -%}
+    {%- set items, padded = dbt_backfill.plan_expressions(plan, query), 'readSidePadding\\((?:@|\\w+)#(\\d+).*\\) AS (@|\\w+)#(\\d+)$' -%}
     {#- What a function such as nullif is called with is printed as it was before. -#}
     {%- for item in items -%}
         {%- set match = modules.re.search(padded, item) -%}
@@ -29,7 +29,7 @@
     {%- set chars = dbt_backfill.follow_columns(plan, items, chars) -%}
     {%- set column = '(?:@|\\w+)#\\d+' -%}
     {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
-    {%- for item in items if not dbt_backfill._passed_column(item) and not modules.re.search(padded, item) -%}
+    {%- for item in items if not dbt_backfill.passed_column(item) and not modules.re.search(padded, item) -%}
         {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
     {%- endfor -%}
     {{ return(none) }}

@@ -15,7 +15,7 @@
     reach the scan.
 
     Arguments:
-      feed (dict): as get_postgres_feed makes it; with `notes` where they are read, which the change table then has.
+      feed (dict): as postgres_needed_feed makes it; with `notes` where they are read, which the change table then has.
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}

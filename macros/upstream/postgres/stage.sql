@@ -50,8 +50,7 @@
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
-    {%- set typed, mark = [], dbt_backfill.get_stage_mark('') -%}
-    {%- for column in staged.columns -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
+    {%- set mark = dbt_backfill.get_stage_mark('') -%}
     begin
         declare __bf_id string;
         declare __bf_snapshot string;
@@ -60,7 +59,7 @@
         {%- if staged.anew %}
         drop table if exists {{ table }};
         {%- endif %}
-        create table if not exists {{ table }} ({{ typed | join(', ') }}, __bf_stage string)
+        create table if not exists {{ table }} ({{ dbt_backfill.column_definitions(staged.columns) }}, __bf_stage string)
         {{ staged.clauses }};
         set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
         insert overwrite table {{ table }}

@@ -28,7 +28,7 @@ class Ending(enum.IntEnum):
 
 
 @dataclass
-class Stop:
+class StopSignals:
     """Set by the first Ctrl-C or SIGTERM; the second one ends at once, as ever."""
 
     notify: Callable[[], None] = lambda: None
@@ -75,7 +75,7 @@ class Limits:
 def run_loop(
     run: Callable[[], list[ModelResult]],
     limits: Limits,
-    stop: Stop,
+    stop: StopSignals,
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Ending:

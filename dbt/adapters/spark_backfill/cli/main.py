@@ -23,7 +23,7 @@ from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.cli import metrics as prometheus
 from dbt.adapters.spark_backfill.cli import report as pages
 from dbt.adapters.spark_backfill.cli import status as shown
-from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, Stop, run_loop
+from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, StopSignals, run_loop
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
@@ -175,7 +175,7 @@ def run(
                 errors.print(Text(f"{result.name}: {result.message.strip()}"))
         return results
 
-    stop = Stop(lambda: errors.print("Stopping after the running turn; again to stop now."))
+    stop = StopSignals(lambda: errors.print("Stopping after the running turn; again to stop now."))
     try:
         with stop.on_signals():
             ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
@@ -287,7 +287,9 @@ def land(
             return [ModelResult("land_changes", "error", str(error), {})]
         return []
 
-    stop = Stop(lambda: errors.print("Stopping after what is being landed; again to stop now."))
+    stop = StopSignals(
+        lambda: errors.print("Stopping after what is being landed; again to stop now.")
+    )
     try:
         with stop.on_signals():
             return int(run_loop(land_once, Limits(None, every, retries), stop, errors.print))

@@ -41,7 +41,7 @@
 {#- Of all models of the project. -#}
 {% macro get_landed_tables() %}
     {%- set all = [] -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
+    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
         {%- set landed = dbt_backfill.get_landed_table(node) -%}
         {%- if landed -%} {%- do all.append(landed) -%} {%- endif -%}
     {%- endfor -%}

@@ -125,14 +125,15 @@
     {%- set added, all = [], [] -%}
     {%- for column in columns -%}
         {%- do dbt_backfill.check_landed_type(table, column, known.pop(column.name | lower, none)) -%}
-        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endif -%}
+        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(column) -%} {%- endif -%}
     {%- endfor -%}
     {%- for column in dbt_backfill.landed_columns() if column.name not in present | map(attribute='name') | list -%}
-        {%- do added.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%}
+        {%- do added.append(column) -%}
     {%- endfor -%}
     {%- if added -%}
-        {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
-        {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ added | join(', '), info=true) -%}
+        {%- set definitions = dbt_backfill.column_definitions(added) -%}
+        {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ definitions ~ ')') -%}
+        {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ definitions, info=true) -%}
     {%- endif -%}
     {%- for column in known.values() -%} {%- do all.append(dict(column, source_type=none, told=false, doubtful=false)) -%} {%- endfor -%}
     {{ return(dict(table, kind=kind, columns=columns + all, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
@@ -149,15 +150,11 @@
 {% endmacro %}
 
 
-{#-
-    Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. Iceberg has no
-    integers of less than 32 bits.
--#}
+{#- Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. -#}
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left = {}, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
-        {%- set type = dbt_backfill.get_plain_type(column.type) -%}
-        {%- do types.update({column.name: 'int' if kind == 'iceberg' and type in ['tinyint', 'smallint'] else type}) -%}
+        {%- do types.update({column.name: dbt_backfill.get_kept_type(dbt_backfill.get_plain_type(column.type), kind)}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
@@ -189,13 +186,11 @@
 
 
 {% macro get_create_change_table_sql(table, columns) -%}
-    {%- set typed = [] -%}
-    {%- for column in columns + dbt_backfill.landed_columns() -%} {%- do typed.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%} {%- endfor -%}
     {%- set properties = dbt_backfill.exact_table_properties(table.format) -%}
     {%- if table.format == 'delta' and dbt_backfill._needs_column_mapping(columns | map(attribute='name') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
     {%- endif -%}
-    create table if not exists {{ table.relation.render() }} ({{ typed | join(', ') }})
+    create table if not exists {{ table.relation.render() }} ({{ dbt_backfill.column_definitions(columns + dbt_backfill.landed_columns()) }})
     using {{ table.format }}
-    tblproperties {{ dbt_backfill._property_list(properties) }}
+    tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}

@@ -22,6 +22,7 @@ def verified(
         **relations,
         "name": "mv",
         "options": {"file_format": "delta"},
+        "location_root": None,
         "state": make_state(),
         "key": macros.call("get_mv_keys", keys),
         "columns": [

@@ -86,3 +86,10 @@ def test_a_timestamp_in_a_type_has_its_zone_whatever_the_session_says(
     macros: Macros, type_: str, sql: str
 ) -> None:
     assert macros.call("type_sql", type_) == sql
+
+
+def test_columns_are_defined_by_their_names_and_types(macros: Macros) -> None:
+    columns = [{"name": "a", "type": "int"}, {"name": "b`", "type": "timestamp"}]
+
+    assert macros.call("column_definitions", columns) == "`a` int, `b``` timestamp_ltz"
+    assert macros.call("column_definitions", columns[:1]) == "`a` int"

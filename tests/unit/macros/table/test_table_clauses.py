@@ -1,4 +1,4 @@
-"""Properties of the three tables."""
+"""Properties of the tables of an MV."""
 
 from __future__ import annotations
 

@@ -8,11 +8,8 @@
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
     {%- set keys = dbt_backfill.get_staged_keys(verified.key) -%}
     {%- set compared = dbt_backfill.comparable_columns(verified.columns, 'row.').values() | join(', ') -%}
-    {%- set staged, joined = [], [] -%}
-    {%- for _ in verified.key -%}
-        {%- do staged.append('__bf_key_' ~ loop.index) -%}
-        {%- do joined.append('sides.__bf_key_' ~ loop.index ~ ' <=> stage.__bf_key_' ~ loop.index) -%}
-    {%- endfor -%}
+    {%- set staged, joined = dbt_backfill.staged_key_names(verified.key), [] -%}
+    {%- for name in staged -%} {%- do joined.append('sides.' ~ name ~ ' <=> stage.' ~ name) -%} {%- endfor -%}
     select *
     from (
         select
@@ -54,11 +51,10 @@
 
 
 {% macro get_kinds_sql(verified, selection, found, sample) -%}
-    {%- set keys, joined, texts = [], [], [] -%}
-    {%- for key in verified.key -%}
-        {%- do keys.append('__bf_key_' ~ loop.index) -%}
-        {%- do joined.append('differences.__bf_key_' ~ loop.index ~ ' <=> sampled.__bf_key_' ~ loop.index) -%}
-        {%- do texts.append(dbt_backfill.text_expression('differences.__bf_key_' ~ loop.index, key.type)) -%}
+    {%- set keys, joined, texts = dbt_backfill.staged_key_names(verified.key), [], [] -%}
+    {%- for name in keys -%}
+        {%- do joined.append('differences.' ~ name ~ ' <=> sampled.' ~ name) -%}
+        {%- do texts.append(dbt_backfill.text_expression('differences.' ~ name, verified.key[loop.index0].type)) -%}
     {%- endfor -%}
     select to_json(named_struct(
         'kind', kind,

@@ -29,8 +29,7 @@
     A row to `insert` matches nothing: the row that deletes its key does.
 -#}
 {% macro get_repair_rows_sql(verified, selection, found) -%}
-    {%- set keys = [] -%}
-    {%- for _ in verified.key -%} {%- do keys.append('__bf_key_' ~ loop.index) -%} {%- endfor -%}
+    {%- set keys = dbt_backfill.staged_key_names(verified.key) -%}
     select {{ keys | join(', ') }}, __bf_write.action as __bf_action, __bf_write.row.*
     from (
         select {{ keys | join(', ') }}, explode(if(
@@ -51,9 +50,9 @@
 
 {#- The key, as equal where both are null, and the range of the keys that differ, which prunes the MV's files. -#}
 {% macro _repair_condition(verified, selection) -%}
-    {%- set parts = ["repair.__bf_action != 'insert'"] -%}
+    {%- set names, parts = dbt_backfill.staged_key_names(verified.key, 'repair.'), ["repair.__bf_action != 'insert'"] -%}
     {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}
-        {%- do parts.append(column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
+        {%- do parts.append(column ~ ' <=> ' ~ names[loop.index0]) -%}
     {%- endfor -%}
     {%- set range = dict(selection, vnodes=none, unsettled=none) -%}
     {{ return((parts + [dbt_backfill.selection_predicate(range, verified.key, 'mv.')]) | reject('equalto', 'true') | join(' and ')) }}

@@ -70,20 +70,28 @@
 {%- endmacro %}
 
 
-{#- The key under names of our own, `__bf_key_1` and so on. -#}
+{#- The key under names of our own, see staged_key_names. -#}
 {% macro get_staged_keys(keys) -%}
-    {%- set staged = [] -%}
+    {%- set names, staged = dbt_backfill.staged_key_names(keys), [] -%}
     {%- for column in dbt_backfill.mv_columns(keys) -%}
-        {%- do staged.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+        {%- do staged.append(column ~ ' as ' ~ names[loop.index0]) -%}
     {%- endfor -%}
     {{ return(staged | join(', ')) }}
 {%- endmacro %}
 
 
+{#- `__bf_key_1` and so on, each with `prefix` in front. -#}
+{% macro staged_key_names(keys, prefix='') %}
+    {%- set names = [] -%}
+    {%- for _ in keys -%} {%- do names.append(prefix ~ '__bf_key_' ~ loop.index) -%} {%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
 {% macro get_comparison_summary_sql(verified, selection, stage) -%}
-    {%- set keys = [] -%}
+    {%- set names, keys = dbt_backfill.staged_key_names(verified.key), [] -%}
     {%- for key in verified.key -%}
-        {%- do keys.append({'name': key.name, 'upstream': '__bf_key_' ~ loop.index, 'type': key.type}) -%}
+        {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%}
     {%- endfor -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}

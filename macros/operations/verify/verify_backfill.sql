@@ -19,7 +19,7 @@
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
     {%- set given = {'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair} -%}
-    {%- do dbt_backfill.check_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
+    {%- do dbt_backfill.check_verify_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
     {%- set verified = dbt_backfill.observe_verified(node) -%}
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
     {%- set defined = dbt_backfill.stage_definition(verified, verified.state) -%}

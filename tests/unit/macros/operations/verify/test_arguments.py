@@ -20,7 +20,7 @@ GIVEN: dict[str, Any] = {
 
 
 def check(macros: Macros, unknown: dict[str, Any] | None = None, **given: Any) -> None:
-    macros.call("check_arguments", "mv", GIVEN | given, unknown or {})
+    macros.call("check_verify_arguments", "mv", GIVEN | given, unknown or {})
 
 
 @pytest.mark.parametrize(

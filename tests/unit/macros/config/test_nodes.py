@@ -1,0 +1,106 @@
+"""Which models a run-operation may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from support.macros import Macros
+
+
+def node(name: str, package: str = "ours", **config: Any) -> dict[str, Any]:
+    return {
+        "unique_id": f"model.{package}.{name}",
+        "resource_type": "model",
+        "package_name": package,
+        "name": name,
+        "alias": name,
+        "schema": "lake",
+        "config": {"materialized": "backfilled_mv", **config},
+    }
+
+
+@pytest.fixture
+def graph(macros: Macros) -> Callable[..., None]:
+    def graph(*nodes: dict[str, Any]) -> None:
+        found = {each["unique_id"]: each for each in nodes}
+        macros.context["graph"] = SimpleNamespace(nodes=found)
+
+    return graph
+
+
+def refusal(macros: Macros, macro: str, *arguments: Any) -> str:
+    with pytest.raises(CompilationError) as raised:
+        macros.call(macro, *arguments)
+    return str(raised.value.msg)
+
+
+@pytest.mark.parametrize("name", ["mv", "ours.mv"])
+def test_a_model_is_found_by_its_name_with_or_without_its_package(
+    macros: Macros, graph: Callable[..., None], name: str
+) -> None:
+    graph(node("other"), node("mv"), node("mv2"))
+
+    assert (
+        macros.call("find_backfilled_mv", name, "verify_backfill")["unique_id"] == "model.ours.mv"
+    )
+
+
+def test_a_model_with_versions_is_found_by_the_name_of_one(
+    macros: Macros, graph: Callable[..., None]
+) -> None:
+    versions = [
+        {**node("mv"), "version": version, "unique_id": f"model.ours.mv.v{version}"}
+        for version in (1, "2b")
+    ]
+    graph(*versions)
+
+    for name in ("mv.v2b", "ours.mv.v2b"):
+        assert macros.call("find_backfilled_mv", name, "verify_backfill")["version"] == "2b"
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill") == (
+        "backfilled_mv mv: there are 2 models of this name. Name one of ours.mv.v1, ours.mv.v2b."
+    )
+
+
+def test_a_name_that_two_packages_have_is_refused(
+    macros: Macros, graph: Callable[..., None]
+) -> None:
+    graph(node("mv"), node("mv", "theirs"))
+
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill") == (
+        "backfilled_mv mv: there are 2 models of this name. Name one of ours.mv, theirs.mv."
+    )
+
+
+@pytest.mark.parametrize("name", [None, "", ["mv"]])
+def test_a_name_has_to_be_given(macros: Macros, name: Any) -> None:
+    assert refusal(macros, "find_backfilled_mv", name, "verify_backfill") == (
+        "backfilled_mv verify_backfill: the argument model is missing. Name the model:"
+        " --args '{model: my_mv}'."
+    )
+
+
+def test_a_model_of_another_materialization_is_refused(
+    macros: Macros, graph: Callable[..., None]
+) -> None:
+    graph(node("mv", materialized="table"))
+
+    assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill").startswith(
+        "backfilled_mv mv: its materialization is 'table', so it is no backfilled_mv. "
+    )
+
+
+def test_the_maker_of_a_table_is_found_by_its_alias_in_any_case_of_letters(
+    macros: Macros, graph: Callable[..., None], up: Any
+) -> None:
+    seed = {**node("seeded"), "alias": "UP", "resource_type": "seed"}
+    elsewhere = {**node("elsewhere"), "alias": "up", "schema": "other"}
+    ephemeral = {**node("ephemeral", materialized="ephemeral"), "alias": "up"}
+    graph(elsewhere, ephemeral, seed, node("mv"))
+
+    assert macros.call("find_maker", up)["name"] == "seeded"
+    assert macros.call("find_maker", up, ["model"]) is None
