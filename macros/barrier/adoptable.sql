@@ -103,10 +103,10 @@
         when not matched then insert *
     {%- endset -%}
     {%- set plan = dbt_backfill.run_table('check that rows can be merged', sql)[0][0] -%}
-    {%- if not dbt_backfill._plan_section(plan, 'Optimized') -%}
+    {%- if not dbt_backfill.plan_section(plan, 'Optimized') -%}
         {%- do dbt_backfill.refuse(
             'Spark does not merge the rows of its query into ' ~ backfill.mv.render() ~ ': ' ~ dbt_backfill.get_plan_error(
-                (dbt_backfill._plan_section(plan, 'Analyzed') or [plan])[0]),
+                (dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0]),
             'Change the table, or build the model anew under another alias'
         ) -%}
     {%- endif -%}

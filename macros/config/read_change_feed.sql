@@ -27,7 +27,7 @@
     {%- set format = dbt_backfill._read_feed_format(feed) -%}
     {%- do dbt_backfill._check_feed_keys(feed, format) -%}
     {%- set deletes = [] -%}
-    {%- for value in dbt_backfill._as_list(feed.get('deletes', ['d', 'delete'])) -%}
+    {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%}
         {%- do deletes.append(value | string | lower) -%}
     {%- endfor -%}
     {%- set declared = format == 'declared' -%}
@@ -35,7 +35,7 @@
         'node': dbt_backfill._find_feed_node(feed.relation),
         'format': format,
         'operation': feed.operation if declared else none,
-        'sequence': dbt_backfill._as_list(feed.sequence) if declared else none,
+        'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
         'deletes': deletes if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
         'position': feed.get('position'),
@@ -114,7 +114,7 @@
 {% endmacro %}
 
 
-{% macro _as_list(value) %}
+{% macro as_list(value) %}
     {{ return([value] if value is string or value is not iterable else value | list) }}
 {% endmacro %}
 

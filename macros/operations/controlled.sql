@@ -20,7 +20,7 @@
             "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation
         ) -%}
     {%- endif -%}
-    {%- set names, nodes = dbt_backfill._as_list(given.model or given.models or []), [] -%}
+    {%- set names, nodes = dbt_backfill.as_list(given.model or given.models or []), [] -%}
     {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
         {%- set argument = 'model' if given.model is not none else 'models' -%}
         {%- do dbt_backfill.refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}

@@ -33,7 +33,7 @@
     {%- elif given.slot is not none and (given.slot is not string or not given.slot) -%}
         {%- do dbt_backfill.refuse_argument('land_changes', 'slot', given.slot, 'the name of a replication slot') -%}
     {%- endif -%}
-    {%- set names = dbt_backfill._as_list(given.model or given.models or []) -%}
+    {%- set names = dbt_backfill.as_list(given.model or given.models or []) -%}
     {%- for argument in ['model', 'models'] if given[argument] is not none and (not names or given.models is mapping or names | reject('string') | list) -%}
         {%- do dbt_backfill.refuse_argument(
             'land_changes', argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models'
@@ -57,7 +57,7 @@
 -#}
 {% macro find_landings(given) %}
     {%- set wanted, all = [given.slot] if given.slot else [], dbt_backfill.get_landed_tables() -%}
-    {%- for name in dbt_backfill._as_list(given.model or given.models or []) -%}
+    {%- for name in dbt_backfill.as_list(given.model or given.models or []) -%}
         {%- set landed = dbt_backfill.get_landed_table(dbt_backfill.find_backfilled_mv(name, 'land_changes')) -%}
         {%- if not landed -%}
             {%- do dbt_backfill.refuse(

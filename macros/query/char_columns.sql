@@ -7,7 +7,7 @@
     {%- set selects, found, at = [], [], namespace(chars={}) -%}
     {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
     {%- set plan = dbt_backfill.run_explain('look for char(n)', 'explain extended ' ~ selects | join(' union all ')) -%}
-    {%- for line in dbt_backfill._plan_section(plan, 'Analyzed')[1:] -%}
+    {%- for line in dbt_backfill.plan_section(plan, 'Analyzed')[1:] -%}
         {%- if dbt_backfill.plan_operator(line, loop.first) in dbt_backfill.reading_operators() -%}
             {%- do found.append(at.chars) -%}
             {%- set at.chars = {} -%}

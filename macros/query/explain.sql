@@ -19,8 +19,8 @@
 -#}
 {% macro explain_query(query, unique_key, read) %}
     {%- set plan = dbt_backfill._explain(query, unique_key, read) -%}
-    {%- set analyzed = dbt_backfill._plan_section(plan, 'Analyzed') -%}
-    {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
+    {%- set analyzed = dbt_backfill.plan_section(plan, 'Analyzed') -%}
+    {%- set optimized = dbt_backfill.plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%}
         {%- do dbt_backfill._refuse_broken_query(analyzed[0] if analyzed else plan, unique_key) -%}
     {%- endif -%}
@@ -213,8 +213,8 @@
 {#- The columns of unique_key and of a query as Spark prints them; none if the query does not run. -#}
 {% macro explain_columns(query, unique_key) %}
     {%- set plan = dbt_backfill._explain(query, unique_key) -%}
-    {%- set runs = dbt_backfill._plan_section(plan, 'Optimized') != [] -%}
-    {{ return(dbt_backfill._plan_section(plan, 'Analyzed')[0] if runs else none) }}
+    {%- set runs = dbt_backfill.plan_section(plan, 'Optimized') != [] -%}
+    {{ return(dbt_backfill.plan_section(plan, 'Analyzed')[0] if runs else none) }}
 {% endmacro %}
 
 

@@ -1,5 +1,5 @@
 {#- The lines of one section of EXPLAIN EXTENDED's output. -#}
-{% macro _plan_section(plan, name) %}
+{% macro plan_section(plan, name) %}
     {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}
     {%- if header not in plan -%} {{ return([]) }} {%- endif -%}
     {{ return(plan.split(header)[1].split('\n\n== ')[0].split('\n')) }}

@@ -94,7 +94,7 @@
         )
     {%- endset -%}
     {%- set plan = dbt_backfill.run_explain('compare the query', sql) -%}
-    {%- set optimized = dbt_backfill._plan_section(plan, 'Optimized') -%}
+    {%- set optimized = dbt_backfill.plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%} {{ return(none) }} {%- endif -%}
     {%- set text = optimized | join('\n') -%}
     {%- set parts, ids = [], {} -%}
@@ -103,5 +103,5 @@
         {%- do parts.append(text[at.end:match.start()] ~ '#' ~ ids.setdefault(match.group(1), ids | length)) -%}
         {%- set at.end = match.end() -%}
     {%- endfor -%}
-    {{ return({'columns': dbt_backfill._plan_section(plan, 'Analyzed')[0], 'plan': parts | join ~ text[at.end:]}) }}
+    {{ return({'columns': dbt_backfill.plan_section(plan, 'Analyzed')[0], 'plan': parts | join ~ text[at.end:]}) }}
 {% endmacro %}

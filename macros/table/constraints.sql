@@ -64,8 +64,8 @@
     {%- if not constraints -%} {{ return(none) }} {%- endif -%}
     {%- set plan = dbt_backfill.run_table('check the constraints',
         'explain extended\nselect 1 from (\n' ~ query ~ '\n) where (' ~ constraints.values() | join(') and (') ~ ')')[0][0] -%}
-    {%- if not dbt_backfill._plan_section(plan, 'Optimized') -%}
-        {%- set error = (dbt_backfill._plan_section(plan, 'Analyzed') or [plan])[0] -%}
+    {%- if not dbt_backfill.plan_section(plan, 'Optimized') -%}
+        {%- set error = (dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0] -%}
         {%- do dbt_backfill.refuse(
             'Spark cannot evaluate the constraints of its contract: ' ~ dbt_backfill.get_plan_error(error),
             'Correct the constraints'

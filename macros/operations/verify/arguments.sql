@@ -6,14 +6,14 @@
     {%- elif given.sample is not integer or given.sample < 0 -%}
         {%- do dbt_backfill.refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
     {%- endif -%}
-    {%- set vnodes = dbt_backfill._as_list(given.vnodes) -%}
+    {%- set vnodes = dbt_backfill.as_list(given.vnodes) -%}
     {%- if given.vnodes is not none
             and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
         {%- do dbt_backfill.refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
     {%- endif -%}
     {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
-        {%- if given[argument] is mapping or not dbt_backfill._as_list(given[argument])
-                or dbt_backfill._as_list(given[argument]) | select('none') | list -%}
+        {%- if given[argument] is mapping or not dbt_backfill.as_list(given[argument])
+                or dbt_backfill.as_list(given[argument]) | select('none') | list -%}
             {%- do dbt_backfill.refuse_argument(
                 name, argument, given[argument], 'a list of key values, in the order of the key'
             ) -%}
@@ -26,7 +26,7 @@
 {% macro read_selection(verified, given) %}
     {%- set selection = {'vnodes': none, 'vnode_count': verified.state.committed.vnode_count} -%}
     {%- if given.vnodes is not none -%}
-        {%- do selection.update({'vnodes': dbt_backfill._as_list(given.vnodes) | unique | sort}) -%}
+        {%- do selection.update({'vnodes': dbt_backfill.as_list(given.vnodes) | unique | sort}) -%}
         {%- for vnode in selection.vnodes if not 0 <= vnode < selection.vnode_count -%}
             {%- do dbt_backfill.refuse(
                 'vnodes names vnode ' ~ vnode ~ ', and its vnode_count is ' ~ selection.vnode_count,
@@ -70,7 +70,7 @@
 {#- The values of key_from or key_to as expressions: a list of {'value', 'literal': the text of its literal}. -#}
 {% macro _read_bound(verified, given, argument) %}
     {%- if given[argument] is none -%} {{ return([]) }} {%- endif -%}
-    {%- set values = dbt_backfill._as_list(given[argument]) -%}
+    {%- set values = dbt_backfill.as_list(given[argument]) -%}
     {%- if values | length > verified.key | length -%}
         {%- do dbt_backfill.refuse(
             argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', and its key '
@@ -97,7 +97,7 @@
 
 
 {% macro _check_bound(verified, given, argument, literals) %}
-    {%- set values = dbt_backfill._as_list(given[argument]) -%}
+    {%- set values = dbt_backfill.as_list(given[argument]) -%}
     {%- for literal in literals -%}
         {%- set key = verified.key[loop.index0] -%}
         {#- YAML has made a number of an unquoted 007. -#}

@@ -2,10 +2,10 @@
 {% macro get_compared_text(verified, found, given={}) %}
     {%- set parts = [verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.rows, 'row')] -%}
     {%- if given.get('vnodes') is not none -%}
-        {%- do parts.append('of the vnodes ' ~ dbt_backfill._as_list(given.vnodes) | join(', ')) -%}
+        {%- do parts.append('of the vnodes ' ~ dbt_backfill.as_list(given.vnodes) | join(', ')) -%}
     {%- endif -%}
     {%- for argument, word in [('key_from', 'from'), ('key_to', 'to')] if given.get(argument) is not none -%}
-        {%- do parts.append(word ~ ' (' ~ dbt_backfill._as_list(given[argument]) | join(', ') ~ ')') -%}
+        {%- do parts.append(word ~ ' (' ~ dbt_backfill.as_list(given[argument]) | join(', ') ~ ')') -%}
     {%- endfor -%}
     {{ return(parts | join(' ') ~ ' compared') }}
 {% endmacro %}
