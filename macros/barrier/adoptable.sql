@@ -102,11 +102,10 @@
         when matched then update set *
         when not matched then insert *
     {%- endset -%}
-    {%- set plan = dbt_backfill.run_table('check that rows can be merged', sql)[0][0] -%}
-    {%- if not dbt_backfill.plan_section(plan, 'Optimized') -%}
+    {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check that rows can be merged', sql)[0][0]) -%}
+    {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark does not merge the rows of its query into ' ~ backfill.mv.render() ~ ': ' ~ dbt_backfill.get_plan_error(
-                (dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0]),
+            'Spark does not merge the rows of its query into ' ~ backfill.mv.render() ~ ': ' ~ error,
             'Change the table, or build the model anew under another alias'
         ) -%}
     {%- endif -%}
@@ -123,7 +122,7 @@
     {%- set key = keys | map(attribute='name') | join(', ') -%}
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' has ' ~ checked.null_keys ~ (' rows' if checked.null_keys > 1 else ' row') ~ ' with a null in ' ~ key,
+            name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
             'Delete them from the table; what belongs there the barriers add'
         ) -%}
     {%- endif -%}

@@ -26,7 +26,7 @@
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- do dbt_backfill.check_state_names(relations, options) -%}
     {%- do dbt_backfill.check_versions_needed(upstream, options) -%}
-    {%- do dbt_backfill.check_partitions(upstream, options) -%}
+    {%- do dbt_backfill.check_backfill_partitions(upstream, options) -%}
     {%- do dbt_backfill.check_replicate(upstream, feed, options) -%}
     {{ return(dict(
         relations,
@@ -46,7 +46,7 @@
 
 
 {#- Refuse several connections where there is no database to connect to. -#}
-{% macro check_partitions(upstream, options) %}
+{% macro check_backfill_partitions(upstream, options) %}
     {%- if options.backfill_partitions > 1 and not dbt_backfill.stages_ranges(upstream) -%}
         {%- do dbt_backfill.refuse(
             'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()

@@ -54,7 +54,7 @@
         or barrier.plan.get('fills') and not dbt_backfill.get_filling(barrier.state) -%}
     {%- if left is none or differs or dbt_backfill.is_complete(barrier.state) -%} {{ return(took) }} {%- endif -%}
     {%- set barriers = [1, (left / rows) | round(0, 'ceil') | int] | max -%}
-    {{ return(took ~ ', ' ~ '{:,}'.format(barriers) ~ (' barriers' if barriers > 1 else ' barrier')
+    {{ return(took ~ ', ' ~ dbt_backfill.get_count_text(barriers, 'barrier')
         ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.range_seconds) ~ ')') }}
 {% endmacro %}
 

@@ -46,7 +46,7 @@
 {% macro _begin_generation(backfill, next, seen) %}
     {%- set is_new = seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
     {%- if not is_new -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill._check_location(backfill.mv) -%}
+    {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
         {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}

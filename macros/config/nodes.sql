@@ -74,7 +74,7 @@
 {% endmacro %}
 
 
-{#- One option of a model, see _read_option, that is not running, as the graph has it. -#}
+{#- One option of a model, see read_option, that is not running, as the graph has it. -#}
 {% macro get_option_of(node, name) %}
     {%- set value = node.config.get(name) -%}
     {{ return(value if value is not none else (node.config.get('meta') or {}).get(name)) }}

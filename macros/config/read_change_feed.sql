@@ -22,7 +22,7 @@
     first, the query has to say so as well, in a comment `-- depends_on: {{ '{{' }} ref('orders_changes') }}`.
 -#}
 {% macro read_change_feed() %}
-    {%- set feed = dbt_backfill._read_option('change_feed') -%}
+    {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- if feed is none -%} {{ return(none) }} {%- endif -%}
     {%- set format = dbt_backfill._read_feed_format(feed) -%}
     {%- do dbt_backfill._check_feed_keys(feed, format) -%}
@@ -53,7 +53,7 @@
     {%- if feed is not mapping -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
     {%- set format = feed.get('format', 'declared' if 'operation' in feed or 'sequence' in feed else 'landed') -%}
     {%- if format not in ['landed', 'debezium', 'declared'] -%}
-        {%- do dbt_backfill._refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
+        {%- do dbt_backfill.refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
     {%- endif -%}
     {{ return(format) }}
 {% endmacro %}
@@ -78,18 +78,18 @@
         ) -%}
     {%- endfor -%}
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
-        {%- do dbt_backfill._refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
+        {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
     {%- endfor -%}
-    {%- if feed.get('finite', false) is not boolean -%} {%- do dbt_backfill._refuse_option('finite of change_feed', feed.finite, 'true or false') -%} {%- endif -%}
+    {%- if feed.get('finite', false) is not boolean -%} {%- do dbt_backfill.refuse_option('finite of change_feed', feed.finite, 'true or false') -%} {%- endif -%}
     {%- set seconds = feed.get('wait_seconds', 60) -%}
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
-        {%- do dbt_backfill._refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
+        {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {% macro _refuse_change_feed(feed) %}
-    {%- do dbt_backfill._refuse_option(
+    {%- do dbt_backfill.refuse_option(
         'change_feed', feed,
         "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
             ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}"

@@ -1,5 +1,5 @@
 {#- One option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
-{% macro _read_option(name) %}
+{% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}
 {% endmacro %}
@@ -12,16 +12,16 @@
 {% endmacro %}
 
 
-{% macro _refuse_option(name, value, expected) %}
+{% macro refuse_option(name, value, expected) %}
     {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
 {% endmacro %}
 
 
-{% macro _read_integer(name, least, most=none, default=none) %}
-    {%- set value = dbt_backfill._read_option(name) -%}
+{% macro read_integer(name, least, most=none, default=none) %}
+    {%- set value = dbt_backfill.read_option(name) -%}
     {%- if value is none -%} {{ return(default) }} {%- endif -%}
     {%- if value is not integer or value < least or (most is not none and value > most) -%}
-        {%- do dbt_backfill._refuse_option(
+        {%- do dbt_backfill.refuse_option(
             name, value,
             'a whole number of ' ~ least ~ (' to ' ~ most if most is not none else ' or more')
                 ~ (', or leave it out' if default is none else '')
@@ -31,30 +31,30 @@
 {% endmacro %}
 
 
-{% macro _read_boolean(name, default) %}
-    {%- set value = dbt_backfill._read_option(name) -%}
+{% macro read_boolean(name, default) %}
+    {%- set value = dbt_backfill.read_option(name) -%}
     {%- if value is none -%} {{ return(default) }} {%- endif -%}
     {%- if value is not boolean -%}
-        {%- do dbt_backfill._refuse_option(name, value, 'true or false') -%}
+        {%- do dbt_backfill.refuse_option(name, value, 'true or false') -%}
     {%- endif -%}
     {{ return(value) }}
 {% endmacro %}
 
 
 {#- One of `choices`, of which the first is the default. -#}
-{% macro _read_choice(name, choices) %}
-    {%- set value = dbt_backfill._read_option(name) -%}
+{% macro read_choice(name, choices) %}
+    {%- set value = dbt_backfill.read_option(name) -%}
     {%- if value is none -%} {{ return(choices[0]) }} {%- endif -%}
     {%- if value not in choices -%}
-        {%- do dbt_backfill._refuse_option(name, value, choices | join(' or ')) -%}
+        {%- do dbt_backfill.refuse_option(name, value, choices | join(' or ')) -%}
     {%- endif -%}
     {{ return(value) }}
 {% endmacro %}
 
 
 {#- A column or a list of columns, always as a list; none if the option is not given. -#}
-{% macro _read_columns(name, required=false) %}
-    {%- set value = dbt_backfill._read_option(name) -%}
+{% macro read_columns(name, required=false) %}
+    {%- set value = dbt_backfill.read_option(name) -%}
     {%- if value is string and value -%} {%- set value = [value] -%} {%- endif -%}
     {%- if not value and required -%}
         {%- do dbt_backfill.refuse(
@@ -65,46 +65,46 @@
         {{ return(none) }}
     {%- elif value is string or value is mapping or value is not iterable or not value
             or value | reject('string') | list or value | unique | list | length != value | length -%}
-        {%- do dbt_backfill._refuse_option(name, value, 'a column or a list of different columns') -%}
+        {%- do dbt_backfill.refuse_option(name, value, 'a column or a list of different columns') -%}
     {%- endif -%}
     {{ return(value | list) }}
 {% endmacro %}
 
 
 {#- A number above 0, whole or not; none if the option is not given. -#}
-{% macro _read_number(name) %}
-    {%- set value = dbt_backfill._read_option(name) -%}
+{% macro read_number(name) %}
+    {%- set value = dbt_backfill.read_option(name) -%}
     {%- if value is none -%} {{ return(none) }} {%- endif -%}
     {%- if value is not number or value is boolean or value <= 0 -%}
-        {%- do dbt_backfill._refuse_option(name, value, 'a number above 0, or leave it out') -%}
+        {%- do dbt_backfill.refuse_option(name, value, 'a number above 0, or leave it out') -%}
     {%- endif -%}
     {{ return(value) }}
 {% endmacro %}
 
 
 {#- The number of barriers of one run; none for `all`, as by default where a budget ends the run. -#}
-{% macro _read_barriers_per_run() %}
-    {%- set value = dbt_backfill._read_option('barriers_per_run') -%}
+{% macro read_barriers_per_run() %}
+    {%- set value = dbt_backfill.read_option('barriers_per_run') -%}
     {%- if value is none -%}
-        {%- set has_budget = dbt_backfill._read_option('run_minutes') is not none or dbt_backfill._read_option('run_rows') is not none -%}
+        {%- set has_budget = dbt_backfill.read_option('run_minutes') is not none or dbt_backfill.read_option('run_rows') is not none -%}
         {{ return(none if has_budget else 1) }}
     {%- endif -%}
     {%- if value == 'all' -%} {{ return(none) }} {%- endif -%}
     {%- if value is not integer or value < 1 -%}
-        {%- do dbt_backfill._refuse_option('barriers_per_run', value, "a whole number of 1 or more, or 'all'") -%}
+        {%- do dbt_backfill.refuse_option('barriers_per_run', value, "a whole number of 1 or more, or 'all'") -%}
     {%- endif -%}
     {{ return(value) }}
 {% endmacro %}
 
 
 {#- The vnodes whose ranges are read, ascending; none for all of them. As text such as `0-15,32`, or as a list. -#}
-{% macro _read_vnodes() %}
-    {%- set value = dbt_backfill._read_option('backfill_vnodes') -%}
+{% macro read_vnodes() %}
+    {%- set value = dbt_backfill.read_option('backfill_vnodes') -%}
     {%- if value is none -%} {{ return(none) }} {%- endif -%}
     {%- set vnodes = dbt_backfill._parse_vnodes(value) if value is string else value -%}
     {%- if vnodes is mapping or vnodes is not iterable or not vnodes
             or vnodes | reject('integer') | list or vnodes | select('lt', 0) | list -%}
-        {%- do dbt_backfill._refuse_option(
+        {%- do dbt_backfill.refuse_option(
             'backfill_vnodes', value, "a list of vnode numbers, or text such as '0-15,32', or leave it out"
         ) -%}
     {%- endif -%}
@@ -125,5 +125,5 @@
 
 
 {% macro get_file_format() %}
-    {{ return(dbt_backfill._read_choice('file_format', ['delta', 'iceberg'])) }}
+    {{ return(dbt_backfill.read_choice('file_format', ['delta', 'iceberg'])) }}
 {% endmacro %}

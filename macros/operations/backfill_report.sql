@@ -32,7 +32,7 @@
 
 {#- The objects of the MVs that have a state. -#}
 {% macro _read_reported(states) %}
-    {%- set rows = dbt_backfill.find_lags(dbt_backfill._read_progress(
+    {%- set rows = dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
         dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
     )) -%}
     {%- set controlled = states | selectattr('has_controls') | list -%}

@@ -54,7 +54,7 @@
 
 {% macro _get_history_copy_sql(clone, original, id) -%}
     {%- set columns = [] -%}
-    {%- for name in dbt_backfill._shown_columns() -%}
+    {%- for name in dbt_backfill.shown_columns() -%}
         {%- do columns.append(dbt_backfill.string_literal(id) ~ ' as backfill_id' if name == 'backfill_id' else name) -%}
     {%- endfor -%}
     create table if not exists {{ clone.barriers.render() }}

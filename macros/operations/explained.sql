@@ -89,7 +89,7 @@
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}
     {%- set known = plan.get('evidence')
-        or dbt_backfill._get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
+        or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
     {%- set evidence = known -%}
     {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.stages_ranges(backfill.upstream) -%}
         {%- set evidence = dbt_backfill.find_bounds(backfill, state, plan).evidence -%}

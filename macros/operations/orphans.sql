@@ -2,8 +2,8 @@
 {% macro get_orphan_line(relations, remains) %}
     {%- set name = relations.mv.render() -%}
     {{ return(
-        name ~ ': ' ~ dbt_backfill.get_remains_text(remains) ~ "; dbt run-operation drop_backfill --args '{mv: " ~ name
-            ~ (', keep_mv: true' if 'mv' in remains.foreign else '') ~ "}'"
+        name ~ ': ' ~ dbt_backfill.get_remains_text(remains) ~ '; ' ~ dbt_backfill.get_operation_text(
+            'drop_backfill', '{mv: ' ~ name ~ (', keep_mv: true' if 'mv' in remains.foreign else '') ~ '}')
     ) }}
 {% endmacro %}
 

@@ -5,8 +5,8 @@
 {% macro report_progress(models, by, format=none) %}
     {%- set backfills, states = dbt_backfill.find_backfills(models), [] -%}
     {%- for backfill in backfills if backfill.why is none -%} {%- do states.append(backfill) -%} {%- endfor -%}
-    {%- set rows = [] if not states else dbt_backfill._read_progress(dbt_backfill.get_progress_of_vnodes_sql(states)) if by == 'vnode'
-        else dbt_backfill.find_lags(dbt_backfill._read_progress(
+    {%- set rows = [] if not states else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) if by == 'vnode'
+        else dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
             dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
         )) -%}
     {%- if format == 'json' -%}
@@ -26,7 +26,7 @@
 
 
 {#- The rows of such a select, in the order of the models. -#}
-{% macro _read_progress(sql) %}
+{% macro read_progress_rows(sql) %}
     {%- set columns = '*' ~ (", date_format(set_at, 'yyyy-MM-dd HH:mm') as set_since" if ' as set_at' in sql else '') -%}
     {{ return(dbt_backfill.run_json('read the progress', 'select to_json(struct(' ~ columns ~ ')) from (\n' ~ sql ~ '\n) order by relation'
         ~ (', vnode' if ' as vnode,' in sql else ''))) }}

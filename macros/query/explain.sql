@@ -274,6 +274,13 @@
 {% endmacro %}
 
 
+{#- Why Spark cannot execute what was explained (extended): in place of its optimized plan stands an error; none if it can. -#}
+{% macro find_plan_error(plan) %}
+    {%- if dbt_backfill.plan_section(plan, 'Optimized') -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.get_plan_error((dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0])) }}
+{% endmacro %}
+
+
 {#- Spark's reason of an error that stands in place of a plan, without its condition and its place. -#}
 {% macro get_plan_error(error) %}
     {{ return((error.split('SQLSTATE')[0].split(': ', 1) | last | trim | trim('.')) or error | trim) }}

@@ -52,7 +52,7 @@
     {%- for token in tokens if token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
         {%- do token.update({'kind': 'upstream'}) -%}
     {%- endfor -%}
-    {%- for token in dbt_backfill._tell_references(tokens) -%}
+    {%- for token in dbt_backfill.tell_references(tokens) -%}
         {%- set is_upstream = token.kind == 'upstream' and not found.upstream -%}
         {%- do pieces.append(upstream.render() if is_upstream else token.text) -%}
         {%- set found.upstream = found.upstream or is_upstream -%}

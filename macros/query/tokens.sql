@@ -33,7 +33,7 @@
         {%- set at.end = match.end() -%}
     {%- endfor -%}
     {%- do found.append({'kind': 'code', 'text': query[at.end:]}) -%}
-    {{ return(found if upstream is none else dbt_backfill._tell_references(found)) }}
+    {{ return(found if upstream is none else dbt_backfill.tell_references(found)) }}
 {% endmacro %}
 
 
@@ -41,7 +41,7 @@
     The tokens, with `upstream` left only where a table is read: behind FROM, JOIN or a comma of a FROM clause. In front
     of a point it is a `qualifier`, and else it is `code`.
 -#}
-{% macro _tell_references(tokens) %}
+{% macro tell_references(tokens) %}
     {#- A frame is what a bracket holds; the text itself is the first one. -#}
     {%- set at = namespace(frames=[{'first': true, 'is_query': true, 'in_from': false}], table_is_next=false, last='') -%}
     {%- for token in tokens if token.kind != 'comment' -%}

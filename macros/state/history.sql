@@ -24,7 +24,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- do columns.update({
-        'key': [dbt_backfill.rows_type(dbt_backfill._key_fields()), none],
+        'key': [dbt_backfill.rows_type(dbt_backfill.key_fields()), none],
         'unique_key': [none, 'barrier.key.name'],
         'upstream_key': [none, 'barrier.key.upstream'],
         'key_types': [none, 'barrier.key.type'],
@@ -105,14 +105,14 @@
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
     if get_json_object({{ last }}, '$.committed_by') = token then
-        insert into {{ relations.barriers.render() }} ({{ dbt_backfill._shown_columns() | join(', ') }})
+        insert into {{ relations.barriers.render() }} ({{ dbt_backfill.shown_columns() | join(', ') }})
         {{ dbt_backfill.get_barriers_sql('select ' ~ last ~ ' as text') }};
         {{ dbt_backfill._get_compaction_statement(relations, epoch - 1, epoch) }}
     end if;
 {%- endmacro %}
 
 
-{% macro _shown_columns() %}
+{% macro shown_columns() %}
     {%- set shown = [] -%}
     {%- for name, column in dbt_backfill.history_columns().items() if column[1] -%} {%- do shown.append(name) -%} {%- endfor -%}
     {{ return(shown) }}

@@ -59,7 +59,7 @@
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
         'settings': ['map<string, string>', dbt_backfill._map_literal(plan.get('kept_settings')) or dbt_backfill.settings_expression(plan.used_settings)],
-        'key': [dbt_backfill.rows_type(dbt_backfill._key_fields(plan.key)), row(plan.key, dbt_backfill._key_fields(plan.key))],
+        'key': [dbt_backfill.rows_type(dbt_backfill.key_fields(plan.key)), row(plan.key, dbt_backfill.key_fields(plan.key))],
         'vnode_count': ['int', plan.vnode_count],
         'backfill_mode': ['string', text(plan.get('backfill_mode'))],
         'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
@@ -70,7 +70,7 @@
 
 
 {#- The order is noted with the key of a descending backfill only: where a state says nothing it is ascending. -#}
-{% macro _key_fields(key=none) %}
+{% macro key_fields(key=none) %}
     {{ return(['name', 'upstream', 'type', 'position'] + (['order'] if key and dbt_backfill.is_descending(key) else [])) }}
 {% endmacro %}
 

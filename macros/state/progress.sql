@@ -48,7 +48,7 @@
     read before; rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
 
     Arguments:
-      also (string): a further column, over a row of `measured`, see _get_measured_sql.
+      also (string): a further column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
     {%- set values = dbt_backfill._progress_values() -%}
@@ -57,10 +57,10 @@
         {%- do columns.append('cast(' ~ values.get(name, 'measured.' ~ name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
     {%- endfor -%}
     with states as (
-        {{ dbt_backfill._get_states_sql(backfills) }}
+        {{ dbt_backfill.get_states_sql(backfills) }}
     ),
     measured as (
-        {{ dbt_backfill._get_measured_sql('states') }}
+        {{ dbt_backfill.get_measured_sql('states') }}
     ),
     rates as (
         {{ dbt_backfill._get_rates_sql(backfills) }}
@@ -126,7 +126,7 @@
 
 
 {#- What the vnodes of each MV have in common, and their sums. -#}
-{% macro _get_states_sql(backfills) -%}
+{% macro get_states_sql(backfills) -%}
     {%- for backfill in backfills %}
     {{- '\n    union all\n    ' if not loop.first }}select
         {{ dbt_backfill._get_names_sql(backfill) }},
@@ -152,7 +152,7 @@
     get_filling, is_sweeping and the test backfill_complete have it: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done',
     'rows_total', 'left_to_read'.
 -#}
-{% macro _get_measured_sql(states) -%}
+{% macro get_measured_sql(states) -%}
     {%- set fields = dbt_backfill.string_literal(
         'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
             ~ 'upstream_row_count bigint, changed_row_count bigint, deleted_row_count bigint, backfill_mode string, '
@@ -230,7 +230,7 @@
             timed.range_row_count / greatest((unix_micros(timed.committed_at) - unix_micros(timed.begun_at)) / 1e6, 0.001) as rate,
             row_number() over (partition by timed.relation order by timed.epoch desc) as number
         from (
-            {{ dbt_backfill._get_timed_barriers_sql(backfills) }}
+            {{ dbt_backfill.get_timed_barriers_sql(backfills) }}
         ) as timed
         join measured
             on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
@@ -247,7 +247,7 @@
     The last barriers of each MV, those that the history has and those that it may lack, and when each began. `more`: further columns
     that both have, {name: type}.
 -#}
-{% macro _get_timed_barriers_sql(backfills, more={}) -%}
+{% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({
         'backfill_id': 'string', 'epoch': 'bigint', 'kind': 'string', 'sweeps': 'boolean', 'range_row_count': 'bigint',
         'invocation_id': 'string', 'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz',
@@ -306,7 +306,7 @@
     measured as (
         select *, barrier.upstream_row_count / vnode_count as about
         from (
-            {{ dbt_backfill._get_measured_sql('states') }}
+            {{ dbt_backfill.get_measured_sql('states') }}
         )
     )
     select

@@ -8,7 +8,7 @@
     {%- set properties = dbt_backfill.exact_table_properties() -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- do properties.update({'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true'}) -%}
-        {%- do properties.update(dbt_backfill._iceberg_write_modes('copy-on-write')) -%}
+        {%- do properties.update(dbt_backfill.write_modes_of_iceberg('copy-on-write')) -%}
     {%- else -%}
         {%- do properties.update({
             'delta.enableDeletionVectors': 'false', 'delta.enableChangeDataFeed': 'false', 'delta.dataSkippingNumIndexedCols': '1',
@@ -28,7 +28,7 @@
         {%- do properties.update({'delta.columnMapping.mode': 'name', 'delta.feature.timestampNtz': 'supported'}) -%}
         {%- do properties.update({'delta.dataSkippingNumIndexedCols': '0'}) -%}
     {%- endif -%}
-    {%- do properties.update(dbt_backfill._own_properties(creation.backfill_id)) -%}
+    {%- do properties.update(dbt_backfill.own_table_properties(creation.backfill_id)) -%}
     {{ return(properties) }}
 {% endmacro %}
 

@@ -22,10 +22,10 @@
 {% macro get_barrier_groups_sql(backfills) -%}
     {%- set groups = dbt_backfill.most_groups().barriers -%}
     with states as (
-        {{ dbt_backfill._get_states_sql(backfills) }}
+        {{ dbt_backfill.get_states_sql(backfills) }}
     ),
     measured as (
-        {{ dbt_backfill._get_measured_sql('states') }}
+        {{ dbt_backfill.get_measured_sql('states') }}
     ),
     barriers as (
         {{ dbt_backfill._get_reported_barriers_sql(backfills) }}
@@ -106,7 +106,7 @@
                     ) as era,
                     measured.row_count as total_row_count
                 from (
-                    {{ dbt_backfill._get_timed_barriers_sql(backfills, more) }}
+                    {{ dbt_backfill.get_timed_barriers_sql(backfills, more) }}
                 ) as timed
                 join measured on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
             )
@@ -146,7 +146,7 @@
 {#- The newest settings of each MV that has controls: 'relation', 'control', 'value', 'set_by', 'set_at'. None has: no row. -#}
 {% macro get_settings_sql(backfills) -%}
     with states as (
-        {{ dbt_backfill._get_states_sql(backfills) }}
+        {{ dbt_backfill.get_states_sql(backfills) }}
     )
     select * except (newest)
     from (

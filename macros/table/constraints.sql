@@ -62,12 +62,11 @@
     {%- endif -%}
     {%- set constraints = dbt_backfill.get_constraints() -%}
     {%- if not constraints -%} {{ return(none) }} {%- endif -%}
-    {%- set plan = dbt_backfill.run_table('check the constraints',
-        'explain extended\nselect 1 from (\n' ~ query ~ '\n) where (' ~ constraints.values() | join(') and (') ~ ')')[0][0] -%}
-    {%- if not dbt_backfill.plan_section(plan, 'Optimized') -%}
-        {%- set error = (dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0] -%}
+    {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check the constraints',
+        'explain extended\nselect 1 from (\n' ~ query ~ '\n) where (' ~ constraints.values() | join(') and (') ~ ')')[0][0]) -%}
+    {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark cannot evaluate the constraints of its contract: ' ~ dbt_backfill.get_plan_error(error),
+            'Spark cannot evaluate the constraints of its contract: ' ~ error,
             'Correct the constraints'
         ) -%}
     {%- endif -%}

@@ -16,7 +16,7 @@
                 'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' has one already that is not of its query',
                 'Drop that column of the table, or give the new one another name'
             ) -%}
-        {%- elif dbt_backfill._needs_column_mapping([column.name]) and dbt_backfill.get_file_format() == 'delta'
+        {%- elif dbt_backfill.needs_column_mapping([column.name]) and dbt_backfill.get_file_format() == 'delta'
                 and properties.get('delta.columnMapping.mode', 'none') == 'none' -%}
             {%- do dbt_backfill.refuse(
                 "its query returns the new column '" ~ column.name ~ "', and a Delta table without column mapping keeps no such name",

@@ -8,7 +8,7 @@
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
     ) -%}
     {%- do dbt_backfill._check_clauses() -%}
-    {%- do dbt_backfill._check_location(backfill.mv) -%}
+    {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
     {{ return(columns) }}
 {% endmacro %}
@@ -31,7 +31,7 @@
 
 
 {#- Refuse to rebuild a Delta table elsewhere: it is replaced where it stands, and Delta fails once the rebuild is planned. -#}
-{% macro _check_location(mv) %}
+{% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = modules.re.search('Location: ([^\\n]*)', (dbt_backfill.load_table(mv) or {}).information or '') -%}
     {%- set wanted = config.get('location_root') ~ '/' ~ mv.identifier -%}

@@ -1,5 +1,5 @@
 {#- What says that a table is one of ours: whose, and of which format of the state. -#}
-{% macro _own_properties(backfill_id) %}
+{% macro own_table_properties(backfill_id) %}
     {{ return({'dbt_backfill.id': backfill_id, 'dbt_backfill.format': dbt_backfill.state_format()}) }}
 {% endmacro %}
 
@@ -11,7 +11,7 @@
 {% macro own_mv_properties(mv, backfill_id) %}
     {{ return(dict(
         dbt_backfill.exact_table_properties(), **dict(
-            dbt_backfill._own_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}
+            dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}
         )
     )) }}
 {% endmacro %}
@@ -59,7 +59,7 @@
 {% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
-        {%- do properties.update(dbt_backfill._iceberg_write_modes('merge-on-read')) -%}
+        {%- do properties.update(dbt_backfill.write_modes_of_iceberg('merge-on-read')) -%}
         {%- set needed = dbt_backfill.exact_table_properties() -%}
         {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
         {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
@@ -71,12 +71,12 @@
     {%- endif -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
     {%- do properties.update(needed) -%}
-    {%- do properties.update(dbt_backfill._own_properties(backfill_id)) -%}
+    {%- do properties.update(dbt_backfill.own_table_properties(backfill_id)) -%}
     {{ return(properties) }}
 {% endmacro %}
 
 
-{% macro _iceberg_write_modes(mode) %}
+{% macro write_modes_of_iceberg(mode) %}
     {{ return({'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode}) }}
 {% endmacro %}
 
@@ -101,7 +101,7 @@
 
 {#- Properties without which Delta keeps no such columns: where a table is replaced, a feature has to be named. -#}
 {% macro get_needed_features(column_names, types) %}
-    {%- set properties = {'delta.columnMapping.mode': 'name'} if dbt_backfill._needs_column_mapping(column_names) else {} -%}
+    {%- set properties = {'delta.columnMapping.mode': 'name'} if dbt_backfill.needs_column_mapping(column_names) else {} -%}
     {%- if 'timestamp_ntz' in types | join -%} {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%} {%- endif -%}
     {{ return(properties) }}
 {% endmacro %}
@@ -139,7 +139,7 @@
 
 
 {#- Delta keeps a name with one of these characters only under column mapping. -#}
-{% macro _needs_column_mapping(column_names) %}
+{% macro needs_column_mapping(column_names) %}
     {{ return(modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) is not none) }}
 {% endmacro %}
 

@@ -171,7 +171,7 @@ PROTECTIONS = (
                 "{%- set plan = none -%}",
             ),
             (
-                "barrier/plan/plan_barrier.sql",
+                "barrier/plan/plan_script.sql",
                 "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
                 "where epoch = {{ plan.epoch - 1 }}",
             ),

@@ -93,7 +93,7 @@
     {%- do log(
         name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
             ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-            ~ "dbt run-operation abandon_plan --args '{model: " ~ name ~ "}'",
+            ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'),
         info=true
     ) -%}
 {% endmacro %}

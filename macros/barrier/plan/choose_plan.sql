@@ -106,7 +106,7 @@
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- if dbt_backfill._stays_at_snapshot(backfill, state)
+    {%- if dbt_backfill.stays_at_snapshot(backfill, state)
             and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, dbt_backfill.get_source(state.committed)) -%}
         {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
     {%- endif -%}
@@ -136,20 +136,20 @@
     the one at which the backfill began.
 -#}
 {% macro _choose_version(backfill, state, observed, gap) %}
-    {{ return(state.upstream_version if not gap and dbt_backfill._stays_at_snapshot(backfill, state) else observed.version) }}
+    {{ return(state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version) }}
 {% endmacro %}
 
 
 {#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
 {% macro _has_moved(backfill, state, observed, version) %}
-    {%- if backfill.feed and not dbt_backfill._stays_at_snapshot(backfill, state) -%}
+    {%- if backfill.feed and not dbt_backfill.stays_at_snapshot(backfill, state) -%}
         {{ return(observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
     {%- endif -%}
     {{ return(version != state.upstream_version) }}
 {% endmacro %}
 
 
-{% macro _stays_at_snapshot(backfill, state) %}
+{% macro stays_at_snapshot(backfill, state) %}
     {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
         and state.get('upstream_version') is not none) }}
 {% endmacro %}

@@ -13,7 +13,7 @@
     {%- if reason -%}
         {#- The feed may be off by now, although it was on at the last barrier. -#}
         {%- set properties = dbt_backfill.read_delta_detail(upstream.relation).properties -%}
-        {{ return(dbt_backfill.new_gap(reason, dbt_backfill._feed_refusal(upstream, properties))) }}
+        {{ return(dbt_backfill.new_gap(reason, dbt_backfill.feed_refusal(upstream, properties))) }}
     {%- endif -%}
     {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
     {%- if changed is not none -%}
@@ -186,7 +186,7 @@
     {%- set retention = dbt_backfill.get_retention(upstream.properties) -%}
     {%- if (age - retention) | abs > doubt -%} {{ return(age > retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
-    {{ return(time.fromisoformat(dbt_backfill._timestamp_text(now)) - time.fromisoformat(committed_at)
+    {{ return(time.fromisoformat(dbt_backfill.timestamp_text(now)) - time.fromisoformat(committed_at)
         + dbt_backfill._clock_change() > retention) }}
 {% endmacro %}
 

@@ -47,7 +47,7 @@
     {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
         {%- do log.append({
             'version': row['version'] | int,
-            'committed_at': dbt_backfill._timestamp_text(row['timestamp']),
+            'committed_at': dbt_backfill.timestamp_text(row['timestamp']),
             'operation': row['operation'] | upper,
             'parameters': row['operationParameters'] or '',
         }) -%}
@@ -57,7 +57,7 @@
 
 
 {#- A timestamp as text, the same over every connection: some give text without trailing zeros. -#}
-{% macro _timestamp_text(value) %}
+{% macro timestamp_text(value) %}
     {%- set text = value | string | replace('T', ' ') -%}
     {{ return(text.rstrip('0').rstrip('.') if '.' in text else text) }}
 {% endmacro %}
@@ -66,13 +66,13 @@
 {#- The feed gives only the changes committed while it was on. Checked where the properties were asked for. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set refusal = dbt_backfill._feed_refusal(upstream, upstream.properties) -%}
+    {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
     {%- if refusal -%} {%- do dbt_backfill.refuse(refusal.fact, refusal.change) -%} {%- endif -%}
 {% endmacro %}
 
 
 {#- What a table with these properties is refused for, {'fact', 'change'}; none if its feed is on. -#}
-{% macro _feed_refusal(upstream, properties) %}
+{% macro feed_refusal(upstream, properties) %}
     {%- if properties.get('delta.enableChangeDataFeed', 'false') | lower == 'true' -%} {{ return(none) }} {%- endif -%}
     {%- set relation = upstream.relation.render() -%}
     {{ return({

@@ -187,7 +187,7 @@
 
 {% macro get_create_change_table_sql(table, columns) -%}
     {%- set properties = dbt_backfill.exact_table_properties(table.format) -%}
-    {%- if table.format == 'delta' and dbt_backfill._needs_column_mapping(columns | map(attribute='name') | list) -%}
+    {%- if table.format == 'delta' and dbt_backfill.needs_column_mapping(columns | map(attribute='name') | list) -%}
         {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
     {%- endif -%}
     create table if not exists {{ table.relation.render() }} ({{ dbt_backfill.column_definitions(columns + dbt_backfill.landed_columns()) }})

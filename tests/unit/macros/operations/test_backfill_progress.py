@@ -180,7 +180,7 @@ def printed(macros: Macros, project: Any) -> Callable[..., list[str]]:
     ) -> list[str]:
         project({f"{table}__progress": OURS for table in tables})
         macros.context["invocation_args_dict"] = OPERATION
-        macros.stub("_read_progress", lambda sql: list(rows))
+        macros.stub("read_progress_rows", lambda sql: list(rows))
         left = list(lags)
         macros.stub("_find_lag", lambda source: left.pop(0) if left else None)
         macros.stub("run_json", lambda step, sql: [[300] * len(rows)])

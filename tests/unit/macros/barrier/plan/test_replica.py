@@ -203,7 +203,7 @@ def test_a_part_ends_with_a_bound_that_is_known(
 ) -> None:  # fmt: skip
     options["replica_rows"] = replica_rows
     plan, bounds = make_plan(bounds_complete=complete), [[str(n)] for n in range(known)]
-    count = macros.call("_count_ranges_of_replica", backfill, plan, bounds)
+    count = macros.call("count_ranges_of_replica", backfill, plan, bounds)
     assert count == ranges
 
 
@@ -214,7 +214,7 @@ def test_what_some_vnodes_read_is_not_copied_in_parts(
     """Chosen, or at different positions: their bounds are found for each barrier."""
     options["replica_rows"] = 100
     plan, bounds = make_plan(vnodes=vnodes), [[str(n)] for n in range(40)]
-    assert macros.call("_count_ranges_of_replica", backfill, plan, bounds) is None
+    assert macros.call("count_ranges_of_replica", backfill, plan, bounds) is None
     assert macros.call("count_parts", backfill, plan) == 1
 
 

@@ -176,4 +176,4 @@ def test_a_table_whose_properties_were_not_asked_for_is_not_checked_again(
     ],
 )
 def test_a_time_has_one_text_however_it_came(macros: Macros, value: Any, text: str) -> None:
-    assert macros.call("_timestamp_text", value) == text
+    assert macros.call("timestamp_text", value) == text
