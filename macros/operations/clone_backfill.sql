@@ -38,8 +38,7 @@
         {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
     {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
-    {#- dbt lists the schemas of the session's own catalog. -#}
-    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or adapter.check_schema_exists(none, relation.schema | lower) -%}
+    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in dbt_backfill.read_schemas() -%}
     {%- set existing = {} -%}
     {%- for table in ['mv', 'progress', 'barriers'] -%}
         {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}

@@ -65,10 +65,9 @@
     {%- else -%}
         {%- do asked.append(dbt_backfill.get_plain_schema(schema, catalog)) -%}
     {%- endif -%}
-    {%- set there = [] -%}
-    {%- for row in dbt_backfill.run_table('list the schemas', 'show schemas') -%} {%- do there.append(row[0] | lower) -%} {%- endfor -%}
+    {%- set there = dbt_backfill.read_schemas() -%}
     {#- That of another catalog, which is named by two parts, is not listed. -#}
-    {%- for name in asked if '.' in name or name | lower in there -%} {%- do found.append(name) -%} {%- endfor -%}
+    {%- for name in asked if '.' in name or name | replace('`', '') | lower in there -%} {%- do found.append(name) -%} {%- endfor -%}
     {%- if not found -%}
         {%- do dbt_backfill.refuse(
             'there is no schema ' ~ asked | join(', '), 'Name one that exists, or run a model first', mv='backfill_orphans'

@@ -20,6 +20,14 @@
 {% endmacro %}
 
 
+{#- The schemas of the session's own catalog, in small letters and without quotes. -#}
+{% macro read_schemas() %}
+    {%- set schemas = [] -%}
+    {%- for row in dbt_backfill.run_table('list the schemas', 'show schemas') -%} {%- do schemas.append(row[0] | replace('`', '') | lower) -%} {%- endfor -%}
+    {{ return(schemas) }}
+{% endmacro %}
+
+
 {#- The relation of a text that names it with its schema, as it is rendered; none of any other text. -#}
 {% macro parse_relation(text) %}
     {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}

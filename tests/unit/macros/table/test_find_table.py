@@ -73,3 +73,8 @@ def test_a_relation_is_read_back_from_its_text(
 
 def test_a_text_without_a_schema_is_no_relation(macros: Macros) -> None:
     assert macros.call("parse_relation", "up") is None
+
+
+def test_schemas_are_listed_without_quotes_and_case(macros: Macros) -> None:
+    macros.results = [[["Prod"], ["`my-lake`"]]]
+    assert macros.call("read_schemas") == ["prod", "my-lake"]
