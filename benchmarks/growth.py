@@ -7,7 +7,8 @@
 * `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
   as many new rows in all;
 * `history`: a history of a few rows against `--history` of them;
-* `commits`: an MV and a state as they were made against the same after `--commits` each;
+* `commits`: an MV and a state as they were made against the same after `--commits` each, on Delta of
+  a file in place of that of the one before;
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
 Each case compares medians, of ten unless told otherwise, and names the statements that make the
@@ -357,7 +358,7 @@ class Growth:
             if number == warm_up + rounds:
                 for table in ("commits", "commits__progress"):
                     self.align(table, self.options.commits)
-                    self.append(table, self.options.commits, 0)
+                    self._replace_files(table, self.options.commits)
             sample = many if number >= warm_up + rounds else few
             self.run("commits", number, sample)
             self.change("commits_of")
@@ -421,6 +422,17 @@ class Growth:
             self._append_nothing(table, versions)
         if (seconds := time.perf_counter() - began) > 1:
             console.print(f"{versions:,} versions of {table} in {seconds:.0f} s")
+
+    def _replace_files(self, table: str, versions: int) -> None:
+        """So many commits, on Delta each of a file in place of that of the one before, and no rows.
+
+        A barrier does so with the state, and Delta knows for a week which files there were.
+        """
+        if self.project.file_format != "delta":
+            self.append(table, versions, 0)
+            return
+        place = self.project.lake.location(self.project.schema, table)
+        DeltaLog(place, self._newest(table), 0).replace_files(versions)
 
     def age(self, table: str, versions: int) -> None:
         """As many versions in all, most of which change nothing."""
@@ -492,18 +504,33 @@ class DeltaLog:
     def append(self, counts: Sequence[int]) -> None:
         """A commit for each count, with so many rows in a file; with 0 it changes nothing."""
         for version, rows in enumerate(counts, start=self.version + 1):
-            entry = {
-                "timestamp": int(time.time() * 1000),
-                "operation": "WRITE",
-                "operationParameters": {"mode": "Append", "partitionBy": "[]"},
-                "isolationLevel": "Serializable",
-                "isBlindAppend": True,
-            }
-            actions: list[dict[str, object]] = [{"commitInfo": entry}]
-            if rows:
-                actions.append({"add": self._add(version, rows)})
-            name = self.place / "_delta_log" / f"{version:020}.json"
-            name.write_text("\n".join(map(json.dumps, actions)))
+            self._write(version, *([{"add": self._add(version, rows)}] if rows else []))
+
+    def replace_files(self, commits: int) -> None:
+        """Commits of a file each, which the next one removes; the last one makes none."""
+        last, name = self.version + commits, "replaced-{}.parquet"
+        for version in range(self.version + 1, last + 1):
+            told = {"partitionValues": {}, "size": 10_000, "dataChange": True}
+            now = int(time.time() * 1000)
+            added = {"path": name.format(version), "modificationTime": now, **told}
+            removed = {"path": name.format(version - 1), "deletionTimestamp": now, **told}
+            actions: list[dict[str, object]] = []
+            if version > self.version + 1:
+                actions.append({"remove": removed | {"extendedFileMetadata": True}})
+            if version < last:
+                actions.append({"add": added | {"stats": json.dumps({"numRecords": 1})}})
+            self._write(version, *actions)
+
+    def _write(self, version: int, *actions: dict[str, object]) -> None:
+        entry = {
+            "timestamp": int(time.time() * 1000),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+            "isolationLevel": "Serializable",
+            "isBlindAppend": True,
+        }
+        name = self.place / "_delta_log" / f"{version:020}.json"
+        name.write_text("\n".join(map(json.dumps, [{"commitInfo": entry}, *actions])))
 
     def repeat_checkpoint(self) -> None:
         """The last checkpoint as that of the newest version, if all since have changed nothing.
