@@ -7,8 +7,8 @@
 * `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
   as many new rows in all;
 * `history`: a history of a few rows against `--history` of them;
-* `commits`: an MV and a state as they were made against the same after `--commits` each, on Delta of
-  a file in place of that of the one before;
+* `commits`: an MV and a state as they were made against the same after `--commits` each, on Delta
+  of a file in place of that of the one before;
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
 Each case compares medians, of ten unless told otherwise, and names the statements that make the
@@ -504,7 +504,8 @@ class DeltaLog:
     def append(self, counts: Sequence[int]) -> None:
         """A commit for each count, with so many rows in a file; with 0 it changes nothing."""
         for version, rows in enumerate(counts, start=self.version + 1):
-            self._write(version, *([{"add": self._add(version, rows)}] if rows else []))
+            actions: list[dict[str, object]] = [{"add": self._add(version, rows)}] if rows else []
+            self._write(version, *actions)
 
     def replace_files(self, commits: int) -> None:
         """Commits of a file each, which the next one removes; the last one makes none."""
