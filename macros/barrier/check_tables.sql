@@ -106,7 +106,7 @@
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
     {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
-    {%- if controls is not none and 'dbt_backfill.format' not in dbt_backfill.read_listed_properties(controls, backfill.controls) -%}
+    {%- if controls is not none and not dbt_backfill.has_own_controls(backfill) -%}
         {%- do dbt_backfill.refuse_foreign_controls(backfill) -%}
     {%- endif -%}
 {% endmacro %}

@@ -19,9 +19,10 @@
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
     {%- set clone = dbt_backfill.get_operated(node) -%}
     {%- do dbt_backfill.check_clone_arguments(clone.name, {'model': model, 'source': source, 'replace': replace}, kwargs) -%}
-    {%- set original = dbt_backfill.observe_original(clone, source | trim) -%}
+    {%- set schemas = dbt_backfill.read_schemas() -%}
+    {%- set original = dbt_backfill.observe_original(clone, source | trim, schemas) -%}
     {#- dbt makes the schemas of models that it runs, and none for an operation. -#}
-    {%- if not adapter.check_schema_exists(none, clone.mv.schema) -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
+    {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
     {%- if not dbt_backfill.prepare_clone(clone, original, replace) -%} {{ return(none) }} {%- endif -%}
     {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- for step, sql in dbt_backfill.get_clone_statements(clone, original, id) -%}
@@ -31,14 +32,17 @@
 {% endmacro %}
 
 
-{#- The original: as observe_operated describes it, and 'versions': of 'mv', 'progress', at which they belong together. -#}
-{% macro observe_original(clone, source) %}
+{#-
+    The original: as observe_operated describes it, and 'versions': of 'mv', 'progress', at which they belong together. `schemas`:
+    those that there are.
+-#}
+{% macro observe_original(clone, source, schemas) %}
     {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
     {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
         {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
     {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
-    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in dbt_backfill.read_schemas() -%}
+    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in schemas -%}
     {%- set existing = {} -%}
     {%- for table in ['mv', 'progress', 'barriers'] -%}
         {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}

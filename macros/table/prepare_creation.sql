@@ -34,15 +34,17 @@
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = modules.re.search('Location: ([^\\n]*)', (dbt_backfill.load_table(mv) or {}).information or '') -%}
+    {%- if not found -%} {{ return(none) }} {%- endif -%}
     {%- set wanted = config.get('location_root') ~ '/' ~ mv.identifier -%}
     {%- set paths = [] -%}
-    {%- for place in [wanted, found.group(1) if found else wanted] -%}
+    {%- for place in [wanted, found.group(1)] -%}
         {#- Without its scheme and host, as Delta compares them. -#}
         {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', place)).rstrip('/')) -%}
     {%- endfor -%}
     {#- A relative one is somewhere in Spark's own warehouse. -#}
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
-    {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) and found -%}
+    {%- set stands_there = paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below) -%}
+    {%- if not stands_there -%}
         {%- do dbt_backfill.refuse(
             'it stands at ' ~ found.group(1) ~ ', and its location_root would place it at ' ~ wanted,
             'Set location_root to its place, or drop it first, if it is an MV by the run-operation drop_backfill'

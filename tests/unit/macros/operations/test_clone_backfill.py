@@ -41,7 +41,6 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
         **arguments: Any,
     ) -> list[str]:
         verified["options"]["file_format"] = file_format
-        macros.context["adapter"].check_schema_exists = lambda database, schema: schema in schemas
         macros.stub("read_schemas", lambda: schemas)
         left = iter(versions)
         macros.stub("read_version", lambda original, table: str(next(left)))
