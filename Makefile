@@ -4,26 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Random histories, 12 in all (and 6 in which keys stand twice) unless DBT_BACKFILL_HISTORIES says how many each; Iceberg takes half as long as Delta.
-HISTORIES_exactness := 2
-HISTORIES_session-iceberg := 4
-HISTORIES_thrift-delta := 3
-HISTORIES_thrift-iceberg := 3
-
-# What the other profiles run: of these suites the tests that are at home there (mark `home`) or marked `every_profile`.
-# Each suite is seen on Iceberg and on a Thrift server, but not always on both at once.
-OTHER_PROFILES := session-iceberg thrift-delta thrift-iceberg
-functional = $(1:%=tests/functional/test_%.py)
-exactness = $(1:%=tests/exactness/test_%.py)
-EVERYWHERE := $(call functional,materialization_story) $(call exactness,same_everywhere random_histories)
-ON_session-iceberg := $(call functional,generic_tests verify_backfill materialization_crashes iceberg_upstreams) \
-	$(call functional,altered_keys mixed_formats plans refusals_of_state poison_rows drop_backfill adopt new_columns progress history) \
-	$(call functional,controls rescale live_view cli report backfill_order feed_rows land_changes narrow_views explain_backfill session_settings) \
-	$(call exactness,fault_matrix twin_histories interleavings found_by_the_model upstream corner_cases replica compaction) \
-	$(call exactness,postgres postgres_kills postgres_stages)
-ON_thrift-delta := $(call functional,generic_tests verify_backfill concurrent_runs) $(call exactness,real_kills)
-ON_thrift-iceberg := $(call functional,materialization_crashes iceberg_upstreams concurrent_runs drop_backfill live_view stop) \
-	$(call exactness,real_kills)
+# Random histories of each profile and, of those in which keys stand twice, of each session.
+HISTORIES ?= 3
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
 PORT ?= 10000
@@ -48,11 +30,9 @@ help:
 	@echo '                (PORT=10000 LAKE=example_project/.lake FORMAT=delta|iceberg METASTORE=jdbc:...)'
 	@echo 'make bench      what it costs beside plain statements and dbt'\''s own materializations, into benchmarks/RESULTS.md'
 	@echo '                (SCALE=0.1 ROUNDS=3 FORMAT=delta|iceberg WORKLOADS=lineitem,updates-1 CONFIG=option=value)'
-	@echo 'make test       what CI runs: lint and all tests'
-	@echo 'make test-functional, test-exactness'
-	@echo '                those tests, in a session on Delta'
-	@echo 'make test-session-iceberg, test-thrift-delta, test-thrift-iceberg'
-	@echo '                those that depend on the connection or the table format, or take less time there'
+	@echo 'make test       what CI runs: lint, the unit tests and the core set of the real ones'
+	@echo 'make test-all   all tests on all profiles (SHARD=2/4: the second of four equal parts)'
+	@echo 'make core       choose the core set anew, from what the last `make test-all` recorded'
 	@echo 'make test-faults'
 	@echo '                every fault at every statement, on both formats, lost connections and 20 real kills of each kind: hours'
 	@echo 'make test-dbt-suites'
@@ -109,26 +89,29 @@ docs: $(VENV)/.installed-docs
 	@echo 'The site is in site/: open site/index.html, or serve it (its search needs that):'
 	@echo '  $(BIN)/python -m http.server --directory site --bind 127.0.0.1 8000'
 
-# What is at home on another profile is repeated in turn (tests/support/days.py); DBT_BACKFILL_DAY=all repeats all of it.
-# Two at a time: Spark plans these small statements on one core. The longest come first; each prints when it has ended.
-TESTS := test-functional test-session-iceberg test-exactness test-thrift-delta test-thrift-iceberg test-unit
-test: lint docs java
+.PHONY: jars
+jars: $(INSTALLED) java
 	@echo 'Fetching the jars ...'
 	@PYTHONPATH=example_project $(BIN)/python -c \
 		'from nyc.thrift_server import *; fetch_jars([*SERVER, POSTGRESQL])'
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going $(TESTS)
 
-.PHONY: $(TESTS)
-test-functional: $(INSTALLED) java
-	$(BIN)/python -m pytest tests/functional --in-turn
+# The core set of tests, which tests/recorded/core.json names; two lanes keep two cores busy.
+test: lint docs jars
+	@$(LANES) core
 
-test-exactness: $(INSTALLED) java
-	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_exactness)} \
-		$(BIN)/python -m pytest tests/exactness --in-turn
+# All tests on all profiles where they mean something; SHARD=2/4: the second of four equal parts.
+.PHONY: test-all
+SHARD ?=
+test-all: lint docs jars
+	@$(LANES) all --shard '$(SHARD)'
 
-$(OTHER_PROFILES:%=test-%): test-%: $(INSTALLED) java
-	DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES_$*)} \
-		$(BIN)/python -m pytest $(EVERYWHERE) $(ON_$*) --profile $* --in-turn
+LANES := PYTHONPATH=tests:example_project DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES)} \
+	$(BIN)/python -m support.lanes
+
+# What the core is, from the records that the last `make test-all` left in .records/.
+.PHONY: core
+core: $(INSTALLED)
+	@PYTHONPATH=tests $(BIN)/python -m support.core choose .records/all/*.json
 
 # dbt's own suites, as docs/dbt-suites.md says that they end: too long for CI. PART takes what `pytest -k` does;
 # ADAPTER=spark runs them with stock dbt-spark: those that end as stock do so there too.
@@ -172,6 +155,7 @@ test-faults: $(INSTALLED) java
 
 test-fast: lint docs test-unit
 
+.PHONY: test-unit
 test-unit: $(INSTALLED)
 	$(BIN)/python -m pytest tests/unit
 

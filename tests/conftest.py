@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from support.days import ALL, is_turn_of, today
+from support.core import core_tests, recorded_seconds
 from support.profiles import (
     PROFILES,
     SESSION_DELTA,
     Profile,
+    is_in_core,
     is_run_on,
     skip_elsewhere,
-    turn_of,
 )
-from support.shares import Shares
+from support.recorder import Recorder
+from support.shards import tests_of_shard
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,15 +44,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also the tests that are at home on another profile and not marked `every_profile`",
     )
     parser.addoption(
-        "--in-turn",
-        action="store_true",
-        help="of what is at home on another profile, and of what is marked `in_turn`, only what is"
-        " played today: a third, or what DBT_BACKFILL_DAY says",
+        "--shard",
+        metavar="I/N",
+        help="only the I-th of N parts that take equally long, as far as is recorded",
+    )
+    parser.addoption(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write what each test executes and how long it takes, as JSON",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Shares())
+    if config.getoption("--record") is not None:
+        config.pluginmanager.register(Recorder(config.getoption("--record"), _profile(config).name))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -57,9 +66,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"profile: {profile.name}"]
     if not config.getoption("--all"):
         lines[0] += ", tests at home there or marked every_profile (--all: all tests)"
-    if config.getoption("--in-turn"):
-        day = today()
-        lines[0] += f", some in turn: DBT_BACKFILL_DAY={ALL if day is None else day}"
     if profile.name == "thrift-iceberg":
         from support.postgres import binaries
 
@@ -68,14 +74,23 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     profile = _profile(config).name
+    core = set(core_tests().get(profile, ()))
     for item in items:
         skip_elsewhere(item, profile)
+        if item.nodeid in core and not is_in_core(item, profile):
+            item.add_marker(pytest.mark.core(profile, chosen=True))
     if not config.getoption("--all"):
-        _keep(config, items, lambda item: is_run_on(item, profile))
-    if config.getoption("--in-turn"):
-        _keep(config, items, lambda item: is_turn_of(turn_of(item, profile)))
+        _keep(config, items, lambda item: is_run_on(item, profile) or is_in_core(item, profile))
+    if config.getoption("markexpr") == "core":
+        _keep(config, items, lambda item: is_in_core(item, profile))
+    if config.getoption("--shard"):
+        names = [item.nodeid for item in items]
+        seconds = recorded_seconds().get(profile, {})
+        kept = tests_of_shard(names, seconds, config.getoption("--shard"))
+        _keep(config, items, lambda item: item.nodeid in kept)
 
 
 def _keep(
@@ -85,10 +100,36 @@ def _keep(
     items[:] = [item for item in items if is_kept(item)]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failure says how to see it again."""
+    report: pytest.TestReport = yield  # type: ignore[misc]
+    if report.failed:
+        report.sections.append(("to run it alone", _command(item)))
+    return report  # type: ignore[return-value]
+
+
+def _command(item: pytest.Item) -> str:
+    """The command that runs a test alone, with the variables and options that chose it.
+
+    Random histories have fixed seeds, which DBT_BACKFILL_SEED replaces.
+    """
+    chosen = {
+        name: value for name, value in os.environ.items() if name.startswith("DBT_BACKFILL_")
+    }
+    command = [".venv/bin/python", "-m", "pytest", item.nodeid]
+    if not item.nodeid.startswith("tests/unit"):
+        command += ["--profile", _profile(item.config).name]
+    if item.config.getoption("--adapter") != "spark":
+        command += ["--adapter", item.config.getoption("--adapter")]
+    if item.config.getoption("--all"):
+        command.append("--all")
+    variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(chosen.items())]
+    return " ".join([*variables, *map(shlex.quote, command)])
+
+
 def _profile(config: pytest.Config) -> Profile:
     return PROFILES[config.getoption("--profile")]
-
-
 @pytest.fixture(scope="session")
 def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     """The warm Spark session, or the Thrift server; starts the JVM at its first use."""

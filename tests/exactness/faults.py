@@ -54,8 +54,6 @@ class Tally:
     """What the cells of a pytest process amounted to."""
 
     cells: int = 0
-    day: int | None = None
-    """Of which the scenarios are."""
     mv_versions: int = 0
     barriers: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
@@ -67,7 +65,7 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.cells} faults, {self.barriers} barriers, {self.mv_versions} MV versions, "
-            f"{len(self.wrong)} wrong{f' (DBT_BACKFILL_DAY={self.day})' if self.day else ''}"
+            f"{len(self.wrong)} wrong"
         )
 
 

@@ -7,12 +7,11 @@ are found by a run without a fault. After each fault the upstream changes and a 
 then every version that the MV has had must be an allowed prefix. Cells that are the same fault are
 played once: see `cells_of`.
 
-DBT_BACKFILL_FAULTS=boundaries  the run dies between any two statements that write
+On Iceberg the run dies after each statement that writes, in every scenario. On Delta, and in
+`make test`, each of these statements is killed once, where `tests/recorded/kills.json` says.
+
 DBT_BACKFILL_FAULTS=all         every cell; a number: so many of each scenario, of those whose
                                 statement writes
-
-Without DBT_BACKFILL_FAULTS the boundaries are played of a third of the scenarios on Iceberg, each
-day of another one (see `support/days.py`), and of some on Delta.
 """
 
 from __future__ import annotations
@@ -24,39 +23,38 @@ import pytest
 
 from exactness.conftest import faults
 from exactness.faults import SCENARIOS, Cell, Theatre
-from support.days import is_turn_of, today
+from support.core import kills_of
 from support.project import Project
 
 FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
-ON_DELTA_TOO = ("both", "both one by one")
 
 
-def chosen(cells: list[Cell]) -> list[Cell]:
+def chosen(cells: list[Cell], killed: list[str] | None) -> list[Cell]:
+    """The cells to play; `killed` are the statements that the core kills here, if it is played."""
     if FAULTS == "all":
         return cells
     writing = [cell for cell in cells if cell.writes]
-    if FAULTS is None or FAULTS == "boundaries":
-        return [cell for cell in writing if cell.moment == "after"]
-    return random.Random(cells[0].scenario).sample(writing, min(int(FAULTS), len(writing)))
-
-
-def is_of_today(scenario: str, file_format: str) -> bool:
     if FAULTS is not None:
-        return True
-    if file_format == "delta":
-        return scenario in ON_DELTA_TOO
-    return is_turn_of(list(SCENARIOS).index(scenario))
+        return random.Random(cells[0].scenario).sample(writing, min(int(FAULTS), len(writing)))
+    deaths = [cell for cell in writing if cell.moment == "after"]
+    return [cell for cell in deaths if killed is None or str(cell.statement) in killed]
 
 
 @pytest.mark.every_profile
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_version_is_exact_after_a_fault(project: Project, scenario: str) -> None:
-    if not is_of_today(scenario, project.file_format):
-        pytest.skip("takes long: another day, or with DBT_BACKFILL_FAULTS")
-    before, faults.day = len(faults.wrong), today()
+def test_every_version_is_exact_after_a_fault(
+    project: Project, scenario: str, request: pytest.FixtureRequest, record_property: object
+) -> None:
+    before = len(faults.wrong)
     theatre = Theatre(project, SCENARIOS[scenario], faults)
+    cells = theatre.cells()
+    written = [str(cell.statement) for cell in cells if cell.writes and cell.moment == "after"]
+    record_property("statements", written)  # type: ignore[operator]
+    once = request.config.getoption("markexpr") == "core" or project.file_format == "delta"
+    kills = kills_of(project.lake.profile.name)
+    killed = kills.get(scenario, []) if once and kills else None
 
-    theatre.play(chosen(theatre.cells()))
+    theatre.play(chosen(cells, killed))
 
     assert faults.wrong[before:] == []

@@ -288,7 +288,6 @@ def _position(at: Position) -> float:
     ids=["at once", "one by one", "in slices", "with a column more"],
 )
 @pytest.mark.profiles("session-delta", reason="all runs share one session")
-@pytest.mark.in_turn
 def test_tables_and_model_agree_after_every_statement(
     project: Project,
     merges: Callable[[], AbstractContextManager[None]],

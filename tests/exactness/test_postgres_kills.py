@@ -277,7 +277,6 @@ def lose_slot(scene: LiveScene) -> None:
     raise AssertionError(f"the slot is {of_slot(scene, scene.changes, 'wal_status')}")
 
 
-@pytest.mark.in_turn
 def test_after_a_slot_was_lost_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
@@ -312,7 +311,6 @@ def after_one_barrier(project: Project, database: Database, name: str) -> LiveSc
     return scene
 
 
-@pytest.mark.in_turn
 def test_after_a_failover_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
@@ -335,7 +333,6 @@ def test_after_a_failover_the_whole_table_is_compared(
     scene.end()
 
 
-@pytest.mark.in_turn
 def test_a_database_that_was_put_back_is_refused_or_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
@@ -380,7 +377,6 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.end()
 
 
-@pytest.mark.in_turn
 def test_a_database_that_was_put_back_without_its_slot_is_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
@@ -425,7 +421,6 @@ def is_right(scene: LiveScene) -> None:
     assert shown == scene.project.rows(rows)
 
 
-@pytest.mark.in_turn
 def test_an_event_of_the_same_id_of_long_ago_is_of_no_transaction_that_is_open(
     project: Project, postgresql_programs: Path
 ) -> None:
@@ -454,7 +449,6 @@ def test_an_event_of_the_same_id_of_long_ago_is_of_no_transaction_that_is_open(
         scene.end()
 
 
-@pytest.mark.in_turn
 def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Database) -> None:
     scene = LiveScene(project, database, orders(500, "at_once"), rows=300, catalog="pg_at_once")
     project.configure({"spark.sql.catalog.pg_at_once.fetchsize": "0"})
@@ -477,7 +471,6 @@ def no_connections(database: Database, role: str) -> Iterator[None]:
         database.sql(f"alter role {role} connection limit -1")
 
 
-@pytest.mark.in_turn
 def test_what_got_no_connection_is_gone_on_with(project: Project, database: Database) -> None:
     """By the next landing, or the next run."""
     database.sql("create role limited login replication")

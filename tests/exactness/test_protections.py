@@ -3,7 +3,6 @@
 A play is an interleaving of two or three runs that a protection is there for. With the macros as
 they are the MV is exact at every version; with the protection taken out it must not be.
 
-DBT_BACKFILL_FAULTS=1           plays with each protection taken out (else skipped)
 DBT_BACKFILL_FAULTS=all         plays with the macros as they are, too
 """
 
@@ -25,10 +24,7 @@ from exactness.runners import Runner, Statement, at_once, die_after, die_before,
 from support.lake import Lake
 from support.project import Project, two_merges
 
-FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
-ALL = FAULTS == "all"
-
-pytestmark = pytest.mark.skipif(FAULTS is None, reason="DBT_BACKFILL_FAULTS asks for them")
+ALL = os.environ.get("DBT_BACKFILL_FAULTS") == "all"
 
 PLAN = Statement("plan the barrier")
 CHANGES = Statement("merge the changes of the barrier")
@@ -308,6 +304,8 @@ def make_without(
     return make
 
 
+@pytest.mark.every_profile
+@pytest.mark.core("session-iceberg")
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: protection.name)
 def test_what_is_taken_out_is_missed(
@@ -320,6 +318,7 @@ def test_what_is_taken_out_is_missed(
 
 
 @pytest.mark.skipif(not ALL, reason="DBT_BACKFILL_FAULTS=all")
+@pytest.mark.every_profile
 @pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: protection.name)
 def test_with_it_every_version_is_exact(project: Project, protection: Protection) -> None:

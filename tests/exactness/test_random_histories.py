@@ -37,7 +37,7 @@ _numbers = itertools.count(1)
     report_multiple_bugs=False,
 )
 @given(history=histories())
-@pytest.mark.every_profile(daily=True)
+@pytest.mark.every_profile
 def test_every_version_is_exact(new_project: Callable[[], Project], history: History) -> None:
     played = Player(new_project(), history, f"h{next(_numbers)}").play()
     summary.add(played)

@@ -13,7 +13,7 @@ from support.formats import Iceberg
 from support.profiles import any_connection
 from support.project import Project, crash_before
 
-pytestmark = [any_connection, pytest.mark.every_profile, pytest.mark.in_turn]
+pytestmark = [any_connection, pytest.mark.every_profile]
 
 ODD = "concat('a', unhex('EFBFBD'))"
 

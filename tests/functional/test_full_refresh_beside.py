@@ -22,7 +22,6 @@ from support.checks import (
 )
 from support.project import Proceed, Project, crash_before
 
-pytestmark = pytest.mark.in_turn
 
 # A column in backticks that is called like the upstream.
 OLD = f"select id, name from {source('people')} where `people` is null"

@@ -19,7 +19,6 @@ from support.macros import Macros
 
 pytestmark = [
     pytest.mark.profiles("session-delta", reason="the functions are the same on all"),
-    pytest.mark.in_turn(1),
 ]
 
 SCHEMA = "functions_of_spark"

@@ -158,7 +158,6 @@ def test_each_event_is_landed_with_its_values(landed: Landed) -> None:
     assert landed.landed("kinds") <= landed.position()
 
 
-@pytest.mark.in_turn
 def test_bytes_are_landed_alike_whatever_bytea_output_says(landed: Landed) -> None:
     landed.table("escaped", "id int primary key, by bytea")
     landed.compare("escaped", "id, by")
@@ -178,7 +177,6 @@ def a_jvm_in(zone: str) -> Iterator[None]:
         zones.setDefault(before)
 
 
-@pytest.mark.in_turn
 def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
     """Another Spark may land than the one that runs the model, which has to be in UTC."""
     landed.table("zoned", "id int primary key, t timestamp")
@@ -189,7 +187,6 @@ def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
     landed.compare("zoned", "id, t")
 
 
-@pytest.mark.in_turn
 def test_times_from_before_their_column_lost_its_zone_are_landed(landed: Landed) -> None:
     landed.table("unzoned", "id int primary key, ts timestamptz, note text")
     landed.database.sql("insert into unzoned values (1, '2024-01-01 10:00+00', 'a')")
@@ -323,7 +320,6 @@ def test_a_transaction_in_two_phases_and_one_that_is_open(landed: Landed) -> Non
     assert landed.landed("phases") > reached
 
 
-@pytest.mark.in_turn
 def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
     landed.table("idle", "id int primary key")
     landed.database.sql("create table elsewhere (id int)")
@@ -337,7 +333,6 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
     assert landed.project.value(rows) <= before + (landed.landed("idle") > position)
 
 
-@pytest.mark.in_turn
 def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
     """It has what was written flushed by a commit of its own, while no standby is there."""
     landed.table("standby", "id int primary key")
@@ -357,7 +352,6 @@ def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
     assert landed.events("standby") == [("i", 1)]
 
 
-@pytest.mark.in_turn
 def test_a_slot_that_holds_much_wal_back_is_warned_of(landed: Landed) -> None:
     landed.table("much", "id int primary key, text text")
     landed.database.sql(
@@ -384,7 +378,6 @@ def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
     assert any("were lost with the slot slot_gap" in line for line in lines)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("step", ["look at the changes of", "land the changes of"])
 def test_events_that_another_reader_takes_in_the_middle_leave_a_gap(
     landed: Landed, step: str
@@ -467,7 +460,6 @@ def test_a_column_that_was_added(landed: Landed) -> None:
     ]
 
 
-@pytest.mark.in_turn
 def test_an_mv_of_identity_and_generated_columns(landed: Landed) -> None:
     landed.table(
         "made",
@@ -484,7 +476,6 @@ def test_an_mv_of_identity_and_generated_columns(landed: Landed) -> None:
     landed.follow("made")
 
 
-@pytest.mark.in_turn
 def test_a_large_value_that_an_event_does_not_tell_matters_where_the_query_reads_it(
     landed: Landed,
 ) -> None:
@@ -537,7 +528,6 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
         landed.land("shifting")
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -564,7 +554,6 @@ def test_settings_under_which_rows_would_not_be_found_are_refused(
     landed.compare(name, "code, v")
 
 
-@pytest.mark.in_turn
 def test_a_column_that_gets_the_name_of_an_alias_and_a_filter_that_the_database_evaluates(
     landed: Landed,
 ) -> None:
@@ -603,7 +592,6 @@ def test_a_column_that_gets_the_name_of_an_alias_and_a_filter_that_the_database_
     assert "it returns other rows, or other" in project.fail("--select", "sales_mv").error
 
 
-@pytest.mark.in_turn
 def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: Landed) -> None:
     landed.table("coded", 'id int primary key, code text collate "C" not null unique', key="code")
     database = landed.database
@@ -618,7 +606,6 @@ def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: La
     assert landed.events("coded", "code")[-3:] == [("d", "a"), ("i", "z"), ("u", "b")]
 
 
-@pytest.mark.in_turn
 def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) -> None:
     """Of a table with both, one is read and the other is not."""
     for read, unread in (("stage", "landed"), ("landed", "stage")):
@@ -630,7 +617,6 @@ def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) ->
         assert landed.project.value(f"select count(*) from {{schema}}.{name}_mv") == 20
 
 
-@pytest.mark.in_turn
 def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     landed: Landed,
 ) -> None:
@@ -655,7 +641,6 @@ def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     assert "an infinity of the column weight as null" in landed.compare("untold", "*")
 
 
-@pytest.mark.in_turn
 def test_a_column_that_a_command_altered_is_compared(landed: Landed) -> None:
     landed.table("altered", "id int primary key, amount numeric(10, 2) not null, unread text")
     landed.model("altered", "id, amount")
@@ -667,7 +652,6 @@ def test_a_column_that_a_command_altered_is_compared(landed: Landed) -> None:
     assert "re-anchored: the column amount of the upstream was altered, and no event" in said
 
 
-@pytest.mark.in_turn
 def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
     landed: Landed,
 ) -> None:
@@ -688,7 +672,6 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
     landed.compare("swept", "id, v")
 
 
-@pytest.mark.in_turn
 def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
     """Their marks go with them: one of before would say that the feed reaches back to it."""
     landed.table("aged", "id int primary key")
@@ -704,7 +687,6 @@ def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Lan
     assert "re-anchored: events since the position" in landed.compare("aged", "id")
 
 
-@pytest.mark.in_turn
 def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
     landed: Landed,
 ) -> None:
@@ -732,7 +714,6 @@ def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
     landed.compare("meanwhile", "id, code")
 
 
-@pytest.mark.in_turn
 def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_table(
     landed: Landed,
 ) -> None:
@@ -756,7 +737,6 @@ def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_tabl
     assert "re-anchored" not in landed.compare("declared", "id, string(f)")
 
 
-@pytest.mark.in_turn
 def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Landed) -> None:
     with pytest.raises(RunFailed, match="has 2 columns 'note' that only differ in case"):
         landed.table("noted", 'id int primary key, note text, "Note" text')
@@ -767,7 +747,6 @@ def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Lan
         landed.land("noted")
 
 
-@pytest.mark.in_turn
 def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) -> None:
     """Spark pads what a column of `char(n)` is compared with, and a change table has texts."""
     landed.table("padded", "id int primary key, code char(4), v int")
@@ -806,7 +785,6 @@ def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) ->
     assert landed.project.value("select count(*) from {schema}.padded_mv") == 4
 
 
-@pytest.mark.in_turn
 def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed) -> None:
     """With Java 8's times Spark writes them so, and PostgreSQL takes them for those of the JVM."""
     java8 = "spark.sql.datetime.java8API.enabled"
@@ -834,7 +812,6 @@ def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed)
         assert landed.project.value(f"select count(*) from {{schema}}.{name}_mv") == 60
 
 
-@pytest.mark.in_turn
 def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed) -> None:
     landed.table("retyped", "id int primary key, n int")
     columns = "id, cast(n as string) as n"
@@ -849,7 +826,6 @@ def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed
     assert "re-anchored: its change table was made anew" in landed.compare("retyped", columns)
 
 
-@pytest.mark.in_turn
 def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
     landed.project.create_table(
         "older_changes",
@@ -865,7 +841,6 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
     assert [json.loads(note)["keys"] for (note,) in notes] == [[["id"]]]
 
 
-@pytest.mark.in_turn
 def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
     """Also where the rows that had it were kept, because their changes had not landed."""
     rows = "values (1, date '2024-01-01'), (2, 'infinity')"
@@ -878,7 +853,6 @@ def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
     landed.compare("endless", "id, d")
 
 
-@pytest.mark.in_turn
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:
     landed.table("strange", "id int primary key, d date, f float8 not null")
     landed.database.sql("insert into strange values (1, 'infinity', 0)")
@@ -888,7 +862,6 @@ def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:
     landed.database.sql("select pg_drop_replication_slot('slot_strange')")
 
 
-@pytest.mark.in_turn
 def test_a_secret_is_in_no_statement(landed: Landed) -> None:
     assert landed.project.last is not None
     assert not any("password" in statement for statement in landed.project.last.statements)

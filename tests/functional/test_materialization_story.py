@@ -14,7 +14,7 @@ import pytest
 from support.checks import model, source, state_versions
 from support.project import MakeProject, Project, RunResult
 
-pytestmark = pytest.mark.every_profile(daily=True)
+pytestmark = pytest.mark.every_profile
 
 MV = model(
     f"select id as person, upper(name) as name from {source('people')} where city <> 'nowhere'",

@@ -17,7 +17,6 @@ from support.project import MakeProject, Project, RunResult
 
 pytestmark = [
     pytest.mark.profiles("session-delta", reason="Iceberg keeps each value"),
-    pytest.mark.in_turn(0),
 ]
 
 ROWS = "(1, 'a'), (2, 'b'), (3, null), (4, 'a b/c=d%')"

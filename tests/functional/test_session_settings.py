@@ -10,7 +10,6 @@ import pytest
 from support.checks import assert_made_nothing, assert_refused, model, source
 from support.project import MakeProject, Project
 
-pytestmark = pytest.mark.in_turn
 
 
 @pytest.fixture(scope="module")

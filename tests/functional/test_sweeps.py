@@ -11,7 +11,7 @@ import pytest
 from support.checks import data_tests, model, rows_written, source, statuses
 from support.project import Project, RunResult
 
-pytestmark = [pytest.mark.every_profile, pytest.mark.in_turn]
+pytestmark = [pytest.mark.every_profile]
 
 QUERY = (
     "select id, shard, upper(name) as name, char(64 + id) as letter, tags"

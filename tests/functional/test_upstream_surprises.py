@@ -428,15 +428,12 @@ def look(project: Project, lives: list[str], result: RunResult) -> dict[str, dic
     return seen
 
 
-def of_its_life(surprise: str):  # type: ignore[no-untyped-def]
-    """Those of one life are played together."""
-    marks = [pytest.mark.in_turn([*LIVES].index(LIFE_OF[surprise]))]
-    if surprise.split()[0] in EVERY_PROFILE:
-        marks.append(pytest.mark.every_profile)
+def marked(surprise: str):  # type: ignore[no-untyped-def]
+    marks = [pytest.mark.every_profile] if surprise.split()[0] in EVERY_PROFILE else []
     return pytest.param(surprise, marks=marks)
 
 
-@pytest.mark.parametrize("surprise", map(of_its_life, LIFE_OF))
+@pytest.mark.parametrize("surprise", map(marked, LIFE_OF))
 def test_a_surprise_is_followed_exactly_and_told(
     project: Project, story: Story, surprise: str
 ) -> None:
@@ -454,7 +451,7 @@ def test_a_surprise_is_followed_exactly_and_told(
             assert re.search(f" · re-anchored: {reason} · ", seen.line), (phase, seen.line)
 
 
-@pytest.mark.parametrize("surprise", map(of_its_life, ("rebuilt", "compacted", "renamed")))
+@pytest.mark.parametrize("surprise", map(marked, ("rebuilt", "compacted", "renamed")))
 def test_a_surprise_that_changes_no_row_writes_none(story: Story, surprise: str) -> None:
     for seen in story[surprise].values():
         assert " changed" not in seen.line or " 0 changed, 0 deleted · " in seen.line

@@ -3,6 +3,7 @@
     macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
     macros.stub("run_json", lambda step, sql: [{"version": 7}])
     macros.statements            # what `statement()` was given
+    macros.tables["lake.mv"] = Table(properties={"dbt_backfill.id": "b1"}, columns={"k": "int"})
     with pytest.raises(CompilationError, match="unique_key is missing"):
         macros.call("read_config")
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,22 @@ class Statement:
     sql: str
 
 
+@dataclass
+class Table:
+    """A table as the catalog and Spark tell of it."""
+
+    type: str = "table"
+    file_format: str = "delta"
+    properties: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    information: str | None = None
+
+    @property
+    def described(self) -> str:
+        kind = "VIEW" if self.type == "view" else "MANAGED"
+        return f"Type: {kind}\nProvider: {self.file_format}\n{self.information or ''}"
+
+
 class Config(dict[str, Any]):
     """The model's `config`: a dict whose `get` takes dbt's arguments."""
 
@@ -59,7 +77,8 @@ class Macros:
     """All macros under `directory` in one namespace, `dbt_backfill`, with a mocked dbt around them.
 
     `context` may be changed by a test before it calls a macro. `results` are what the next
-    statements return, as rows, in order; a statement without a result returns no rows.
+    statements return, as rows, in order; a statement without a result returns no rows. Statements
+    that look up one of `tables`, which stand by their names, are answered and not recorded.
     """
 
     directory: Path = MACROS
@@ -67,6 +86,7 @@ class Macros:
     results: list[Sequence[Sequence[Any]]] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
+    tables: dict[str, Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._stubs: dict[str, Callable[..., Any]] = {}
@@ -118,7 +138,7 @@ class Macros:
             "exceptions": SimpleNamespace(
                 raise_compiler_error=_raise_compiler_error, warn=self.logged.append
             ),
-            "adapter": SimpleNamespace(type=lambda: "spark"),
+            "adapter": SimpleNamespace(type=lambda: "spark", get_relation=self._get_relation),
             "api": SimpleNamespace(Relation=SparkRelation),
             "statement": self._statement,
             "load_result": self._loaded.get,
@@ -148,11 +168,47 @@ class Macros:
         return ""
 
     def _run(self, name: str, sql: str) -> SimpleNamespace:
-        self.statements.append(Statement(name, sql))
-        rows = self.results.pop(0) if self.results else []
+        rows: Sequence[Sequence[Any]] | None = self._look_up(sql)
+        if rows is None:
+            self.statements.append(Statement(name, sql))
+            rows = self.results.pop(0) if self.results else []
         result = SimpleNamespace(table=rows)
         self._loaded[name] = result
         return result
+
+    def _look_up(self, sql: str) -> list[tuple[Any, ...]] | None:
+        if self.tables and (named := _FIND.search(sql)):
+            name = f"{named[1]}.{named[2]}"
+            table = self.tables.get(name)
+            return [(named[1], named[2], False, table.described)] if table else []
+        found = _LOOKUP.search(sql)
+        table = self.tables.get(found[2].replace("`", "")) if found else None
+        if not found or not table:
+            return None
+        if found[1] == "show tblproperties":
+            return list(table.properties.items())
+        if found[1] == "describe extended":
+            return [("Provider", table.file_format)]
+        return list(table.columns.items())
+
+    def _get_relation(self, _: None, schema: str, identifier: str) -> SparkRelation | None:
+        table = self.tables.get(f"{schema}.{identifier}")
+        if table is None:
+            return None
+        return SparkRelation.create(
+            schema=schema,
+            identifier=identifier,
+            type=RelationType(table.type),
+            information=table.information,
+            is_delta=table.file_format == "delta" and table.type == "table",
+            is_iceberg=table.file_format == "iceberg" and table.type == "table",
+        )
+
+
+_FIND = re.compile(r"show table extended in (\S+) like '(.*)'")
+_LOOKUP = re.compile(
+    r"\*/\s*(show tblproperties|describe extended|describe query\s+select \* from) (.+?)\s*$"
+)
 
 
 class _Undefined(jinja2.StrictUndefined):

@@ -90,18 +90,16 @@ def is_run_on(item: pytest.Item, profile: str) -> bool:
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
-def turn_of(item: pytest.Item, profile: str) -> int | str | None:
-    """Whose turn a test waits for on a profile with --in-turn; None if it is played each day.
+def is_in_core(item: pytest.Item, profile: str) -> bool:
+    """Whether `make test` runs a test on a profile: the mark `core` names it, or no profile."""
+    marks = item.iter_markers("core")
+    return any(not mark.args or profile in mark.args for mark in marks)
 
-    Of itself, or of the number that `in_turn` gives those that share a story; of its file if it is
-    at home on another profile, and `every_profile` does not say `daily`.
-    """
-    mark = item.get_closest_marker("in_turn")
-    if mark is not None:
-        return int(mark.args[0]) if mark.args else item.nodeid
-    mark = item.get_closest_marker("every_profile")
-    is_daily = profile == home_of(item) or (mark is not None and bool(mark.kwargs.get("daily")))
-    return None if is_daily else item.path.name
+
+def is_always_in_core(item: pytest.Item, profile: str) -> bool:
+    """Whether the source says so, and not only the choice in `tests/recorded/core.json`."""
+    marks = [mark for mark in item.iter_markers("core") if not mark.kwargs.get("chosen")]
+    return any(not mark.args or profile in mark.args for mark in marks)
 
 
 def skip_elsewhere(item: pytest.Item, profile: str) -> None:

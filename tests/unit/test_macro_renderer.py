@@ -8,7 +8,7 @@ import jinja2
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from support.macros import Macros, Statement
+from support.macros import Macros, Statement, Table
 
 
 @pytest.fixture
@@ -67,6 +67,20 @@ def test_a_stub_answers_instead_of_a_macro(load) -> None:  # type: ignore[no-unt
     assert macros.call("g") == "2"
     with pytest.raises(KeyError, match="no macro h"):
         macros.stub("h", lambda: 2)
+
+
+def test_tables_are_looked_up_and_not_among_the_statements(load) -> None:  # type: ignore[no-untyped-def]
+    macros = load(
+        "{% macro look_up() %}{% call statement('s') %}/* x */ show tblproperties lake.`t`"
+        "{% endcall %}{{ return(load_result('s').table) }}{% endmacro %}"
+        "{% macro find(name) %}{{ return(adapter.get_relation(none, 'lake', name)) }}{% endmacro %}"
+    )
+    macros.tables["lake.t"] = Table(file_format="iceberg", properties={"a": "1"})
+
+    assert macros.call("look_up") == [("a", "1")]
+    assert macros.statements == []
+    assert macros.call("find", "t").is_iceberg
+    assert macros.call("find", "u") is None
 
 
 def test_a_materialization_is_a_macro(load) -> None:  # type: ignore[no-untyped-def]

@@ -1,15 +1,13 @@
-"""What the unit tests of the macros share: samples, and a little Spark in SQLite.
+"""What the unit tests of the macros share: samples, and a small Spark that runs what they render.
 
-SQLite runs what the macros write wherever Spark's own syntax is not the point: a predicate or a
-scan is then compared with its definition, not with its text.
+A predicate, a scan or a statement is compared with its definition, not with its text.
 """
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -21,6 +19,7 @@ import pytest
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import CompilationError
 
+from support.duck import Duck
 from support.macros import Macros
 
 
@@ -260,109 +259,31 @@ def backfill(
     }
 
 
-# -- a little Spark in SQLite -----------------------------------------------------------------
+# -- Spark's SQL, run in DuckDB ---------------------------------------------------------------
 
 
 @pytest.fixture
+def duck() -> Iterator[Duck]:
+    """A small Spark: tables, and what the macros render run over them."""
+    duck = Duck()
+    yield duck
+    duck.close()
+
+
+@pytest.fixture(scope="session")
 def vnode_of() -> Callable[..., int]:
-    """The vnode of a key in this SQLite, whose xxhash64 is another hash of the same name."""
-    return lambda key, vnode_count: _xxhash64(*key) % vnode_count
+    """The vnode of a key of a bigint and an int."""
+    duck = Duck()
 
+    @functools.cache
+    def vnode_of(key: tuple[int | None, int | None], vnode_count: int) -> int:
+        [(vnode,)] = duck.rows(
+            "select pmod(xxhash64(cast(id as bigint), cast(shard as int)), vnode_count)",
+            id=key[0], shard=key[1], vnode_count=vnode_count,
+        )  # fmt: skip
+        return int(vnode)
 
-def _xxhash64(*values: Any) -> int:
-    digest = hashlib.blake2b(repr(values).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
-def _concat(*texts: Any) -> str | None:
-    return None if None in texts else "".join(str(text) for text in texts)
-
-
-class _CountIf:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def step(self, condition: int | None) -> None:
-        self.count += bool(condition)
-
-    def finalize(self) -> int:
-        return self.count
-
-
-class _BitOr:
-    def __init__(self) -> None:
-        self.bits: int | None = None
-
-    def step(self, value: int | None) -> None:
-        self.bits = self.bits if value is None else value | (self.bits or 0)
-
-    def finalize(self) -> int | None:
-        return self.bits
-
-
-class _CollectList:
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-
-    def step(self, value: Any) -> None:
-        if value is not None:
-            self.values.append(_value(value))
-
-    def finalize(self) -> str:
-        return _NESTED + json.dumps(self.values)
-
-
-_NESTED = "json:"  # marks a text that stands for an array, struct or map
-
-
-def _value(value: Any) -> Any:
-    is_nested = isinstance(value, str) and value.startswith(_NESTED)
-    return json.loads(value.removeprefix(_NESTED)) if is_nested else value
-
-
-def _named_struct(*items: Any) -> str:
-    names, values = items[::2], items[1::2]
-    return _NESTED + json.dumps(
-        {name: _value(value) for name, value in zip(names, values, strict=True)}
-    )
-
-
-@pytest.fixture
-def sqlite() -> Iterator[sqlite3.Connection]:
-    """A database `lake` that knows the Spark functions which the macros use."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("attach ':memory:' as lake")
-    functions: dict[str, Callable[..., Any]] = {
-        "bit_count": lambda value: None if value is None else (value % 2**64).bit_count(),
-        "array": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
-        "concat": _concat,
-        "element_at": lambda values, at: _value(values).get(str(at)),
-        "floor": lambda value: None if value is None else int(value // 1),
-        "greatest": lambda *values: max(values),
-        "if": lambda condition, yes, no: yes if condition else no,
-        "int": int,
-        "least": lambda *values: min(values),
-        # SQLite's collect_list of nothing is null.
-        "map_from_entries": lambda pairs: _NESTED + json.dumps(dict(_value(pairs) or [])),
-        "named_struct": _named_struct,
-        "pmod": lambda value, by: value % by,
-        "rand": lambda: 0.0,
-        "shiftleft": lambda value, by: (
-            None if by is None else (value << by) - (2**64 if by == 63 else 0)
-        ),
-        "shiftright": lambda value, by: None if value is None else value >> by,
-        "struct": lambda *values: _NESTED + json.dumps([_value(value) for value in values]),
-        "to_json": lambda value: json.dumps(_value(value)),
-        "xxhash64": _xxhash64,
-    }
-    for name, function in functions.items():
-        connection.create_function(name, -1, function)
-    connection.create_aggregate("count_if", 1, _CountIf)  # type: ignore[arg-type]
-    connection.create_aggregate("bit_or", 1, _BitOr)  # type: ignore[arg-type]
-    connection.create_aggregate("bool_or", 1, _BitOr)  # type: ignore[arg-type]
-    connection.create_aggregate("collect_list", 1, _CollectList)  # type: ignore[arg-type]
-    yield connection
-    connection.close()
+    return vnode_of
 
 
 @pytest.fixture
@@ -376,23 +297,20 @@ def no_questions(macros: Macros) -> None:
 
 @pytest.fixture
 def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> Any:
-    """Creates an MV for the state of one about to be created; returns it and the statement."""
+    """Creates an MV whose query returns such columns; returns the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub(
-        "get_create_statements",
-        lambda relations, plan, columns, making: (
-            f"create {plan['kind']} {[c['name'] for c in columns]};"
-        ),
-    )
+    for clause in ("partition_cols", "clustered_cols"):
+        macros.context[clause] = lambda label: ""
+    macros.context["options_clause"] = lambda: ""
 
-    def create(*columns: str) -> Any:
+    def create(*columns: str, is_ours: bool = True) -> str:
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
-        macros.results = [[['{"created_id": "b1", "is_ours": true}']]]
+        macros.results = [[[json.dumps({"created_id": "b1", "is_ours": is_ours})]]]
         state = macros.call("get_missing_state", backfill, learned)
-        state = macros.call("create_backfill", backfill, state)
+        macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
-        return state, " ".join(statement.sql.split())
+        return statement.sql
 
     return create
 

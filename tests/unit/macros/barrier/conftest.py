@@ -1,119 +1,84 @@
-"""The progress table in SQLite: the fences and transitions of a barrier are executed over it."""
+"""The progress table: the fences and transitions of a barrier are executed over it."""
 
 from __future__ import annotations
 
 import json
-import re
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from support.duck import Duck, RaisedError
 from support.macros import Macros
 
-COLUMNS = [
-    "vnode", "epoch", "backfill_finished", "row_count", "upstream_version", "dirty", "plan_id",
-    "plan_kind", "plan", "last", "unwritten", "id", "shard",
-]  # fmt: skip
-NESTED = "json:"  # as in the SQLite of all tests
+COLUMNS = {
+    "vnode": "int",
+    "epoch": "bigint",
+    "backfill_finished": "boolean",
+    "row_count": "bigint",
+    "upstream_version": "string",
+    "dirty": "boolean",
+    "plan_id": "string",
+    "plan_kind": "string",
+    "plan": "string",
+    "last": "string",
+    "unwritten": "array<string>",
+    "id": "bigint",
+    "shard": "int",
+}
 
 
 class Progress:
-    """What Spark spells otherwise is put into SQLite's words; the rest is executed as it is."""
+    """The progress table of the MV, with the rows that a test gives it."""
 
-    def __init__(self, macros: Macros, sqlite: sqlite3.Connection) -> None:
-        self._macros, self._sqlite = macros, sqlite
-        self._guarded: list[str] = []
-        self._errors: list[str] = []
-        sqlite.execute(f"create table lake.mv__progress ({', '.join(COLUMNS)})")
-        functions: dict[str, Callable[..., Any]] = {
-            "array_append": lambda array, value: NESTED + json.dumps([*_list(array), value]),
-            "barriers_after": _barriers_after,
-            "get_json_object": lambda text, path: text and json.loads(text).get(path[2:]),
-            "left_": lambda text, length: text and text[:length],
-            "map_value": lambda text, key: json.loads(text).get(str(key)),
-            "raise_error": self._raise_error,
-        }
-        for name, function in functions.items():
-            sqlite.create_function(name, -1, function)
+    def __init__(self, macros: Macros, duck: Duck) -> None:
+        self._macros, self._duck = macros, duck
+        self._duck.create("lake.mv__progress", COLUMNS)
 
     def fill(self, *vnodes: dict[str, Any], **everywhere: Any) -> None:
         """Rows of the vnodes 0, 1, …, two unless there are more; the state is in the epoch 2."""
-        row = {"epoch": 2, "backfill_finished": 0, "row_count": 0, "upstream_version": "16"}
-        row |= {"dirty": 0, **everywhere}
-        self._sqlite.execute("delete from lake.mv__progress")
+        row = {"epoch": 2, "backfill_finished": False, "row_count": 0, "upstream_version": "16"}
+        row |= {"dirty": False, **everywhere}
+        rows = []
         for vnode, own in enumerate(vnodes or ({}, {})):
             values = {"vnode": vnode, **row, **own}
             if vnode:
                 values |= {"plan": None, "last": None, "unwritten": None}
-            names, places = ", ".join(values), ", ".join("?" * len(values))
-            self._sqlite.execute(
-                f"insert into lake.mv__progress ({names}) values ({places})", list(values.values())
-            )
+            rows.append([values.get(name) for name in COLUMNS])
+        self._duck.create("lake.mv__progress", COLUMNS, rows)
 
     def read(self, *names: str) -> list[Any]:
         """These columns of every vnode."""
-        rows = self._sqlite.execute(
-            f"select {', '.join(names)} from lake.mv__progress order by vnode"
-        ).fetchall()
+        rows = self._duck.rows(f"select {', '.join(names)} from lake.mv__progress order by vnode")
         return [row[0] for row in rows] if len(names) == 1 else rows
 
     def unwritten(self) -> list[Any]:
-        return [json.loads(barrier) for barrier in _list(self.read("unwritten")[0])]
+        return [json.loads(barrier) for barrier in self.read("unwritten")[0]]
 
     def fence(self, fence: str) -> Any:
-        """What a fence gives: 1, or the error that it raises."""
+        """What a fence gives: true, or the error that it raises."""
         try:
-            return self._sqlite.execute(f"select {fence}").fetchone()[0]
-        except sqlite3.OperationalError:
-            return self._errors[-1]
+            [(passes,)] = self._duck.rows(f"select {fence}")
+        except RaisedError as error:
+            return str(error)
+        return passes
 
-    def move(self, transition: str, *arguments: Any, **texts: Any) -> int:
-        """Render a transition and send its statement; how many rows it has changed.
+    def move(self, transition: str, *arguments: Any, **values: Any) -> int:
+        """Execute the statements of a transition; return how many rows they change.
 
-        `texts` are what the variables hold that it has literals of.
+        A macro without text has sent them. `values` are what variables hold, as JSON.
         """
-        sent: list[str] = []
-        self._macros.stub("get_guarded_update_sql", lambda *given: sent.append(given[1]) or "")
-        self._macros.call(transition, *arguments)
-        (sql,) = sent
-        for name, text in texts.items():
-            assert f"__bf_{name}__" in sql
-            sql = sql.replace(f"__bf_{name}__", "'" + json.dumps(text).replace("'", "''") + "'")
-        assert "__bf_" not in sql
-        return self._sqlite.execute(_in_sqlite(sql)).rowcount
-
-    def _raise_error(self, message: str | None) -> None:
-        self._errors.append(str(message))
-        raise ValueError
-
-
-def _in_sqlite(sql: str) -> str:
-    sql = sql.replace("left(", "left_(")
-    sql = re.sub(
-        r"filter\((.*?), barrier -> "
-        r"cast\(get_json_object\(barrier, '\$\.epoch'\) as bigint\) > (-?\d+)\)",
-        r"barriers_after(\1, \2)",
-        sql,
-    )
-    return re.sub(
-        r"from_json\(('.*?'), 'map<string, bigint>'\)\[(.*?)\]", r"map_value(\1, \2)", sql
-    )
-
-
-def _list(array: str | None) -> list[Any]:
-    return json.loads(array.removeprefix(NESTED)) if array else []
-
-
-def _barriers_after(barriers: str, epoch: int) -> str:
-    kept: Iterable[str] = (text for text in _list(barriers) if text)
-    return NESTED + json.dumps([text for text in kept if json.loads(text)["epoch"] > epoch])
+        sql = self._macros.call(transition, *arguments)
+        if not isinstance(sql, str):
+            sql = self._macros.statements[-1].sql
+        return self._duck.execute(
+            sql, **{name: json.dumps(value) for name, value in values.items()}
+        )
 
 
 @pytest.fixture
-def progress(macros: Macros, sqlite: sqlite3.Connection) -> Progress:
-    return Progress(macros, sqlite)
+def progress(macros: Macros, duck: Duck) -> Progress:
+    return Progress(macros, duck)
 
 
 @pytest.fixture
@@ -127,9 +92,3 @@ def with_plan(make_plan: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         }  # fmt: skip
 
     return with_plan
-
-
-@pytest.fixture
-def sent(macros: Macros) -> Callable[[], Sequence[str]]:
-    """The statements that were sent, with one space for any white space."""
-    return lambda: [" ".join(statement.sql.split()) for statement in macros.statements]

@@ -48,59 +48,22 @@ def test_and_once_all_has_been_read(
 
 
 @pytest.mark.parametrize(
-    ("config", "work", "statement"),
+    ("config", "columns"),
     [
-        ({}, "compact", "optimize lake.mv'"),
-        ({}, "sort", "optimize lake.mv zorder by (`id`, `from`)'"),
-        ({"partition_by": "id"}, "sort", "optimize lake.mv zorder by (`from`)'"),
-        ({"partition_by": "ID"}, "sort", "optimize lake.mv zorder by (`from`)'"),
-        ({"partition_by": ["from", "id"]}, "sort", "optimize lake.mv'"),
-        ({"clustered_by": "name"}, "sort", "optimize lake.mv'"),
-        (
-            {"file_format": "iceberg"},
-            "compact",
-            "( table => 'lake.mv', "
-            "options => map('partial-progress.enabled', 'true', 'min-input-files', '2') )",
-        ),
-        (
-            {"file_format": "iceberg"},
-            "sort",
-            "strategy => 'sort', sort_order => '`id`, `from`', "
-            "options => map('partial-progress.enabled', 'true', 'rewrite-all', 'true') )",
-        ),
+        ({}, ["`id`, `from`"]),
+        ({"partition_by": "ID"}, ["`from`"]),
+        ({"partition_by": ["from", "id"]}, []),
+        ({"clustered_by": "name"}, []),
     ],
 )
-def test_it_is_sorted_as_its_format_can(
-    macros: Macros,
-    render: Callable[..., str],
-    backfill: Any,
-    config: dict[str, Any],
-    work: str,
-    statement: str,
+def test_delta_sorts_by_the_key_but_for_its_partitions(
+    macros: Macros, backfill: Any, config: dict[str, Any], columns: list[str]
 ) -> None:
+    """And not where it has an order of its own."""
     macros.config.update(config)
-    sql = render("get_compact_mv_sql", backfill, {"committed": {"key": KEY}}, work)
-    assert statement in sql
-    if "file_format" in config:
-        assert sql.startswith("call system.rewrite_data_files(") and sql.endswith(")")
-        return
-    gives_way = "declare exit handler for sqlstate '2D521' begin set kept = 'another run "
-    assert gives_way in sql
-    assert sql.startswith("begin declare kept string; declare unsorted string; ")
-    assert sql.endswith("select to_json(struct(kept, unsorted)); end")
+    sql = macros.call("get_compact_mv_sql", backfill, {"committed": {"key": KEY}}, "sort")
 
-
-def test_what_delta_cannot_sort_is_compacted_without_an_order(
-    render: Callable[..., str], backfill: Any
-) -> None:
-    state = {"committed": {"key": KEY}}
-    sql = render("get_compact_mv_sql", backfill, state, "sort")
-    reasons = {"KD00D": "no statistics", "42613": "liquid clustering", "42P10": "partitioned by"}
-    for sqlstate, reason in reasons.items():
-        handler = sql.split(f"declare exit handler for sqlstate '{sqlstate}' begin ")[1]
-        assert handler.startswith("execute immediate 'optimize lake.mv'; set unsorted = 'it")
-        assert reason in handler.split("end;")[0]
-    assert "KD00D" not in render("get_compact_mv_sql", backfill, state, "compact")
+    assert re.findall(r"zorder by \((.*?)\)", sql) == columns
 
 
 Compact = Callable[..., list[str]]

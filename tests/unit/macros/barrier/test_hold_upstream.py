@@ -9,20 +9,7 @@ import pytest
 
 from support.macros import Macros
 
-
-@pytest.fixture
-def sent(macros: Macros) -> list[str]:
-    statements: list[str] = []
-    macros.stub("run_table", lambda step, sql: statements.append(sql))
-    return statements
-
-
-def backfill(kind: str = "iceberg") -> dict[str, Any]:
-    return {"upstream": {"kind": kind}}
-
-
-BEFORE = {"committed": {"backfill_mode": "snapshot"}}
-HELD = {"holds": {"dbt_backfill_b1": 7}}  # the tags that stand, each with its snapshot
+HELD = {"dbt_backfill_b1": 7}  # the tags that stand, each with its snapshot
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
@@ -38,75 +25,54 @@ def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "state", "planned", "holds"),
+    [
+        ("iceberg", {}, {}, True),
+        # The mode becomes snapshot.
+        (
+            "iceberg",
+            {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}},
+            {},
+            True,
+        ),
+        ("delta", {}, {}, False),
+        ("iceberg", {}, {"backfill_mode": "arrangement"}, False),
+        ("iceberg", {}, {"kind": "reset"}, False),  # it reads nothing
+        ("iceberg", {}, {"last_range": True}, False),  # nothing reads it again
+        ("iceberg", {"upstream_version": "7"}, {}, False),  # it is held
+        ("iceberg", {}, {"version": "0"}, False),  # there is no snapshot
+        ("iceberg", {"finished": True}, {}, False),
+    ],
+)
 def test_the_barrier_that_begins_to_read_a_version_holds_it(
-    macros: Macros, sent: list[str]
+    macros: Macros, kind: str, state: dict[str, Any], planned: dict[str, Any], holds: bool
 ) -> None:
-    assert macros.call("hold_upstream", backfill(), BEFORE, plan())
+    before = {"committed": {"backfill_mode": "snapshot"}, **state}
+    held = macros.call("hold_upstream", {"upstream": {"kind": kind}}, before, plan(**planned))
 
-    assert sent == ["alter table lake.up create or replace tag dbt_backfill_b1 as of version 7"]
-
-
-def test_a_version_is_held_once_the_mode_becomes_snapshot(macros: Macros, sent: list[str]) -> None:
-    state = {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}}
-
-    macros.call("hold_upstream", backfill(), state, plan())
-
-    assert len(sent) == 1
-
-
-def test_a_version_is_let_go_once_the_mode_is_another(macros: Macros, sent: list[str]) -> None:
-    macros.call("release_upstream", backfill(), HELD, plan(backfill_mode="arrangement"))
-
-    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
+    assert (bool(held), len(macros.statements)) == (holds, holds)
 
 
 @pytest.mark.parametrize(
-    ("kind", "state", "other"),
+    ("kind", "tags", "last", "lets_go"),
     [
-        ("delta", {}, {}),
-        ("iceberg", {}, {"backfill_mode": "arrangement"}),
-        ("iceberg", {}, {"kind": "reset"}),
-        ("iceberg", {}, {"last_range": True}),
-        ("iceberg", {"upstream_version": "7"}, {}),
-        ("iceberg", {}, {"version": "0"}),
-        ("iceberg", {"finished": True}, {}),
+        ("iceberg", HELD, plan(backfill_mode="arrangement"), True),
+        # The first barrier that leaves the version, or any later one if that run died before.
+        ("iceberg", HELD, plan("9"), True),
+        ("iceberg", HELD, plan(None), True),  # a reset
+        ("iceberg", HELD, plan("7"), False),
+        ("iceberg", {}, plan("9"), False),
+        ("iceberg", {"dbt_backfill_b2": 7}, plan("9"), False),  # another MV's
+        ("delta", {}, plan("9"), False),
     ],
-    ids=["delta", "another mode", "reads nothing", "reads it once", "held", "no snapshot", "done"],
 )
-def test_no_other_does(
-    macros: Macros, sent: list[str], kind: str, state: dict[str, Any], other: dict[str, Any]
+def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
+    macros: Macros, kind: str, tags: dict[str, int], last: dict[str, Any], lets_go: bool
 ) -> None:
-    assert not macros.call("hold_upstream", backfill(kind), BEFORE | state, plan(**other))
+    macros.call("release_upstream", {"upstream": {"kind": kind}}, {"holds": tags}, last)
 
-    assert sent == []
-
-
-@pytest.mark.parametrize("version", ["9", None])
-def test_the_first_barrier_that_leaves_the_version_lets_it_go(
-    macros: Macros, sent: list[str], version: str | None
-) -> None:
-    """Or any later one, if that run died before it did. A reset leaves it too."""
-    macros.call("release_upstream", backfill(), HELD, plan(version))
-
-    assert sent == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "holds", "version"),
-    [
-        ("iceberg", {"dbt_backfill_b1": 7}, "7"),
-        ("iceberg", {}, "9"),
-        ("iceberg", {"dbt_backfill_b2": 7}, "9"),
-        ("delta", {}, "9"),
-    ],
-    ids=["reads it", "held none", "another's", "delta"],
-)
-def test_no_other_lets_it_go(
-    macros: Macros, sent: list[str], kind: str, holds: dict[str, int], version: str
-) -> None:
-    macros.call("release_upstream", backfill(kind), {"holds": holds}, plan(version))
-
-    assert sent == []
+    assert len(macros.statements) == lets_go
 
 
 @pytest.fixture
@@ -114,9 +80,8 @@ def release(
     macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., list[str]]:
     """What is sent once all has been read: by a run that has staged its last rows, or any later."""
-    macros.stub("stages_ranges", lambda upstream: True)
-    macros.stub("is_complete", lambda state: True)
     macros.context["adapter"].cache_dropped = lambda relation: ""
+    backfill["upstream"]["kind"] = "postgres"
 
     def release(
         file_format: str = "delta", properties: Any = None, type: str | None = "table",
@@ -128,7 +93,8 @@ def release(
         macros.stub("find_table", lambda relation: there)
         macros.stub("read_table_properties", lambda relation: properties or {})
         sources = [make_source(), *([make_source(role="stage")] if has_staged else [])]
-        macros.call("release_staged", backfill, make_state(), make_plan(sources=sources))
+        state = make_state(finished=True)
+        macros.call("release_staged", backfill, state, make_plan(sources=sources))
         return [statement.sql.split("*/")[1].strip() for statement in macros.statements]
 
     return release
@@ -139,11 +105,7 @@ OURS = {"dbt_backfill.format": "2"}
 
 @pytest.mark.parametrize(
     ("file_format", "gc", "end"),
-    [
-        ("iceberg", "true", " purge"),
-        ("iceberg", "false", ""),
-        ("delta", None, ""),
-    ],
+    [("iceberg", "true", " purge"), ("iceberg", "false", ""), ("delta", None, "")],
 )
 @pytest.mark.parametrize(("has_staged", "listed"), [(True, False), (False, True)])
 def test_staged_rows_go_with_their_files_where_the_table_lets_them(

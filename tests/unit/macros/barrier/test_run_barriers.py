@@ -21,7 +21,6 @@ def run(
     """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
     macros.context["rebuilds"] = []
     macros.context["reported"] = []
-    macros.stub("find_query_change", lambda backfill, state, learned: None)
     macros.stub(
         "report_barrier",
         lambda backfill, barrier, allowance: macros.context["reported"].append(
@@ -49,8 +48,10 @@ def run(
         begun_anew: int | None = None,
         found_anew: str | None = None,
         deployed: int | None = None,
+        query_changed: str | None = None,
         **state: Any,
     ) -> Any:
+        macros.stub("find_query_change", lambda *_: query_changed)
         options["barriers_per_run"] = barriers_per_run
         left = list(kinds)
         asked_in_vain: list[Any] = []
@@ -88,151 +89,106 @@ def run(
     return run
 
 
-def test_a_run_is_one_barrier_unless_more_are_asked_for(run: Any) -> None:
-    result = run("advance", "advance", "advance", barriers_per_run=1)
+ADVANCE3 = ["advance"] * 3
+REFRESH = {"rebuild": "full refresh"}
+LATE = "lake.mv was begun anew, as by a full refresh that came late"
+FOUND_LATE = "it was begun anew by a full refresh that came late"
 
-    assert len(result["left"]) == 2
-    assert (result["message"], result["barriers"]) == ("BARRIER 3 (40.0 %)", 1)
+# The kinds of the barriers that there are to run; options of the run; what it comes to.
+RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
+    "one barrier": (
+        ADVANCE3, {"barriers_per_run": 1}, {"barriers": 1, "message": "BARRIER 3 (40.0 %)"}
+    ),
+    "two, whose counts are added up": (
+        ADVANCE3, {"barriers_per_run": 2},
+        {"barriers": 2, "rows_backfilled": 10, "changed": 4, "deleted": 2,
+         "message": "BARRIERS 3 to 4 (40.0 %)"},
+    ),
+    "all": (
+        ["advance", "advance"], {},
+        {"barriers": 2, "message": "BARRIERS 3 to 4 (100.0 %), CAUGHT UP"},
+    ),
+    # Once nothing is left to read, changes that come during a barrier are the next run's.
+    "all, of an upstream that changes for ever": (
+        ["advance"] * 5, {"rows": None}, {"barriers": 2, "message": "BARRIERS 3 to 4 (40.0 %)"}
+    ),
+    "nothing to do": (
+        [], {"finished": True}, {"barriers": 0, "plan": None, "message": "CAUGHT UP"}
+    ),
+    "paused": ([], {"finished": False}, {"barriers": 0, "message": "PAUSED (40.0 %)"}),
+    # After a full refresh the same run backfills; what it committed is counted all the same.
+    "a reset": (
+        ["reset", "advance", "advance"], {"barriers_per_run": 1},
+        {"barriers": 2, "message": "BARRIERS 3 to 4 (40.0 %)", "replaced": True},
+    ),
+    "a plan that was given up": (
+        ["abandon", "advance", "advance"], {"barriers_per_run": 1},
+        {"barriers": 2, "message": "BARRIERS 3 to 4 (40.0 %)", "replaced": False},
+    ),
+    "a full refresh at a rate limit of 0": (
+        ["reset"], {"barriers_per_run": 1, **REFRESH},
+        {"barriers": 1, "message": "BARRIER 3 (100.0 %), CAUGHT UP"},
+    ),
+    "a re-anchor counts": (
+        ["reanchor", "advance"], {"barriers_per_run": 1},
+        {"barriers": 1, "rows_backfilled": 0, "changed": 0, "deleted": 0, "replaced": False},
+    ),
+    # An MV is rebuilt once in a run, and an advance that another one had planned is not it.
+    "a full refresh": (
+        ["reset", "advance"], {"barriers_per_run": 1, **REFRESH},
+        {"rebuilds": ["full refresh", None]},
+    ),
+    "a full refresh after an advance": (
+        ["advance", "reset", "advance"], {"barriers_per_run": 1, **REFRESH},
+        {"barriers": 3, "rebuilds": ["full refresh", "full refresh", None]},
+    ),
+    # That one may have emptied the MV.
+    "a full refresh after one that was given up": (
+        ["abandon", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3, **REFRESH},
+        {"rebuilds": ["full refresh", "full refresh", None]},
+    ),
+    "a full refresh of an MV that is about to be created": (
+        ["advance"], {"barriers_per_run": 1, "missing": True, **REFRESH}, {"rebuilds": [None]}
+    ),
+    "a changed query": (
+        ["reset", "advance"], {"barriers_per_run": 1, "query_changed": "its query changed"},
+        {"rebuilds": ["its query changed", None]},
+    ),
+    "an MV that was begun anew": (
+        ["reset", "advance"], {"barriers_per_run": 1, "found_anew": LATE},
+        {"rebuilds": [LATE, None]},
+    ),
+    "a full refresh of one": (
+        ["reset", "advance"], {"barriers_per_run": 1, "found_anew": LATE, **REFRESH},
+        {"rebuilds": ["full refresh", None]},
+    ),
+    "a changed query of one": (
+        ["reset", "advance"],
+        {"barriers_per_run": 1, "found_anew": LATE, "query_changed": "its query changed"},
+        {"rebuilds": ["its query changed", None]},
+    ),
+    # In the same run: a full refresh that came late has emptied it in the middle.
+    "one that a barrier finds": (
+        ["advance", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3},
+        {"barriers": 3, "rebuilds": [None, FOUND_LATE, None]},
+    ),
+}  # fmt: skip
 
 
-def test_every_barrier_is_reported(run: Any, macros: Macros) -> None:
-    run("abandon", "reanchor", "advance", barriers_per_run=2)
-
-    assert macros.context["reported"] == ["abandon", "reanchor", "advance"]
-
-
-def test_a_run_has_as_many_barriers_as_are_asked_for_and_adds_up_their_counts(run: Any) -> None:
-    result = run("advance", "advance", "advance", barriers_per_run=2)
-
-    assert len(result["left"]) == 1
-    assert result["barriers"] == 2
-    assert (result["rows_backfilled"], result["changed"], result["deleted"]) == (10, 4, 2)
-    assert (result["plan"]["epoch"], result["state"]["epoch"]) == (4, 4)
-
-
-def test_a_run_ends_once_there_is_nothing_left_to_do(run: Any) -> None:
-    result = run("advance", "advance", barriers_per_run=None)
-
-    assert result["message"] == "BARRIERS 3 to 4 (100.0 %), CAUGHT UP"
-    assert (result["barriers"], result["plan"]["epoch"]) == (2, 4)
-
-
-def test_a_run_of_all_barriers_does_not_follow_an_upstream_for_ever(run: Any) -> None:
-    """Once nothing is left to read, changes that come during a barrier are the next run's."""
-    result = run(*["advance"] * 5, rows=None)
-
-    assert (result["barriers"], len(result["left"])) == (2, 3)
-    assert result["message"] == "BARRIERS 3 to 4 (40.0 %)"
-
-
-def test_a_run_without_anything_to_do_says_so(run: Any) -> None:
-    result = run(finished=True)
-    assert (result["message"], result["barriers"], result["plan"]) == ("CAUGHT UP", 0, None)
-    assert run(finished=False)["message"] == "PAUSED (40.0 %)"
-
-
-@pytest.mark.parametrize("kind", ["reset", "abandon"])
-def test_a_run_goes_on_after_a_reset_and_an_abandoned_plan(run: Any, kind: str) -> None:
-    """After a full refresh the same run backfills; what it committed is counted all the same."""
-    result = run(kind, "advance", "advance", barriers_per_run=1)
-
-    assert len(result["left"]) == 1
-    assert (result["barriers"], result["plan"]["kind"]) == (2, "advance")
-    assert result["message"] == "BARRIERS 3 to 4 (40.0 %)"
-
-
-def test_a_run_that_only_empties_the_table_does_not_say_that_nothing_was_done(run: Any) -> None:
-    """A full refresh at a rate limit of 0."""
-    result = run("reset", barriers_per_run=1, rebuild="full refresh")
-
-    assert result["message"] == "BARRIER 3 (100.0 %), CAUGHT UP"
-    assert (result["barriers"], result["plan"]["kind"]) == (1, "reset")
-
-
-def test_a_reanchor_counts_as_a_barrier(run: Any) -> None:
-    result = run("reanchor", "advance", barriers_per_run=1)
-
-    assert len(result["left"]) == 1
-    assert (result["rows_backfilled"], result["changed"], result["deleted"]) == (0, 0, 0)
-
-
-def test_an_advance_that_another_run_had_planned_is_not_the_rebuild(
-    run: Any, macros: Macros
+@pytest.mark.parametrize(("kinds", "given", "result"), RUNS.values(), ids=RUNS)
+def test_a_run_has_these_barriers_and_says_so(
+    run: Any, macros: Macros, kinds: list[str], given: Any, result: dict[str, Any]
 ) -> None:
-    result = run("advance", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
+    found = {**run(*kinds, **given), "rebuilds": macros.context["rebuilds"]}
 
-    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
-    assert (result["barriers"], result["plan"]["epoch"]) == (3, 5)
-
-
-def test_an_mv_is_rebuilt_once_in_a_run(run: Any, macros: Macros) -> None:
-    run("abandon", "reset", "advance", barriers_per_run=1, rebuild="full refresh")
-
-    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
-
-
-def test_a_changed_query_is_a_rebuild_where_the_user_said_so(run: Any, macros: Macros) -> None:
-    macros.stub("find_query_change", lambda *_: "its query changed")
-    run("reset", "advance", barriers_per_run=1)
-
-    assert macros.context["rebuilds"] == ["its query changed", None]
-
-
-def test_an_mv_that_is_about_to_be_created_needs_no_full_refresh(run: Any, macros: Macros) -> None:
-    run("advance", barriers_per_run=1, rebuild="full refresh", missing=True)
-
-    assert macros.context["rebuilds"] == [None]
-
-
-def test_a_run_tells_whether_it_has_replaced_the_mv(run: Any) -> None:
-    """Its comments have to be written again."""
-    assert run("reset", "advance", barriers_per_run=1)["replaced"] is True
-    assert run("abandon", "reanchor", "advance", barriers_per_run=2)["replaced"] is False
+    assert {name: found[name] for name in result} == result
+    assert len(found["left"]) == len(kinds) - found["barriers"]
+    assert macros.context["reported"] == kinds[: found["barriers"]]
 
 
 def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
     """A rate limit of 0 from the start."""
     assert run(missing=True)["state"]["missing"] is False
-
-
-def test_an_mv_that_was_begun_anew_is_reset_though_nobody_asked_for_it(
-    run: Any, macros: Macros
-) -> None:
-    reason = "lake.mv was begun anew, as by a full refresh that came late"
-    run("reset", "advance", barriers_per_run=1, found_anew=reason)
-
-    assert macros.context["rebuilds"] == [reason, None]
-
-
-@pytest.mark.parametrize("query_changed", [None, "its query changed"])
-def test_a_full_refresh_or_a_changed_query_says_why_an_mv_that_was_begun_anew_is_reset(
-    run: Any, macros: Macros, query_changed: str | None
-) -> None:
-    macros.stub("find_query_change", lambda *_: query_changed)
-    rebuild = None if query_changed else "full refresh"
-    run("reset", "advance", barriers_per_run=1, rebuild=rebuild, found_anew="it was begun anew")
-
-    assert macros.context["rebuilds"][0] == (query_changed or rebuild)
-
-
-def test_an_mv_that_a_barrier_finds_begun_anew_is_reset_by_the_next_one(
-    run: Any, macros: Macros
-) -> None:
-    """In the same run: a full refresh that came late has emptied it in the middle."""
-    result = run("advance", "reset", "advance", barriers_per_run=1, begun_anew=3)
-
-    reason = "it was begun anew by a full refresh that came late"
-    assert macros.context["rebuilds"] == [None, reason, None]
-    assert result["barriers"] == 3
-
-
-def test_a_full_refresh_keeps_its_reason_where_the_one_before_it_was_given_up(
-    run: Any, macros: Macros
-) -> None:
-    """That one may have emptied the MV."""
-    run("abandon", "reset", "advance", barriers_per_run=1, begun_anew=3, rebuild="full refresh")
-
-    assert macros.context["rebuilds"] == ["full refresh", "full refresh", None]
 
 
 # -- the history --------------------------------------------------------------------------------
@@ -278,162 +234,6 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 
 
 # -- one barrier ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def barrier(
-    macros: Macros,
-    backfill: Any,
-    learned: Any,
-    make_state: Callable[..., Any],
-    make_plan: Callable[..., Any],
-) -> Callable[..., Any]:
-    """Runs one barrier for which p3 is chosen; returns it with what was asked along the way."""
-    asked: dict[str, Any] = {}
-
-    def observe_upstream(backfill: Any, state: Any, since: Any) -> dict[str, Any]:
-        asked["since"] = since
-        return {"version": 17}
-
-    def execute_plan(backfill: Any, state: Any, plan: Any, work: Any) -> dict[str, Any]:
-        asked["work"] = work
-        return {"failed": None, "counts": {"changed": 1}}
-
-    def commit_barrier(
-        backfill: Any, state: Any, plan: Any, counts: Any, ends: bool, views: Any, left_at: Any
-    ) -> Any:
-        asked["before"] = state["committed"]
-        asked["committed"] = (plan["plan_id"], counts, views)
-        asked["ends"] = ends
-        noted = {"changed_row_count": 5, "deleted_row_count": 2}
-        return {"epoch": 3, "committed": noted}
-
-    macros.stub("observe_upstream", observe_upstream)
-    macros.stub(
-        "choose_plan",
-        lambda backfill, state, observed, nothing, rebuild, next: {
-            "plan": make_plan(), "most_rows": None, "learned": learned
-        },
-    )  # fmt: skip
-    macros.stub("execute_plan", execute_plan)
-    macros.stub("commit_barrier", commit_barrier)
-    macros.stub(
-        "prepare_creation", lambda backfill: asked["steps"].append("prepare") or ["columns"]
-    )
-    macros.stub("choose_replica", lambda *given: asked["steps"].append("copy") or given[2])
-    macros.stub("get_changes", lambda *_: {"events": "select"})
-    macros.stub("get_stage_views", lambda backfill, plan, changes: [f"`{plan['plan_id']}`"])
-    macros.stub(
-        "adopt_plan",
-        lambda backfill, state, observed, plan, rebuild: {"plan": plan, "guarded": True},
-    )
-
-    def barrier(standing: str = "p3", last: bool = False, **state: Any) -> Any:
-        def plan_barrier(
-            backfill: Any, state: Any, observed: Any, choice: Any, columns: Any
-        ) -> Any:
-            plan = choice["plan"]
-            asked["columns"] = columns
-            asked["steps"].append("plan")
-            is_ours = standing == plan["plan_id"]
-            staged = {"name": "`p3`", "count": 1} if is_ours else None
-            return {"plan": {**plan, "plan_id": standing}, "staged": staged, "views": ["`p3`"]}
-
-        asked["steps"] = []
-        macros.stub("plan_barrier", plan_barrier)
-        nothing = macros.call("new_learned")
-        return (
-            macros.call("run_barrier", backfill, make_state(**state), nothing, None, None, last),
-            asked,
-        )
-
-    return barrier
-
-
-def test_a_barrier_executes_and_commits_the_plan_that_it_inserted(barrier: Any) -> None:
-    result, asked = barrier()
-
-    assert result["plan"]["plan_id"] == "p3" and result["state"]["epoch"] == 3
-    assert asked["committed"] == ("p3", {"changed": 1}, ["`p3`"])
-    assert (asked["work"]["guarded"], asked["work"]["staged"]["count"]) == (False, 1)
-    assert result["learned"]["explained"]
-
-
-def test_a_barrier_tells_the_counts_that_were_committed(barrier: Any, macros: Macros) -> None:
-    """What Iceberg counts is known only then."""
-    assert barrier()[0]["counts"] == {"changed": 5, "deleted": 2}
-
-    macros.stub("execute_plan", lambda *_: {"failed": None, "counts": {}})
-    assert barrier()[0]["counts"] == {}
-
-
-def test_counts_that_the_format_does_not_tell_are_left_out(barrier: Any, macros: Macros) -> None:
-    macros.stub("commit_barrier", lambda *_: {"epoch": 3, "committed": {}})
-
-    assert barrier()[0]["counts"] == {}
-
-
-def test_a_barrier_executes_the_plan_of_another_run_that_was_first(barrier: Any) -> None:
-    """What was staged for its own plan is not used for theirs, but dropped."""
-    result, asked = barrier(standing="theirs")
-
-    assert result["plan"]["plan_id"] == "theirs"
-    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (False, None)
-    assert asked["committed"] == ("theirs", {"changed": 1}, ["`p3`", "`theirs`"])
-
-
-def test_a_plan_that_stands_is_executed_and_none_is_chosen(
-    barrier: Any, macros: Macros, backfill: Any, make_plan: Callable[..., Any]
-) -> None:
-    macros.stub("choose_plan", lambda *_: pytest.fail("chosen"))
-    committed = make_plan(epoch=2, plan_id="p2b")
-    result, asked = barrier(planned=make_plan(plan_id="left"), committed=committed)
-
-    assert result["plan"]["plan_id"] == "left"
-    assert (asked["work"]["guarded"], asked["work"]["staged"]) == (True, None)
-    assert asked["before"] == committed
-    assert asked["committed"] == ("left", {"changed": 1}, [])
-
-
-def test_there_is_no_barrier_if_there_is_nothing_to_do(barrier: Any, macros: Macros) -> None:
-    macros.stub("choose_plan", lambda *_: None)
-    result, asked = barrier()
-
-    assert result is None and "committed" not in asked
-
-
-def test_the_upstream_is_read_since_the_committed_plan(barrier: Any) -> None:
-    assert barrier()[1]["since"]["plan_id"] == "p2"
-
-
-@pytest.mark.parametrize("state", [{"upstream_version": None}, {"dirty": True}])
-def test_the_upstream_is_read_anew_where_no_version_is_committed(barrier: Any, state: Any) -> None:
-    assert barrier(**state)[1]["since"] is None
-
-
-def test_an_mv_is_created_only_with_the_plan_that_was_checked(barrier: Any) -> None:
-    """What is refused leaves nothing behind, and no copy of the upstream was made for it."""
-    assert barrier(missing=True)[1]["steps"] == ["prepare", "copy", "plan"]
-    assert barrier(missing=True)[1]["columns"] == ["columns"]
-    assert barrier()[1]["steps"] == ["copy", "plan"]
-
-
-@pytest.mark.parametrize(
-    ("last", "kind", "ends"),
-    [
-        (True, "advance", True),
-        (True, "reanchor", True),
-        (True, "reset", False),  # the run goes on after it
-        (True, "abandon", False),
-        (False, "advance", False),
-    ],
-)
-def test_the_history_is_written_along_with_the_barrier_that_ends_the_run(
-    barrier: Any, make_plan: Any, last: bool, kind: str, ends: bool
-) -> None:
-    _, asked = barrier(last=last, planned=make_plan(kind=kind))
-
-    assert asked["ends"] is ends
 
 
 def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(

@@ -129,33 +129,6 @@ def test_the_former_one_stands_still_where_it_would_stop_the_run_or_be_compared(
     assert standstill(committed=swept) == "it does not hold what its query gives yet"
 
 
-def test_rows_are_taken_from_the_version_that_belongs_to_the_state(
-    macros: Macros, make_plan: Any
-) -> None:
-    macros.stub("mv_clauses", lambda *_: "using delta")
-    plan = make_plan(kind="swap", generation={"relation": "lake.mv__next", "version": "7"})
-    columns = [{"name": "k", "type": "bigint"}]
-    next_mv = macros.relation.incorporate(path={"identifier": "mv__next"})
-
-    sql = macros.call("get_swap_sql", macros.relation, next_mv, columns, plan, "FENCE")
-    assert "create or replace table lake.mv" in sql
-    assert "from lake.mv__next version as of 7 where FENCE union all" in " ".join(sql.split())
-    plan["generation"].pop("version")
-    empty = macros.call("get_swap_sql", macros.relation, next_mv, columns, plan, "FENCE")
-    assert "from lake.mv__next where FENCE and false union all" in " ".join(empty.split())
-
-
-def test_a_swap_finishes_every_vnode_with_its_rows(
-    macros: Macros, make_state: Any, make_plan: Any
-) -> None:
-    plan = make_plan(kind="swap", vnode_row_counts={"0": 3})
-    columns = macros.call("swap_columns", make_state(), plan)
-
-    assert columns["backfill_finished"] == "true"
-    assert "'{\"0\": 3}'" in columns["row_count"]
-    assert columns["upstream_version"] == "'17'"
-
-
 DELTA = {"dbt_backfill.format": "2"}
 ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
 
@@ -189,17 +162,3 @@ def test_no_table_of_others_is_dropped_with_a_generation(
         macros.stub(name, answer)
     assert macros.call("drop_generation", relations, "b1")
     assert dropped == [[f"drop table if exists lake.{copy}" for copy in copies]]
-
-
-def test_a_generation_is_dropped_by_its_id(macros: Macros, relations: Any) -> None:
-    copies = ["drop table if exists lake.mv__replica purge"]
-    sql = macros.call("get_drop_generation_sql", relations, "it's", copies)
-
-    assert "'$.backfill_id') = 'it\\'s'" in sql
-    drops = [line.strip() for line in sql.splitlines() if "drop table" in line]
-    assert drops == [
-        "drop table if exists lake.mv;",
-        "drop table if exists lake.mv__barriers;",
-        "drop table if exists lake.mv__replica purge;",
-        "drop table if exists lake.mv__progress;",
-    ]

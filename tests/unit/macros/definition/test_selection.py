@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 KEYS = [
@@ -18,13 +18,12 @@ ROWS = [(x, y) for x in range(4) for y in range(3)]
 
 
 @pytest.fixture
-def selected(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., list[tuple[int, int]]]:
-    sqlite.execute("create table up (x int, y int)")
-    sqlite.executemany("insert into up values (?, ?)", ROWS)
+def selected(macros: Macros, duck: Duck) -> Callable[..., list[tuple[int, int]]]:
+    duck.create("up", {"x": "int", "y": "int"}, ROWS)
 
     def selected(**selection: Any) -> list[tuple[int, int]]:
         predicate = macros.call("selection_predicate", selection, KEYS, "up.")
-        return sqlite.execute(f"select x, y from up where {predicate} order by x, y").fetchall()
+        return duck.rows(f"select x, y from up where {predicate} order by x, y")
 
     return selected
 
@@ -49,18 +48,3 @@ def test_both_ends_are_inclusive(selected: Any, low: Any, high: Any) -> None:
 
 def test_fewer_values_than_columns_mean_all_keys_that_begin_with_them(selected: Any) -> None:
     assert selected(low=["1"], high=["2"]) == [row for row in ROWS if row[0] in (1, 2)]
-
-
-def test_vnodes_are_selected_by_the_recorded_type(macros: Macros) -> None:
-    selection = {"vnodes": [1, 3], "vnode_count": 4, "low": ["1"]}
-
-    assert macros.call("selection_predicate", selection, KEYS, "up.") == (
-        "cast(pmod(xxhash64(cast(up.`x` as int), cast(up.`y` as int)), 4) as int) in (1, 3)"
-        " and up.`x` >= 1"
-    )
-
-
-def test_the_mv_is_selected_by_its_own_names(macros: Macros) -> None:
-    renamed = macros.call("get_mv_keys", KEYS)
-
-    assert macros.call("selection_predicate", {"low": ["1", "2"]}, renamed).startswith("(`a` >= 1")

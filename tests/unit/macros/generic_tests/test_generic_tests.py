@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from support.macros import Macros
+from support.duck import Duck
+from support.macros import Macros, Table
 
 
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
     """All tables exist, and the test runs as a node of its own name."""
-    macros.stub("load_table", lambda relation: relation)
-    macros.stub("read_table_properties", lambda relation: {})
+    mv = Table(columns={"k": "bigint", "m": "map<string,int>"})
+    macros.tables = {"lake.mv": mv, "lake.mv__progress": Table(), "lake.mv__barriers": Table()}
     macros.context["model"] = {"name": "backfill_complete_mv"}
     macros.context["graph"] = SimpleNamespace(nodes={})
-    columns = [{"name": "k", "type": "bigint"}, {"name": "m", "type": "map<string,int>"}]
-    macros.stub("get_table_columns", lambda relation: columns)
 
 
 def _refusal(macros: Macros, test: str) -> str:
@@ -29,15 +28,10 @@ def _refusal(macros: Macros, test: str) -> str:
     return str(raised.value.msg)
 
 
-def test_an_mv_is_incomplete_while_it_is_not_finished_or_dirty_or_is_to_be_emptied(
-    render: Callable[..., str], macros: Macros, stored: Callable[..., str]
-) -> None:
-    macros.results = [[[stored()]]]
-
-    assert render("test_backfill_complete", macros.relation) == (
-        "select *, null as unfilled from lake.mv__progress where (dirty or not backfill_finished "
-        "or plan_kind in ('reset', 'abandon') or false)"
-    )
+def _copy(macros: Macros) -> None:
+    """Let the tables be those of an MV of another schema, copied by something else."""
+    for table in macros.tables.values():
+        table.properties = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
@@ -46,7 +40,7 @@ def test_nothing_is_asked_of_an_mv_to_compile_them_or_to_make_docs(
     render: Callable[..., str], macros: Macros, test: str, command: str
 ) -> None:
     """It may never have run."""
-    macros.stub("load_table", lambda relation: None)
+    macros.tables = {}
     macros.context["invocation_args_dict"] = {"which": command}
 
     assert render(f"test_{test}", macros.relation).endswith("select 1 as failure from range(0)")
@@ -85,39 +79,39 @@ def test_columns_of_a_descending_backfill_are_filled_downwards(
     assert macros.logged == ["mv: x is filled down to (5, 6) only"]
 
 
+PROGRESS = {"dirty": "boolean", "backfill_finished": "boolean", "plan_kind": "string"}
+
+
 @pytest.mark.parametrize(
     ("progress", "incomplete"),
     [
-        ((0, 1, None), False),
-        ((0, 1, "advance"), False),  # of changes: what was promised is still there
-        ((0, 1, "reset"), True),
-        ((0, 0, None), True),
-        ((1, 1, None), True),
-        ((1, 1, "abandon"), True),
-        ((0, 1, "abandon"), True),  # it may have emptied the MV
+        ((False, True, None), False),
+        ((False, True, "advance"), False),  # of changes: what was promised is still there
+        ((False, True, "reset"), True),
+        ((False, False, None), True),
+        ((True, True, None), True),
+        ((True, True, "abandon"), True),
+        ((False, True, "abandon"), True),  # it may have emptied the MV
     ],
 )
 def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
-    render: Callable[..., str], macros: Macros, sqlite: Any, stored: Any, progress: Any,
-    incomplete: bool,
-) -> None:  # fmt: skip
+    macros: Macros, duck: Duck, stored: Any, progress: Any, incomplete: bool
+) -> None:
     macros.results = [[[stored()]]]
-    sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
-    sqlite.execute("insert into lake.mv__progress values (?, ?, ?)", progress)
-    rows = sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall()
+    duck.create("lake.mv__progress", PROGRESS, [progress])
+    rows = duck.rows(macros.call("test_backfill_complete", macros.relation))
 
     assert rows == ([(*progress, None)] if incomplete else [])
 
 
 def test_under_empty_an_mv_passes_for_complete_as_any_test_does(
-    render: Callable[..., str], macros: Macros, sqlite: Any, stored: Callable[..., str]
+    macros: Macros, duck: Duck, stored: Callable[..., str]
 ) -> None:
     macros.results = [[[stored()]]]
     macros.context["flags"].EMPTY = True
-    sqlite.execute("create table lake.mv__progress (dirty, backfill_finished, plan_kind)")
-    sqlite.execute("insert into lake.mv__progress values (1, 0, 'reset')")
+    duck.create("lake.mv__progress", PROGRESS, [(True, False, "reset")])
 
-    assert sqlite.execute(render("test_backfill_complete", macros.relation)).fetchall() == []
+    assert duck.rows(macros.call("test_backfill_complete", macros.relation)) == []
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
@@ -137,7 +131,7 @@ def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
 def test_a_relation_without_state_is_refused_by_its_own_name(
     macros: Macros, test: str, missing: str
 ) -> None:
-    macros.stub("load_table", lambda r: None if r.identifier == missing else r)
+    del macros.tables[f"lake.{missing}"]
 
     assert _refusal(macros, test) == (
         "backfilled_mv mv: lake.mv is not a backfilled_mv, or has never run. Run the model first, "
@@ -156,9 +150,8 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
 def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(
     macros: Macros, test: str, missing: str, told: str
 ) -> None:
-    copied = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
-    macros.stub("read_table_properties", lambda relation: copied)
-    macros.stub("load_table", lambda r: None if r.identifier == missing else r)
+    _copy(macros)
+    macros.tables.pop(f"lake.{missing}", None)
 
     assert _refusal(macros, test).startswith(f"backfilled_mv mv: {told}")
 
@@ -186,36 +179,24 @@ def test_what_to_do_about_a_relation_names_its_model(
 ) -> None:
     """As run-operations take it: they know no alias."""
     macros.context["graph"].nodes = {"model.p.before": _model("x", "x"), "model.p.orders": node}
-    copied = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
-    macros.stub("read_table_properties", lambda relation: copied)
+    _copy(macros)
     told = _refusal(macros, test)
     assert told.startswith(f"backfilled_mv {name}: lake.mv is a copy of the MV prod.mv, ")
 
-    macros.stub("load_table", lambda r: None if r.identifier == "mv__progress" else r)
+    del macros.tables["lake.mv__progress"]
     told = _refusal(macros, test)
     assert f"clone_backfill --args '{{model: {name}, source: prod.mv, replace: true}}'" in told
 
-    macros.stub("load_table", lambda relation: None)
+    macros.tables = {}
     assert _refusal(macros, test).startswith(f"backfilled_mv {name}: lake.mv is not a backfilled")
 
 
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
 def test_a_relation_needs_no_history(macros: Macros, stored: Callable[..., str], test: str) -> None:
-    macros.stub("load_table", lambda r: None if r.identifier == "mv__barriers" else r)
+    del macros.tables["lake.mv__barriers"]
     macros.results = [[[stored()]]]
 
     assert "lake.mv__barriers" not in macros.call(f"test_{test}", macros.relation)
-
-
-@pytest.fixture
-def difference(
-    macros: Macros, render: Callable[..., str], stored: Callable[..., str]
-) -> Callable[..., str]:
-    def difference(**state: Any) -> str:
-        macros.results = [[[stored(**state)]]]
-        return render("test_backfill_consistent", macros.relation)
-
-    return difference
 
 
 @pytest.mark.parametrize("state", [{"planned": {"epoch": 3}}, {"dirty": True}])
@@ -230,37 +211,9 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_compared(
     )
 
 
-def test_an_mv_is_compared_with_its_query_over_the_prefix_at_the_committed_version(
-    difference: Callable[..., str],
-) -> None:
-    assert (
-        "with `up` as ( select * from lake.up version as of 16 as source where (source.`id` <= 1 "
-    ) in difference(position=["1", "2"])
-
-
-def test_an_mv_that_has_read_nothing_yet_has_to_be_empty(difference: Callable[..., str]) -> None:
-    sql = difference(position=None, upstream_version=None)
-
-    assert "with `up` as ( select * from lake.up where false ) select * from ( select id " in sql
-
-
-def test_rows_are_compared_both_ways_and_counted(difference: Callable[..., str]) -> None:
-    columns = "`k` as `k`, array_sort(map_entries(`m`)) as `m`"
-    sql = difference()
-
-    assert f"with promised as ( select {columns} from ( with `up` as (" in sql
-    assert f"present as ( select {columns} from lake.mv )" in sql
-    assert sql.endswith(
-        "select 'missing' as difference, * "
-        "from (select * from promised except all select * from present) "
-        "union all select 'unexpected' as difference, * "
-        "from (select * from present except all select * from promised)"
-    )
-
-
 @pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
 def test_nothing_is_asked_while_dbt_parses(macros: Macros, test: str) -> None:
     macros.context["execute"] = False
-    macros.stub("load_table", lambda relation: pytest.fail("asked"))
 
     assert macros.call(f"test_{test}", macros.relation).strip() == ""
+    assert macros.statements == []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 OURS = {"dbt_backfill.live": "b1", "dbt_backfill.epoch": "2", "dbt_backfill.version": "8"}
 
@@ -19,31 +20,16 @@ def backfill(backfill: dict[str, Any], macros: Macros) -> dict[str, Any]:
     return {**backfill, "options": {**backfill["options"], "live_view": True}}
 
 
-@pytest.fixture
-def found(macros: Macros) -> dict[str, Any]:
-    """What stands under the view's name: its properties; nothing if they are None."""
-    found: dict[str, Any] = {"properties": None}
-    macros.stub(
-        "load_table", lambda relation: relation if found["properties"] is not None else None
-    )
-    macros.stub("read_table_properties", lambda relation: found["properties"])
-    return found
-
-
 # -- before a run -----------------------------------------------------------------------------
 
 
-def test_a_view_of_ours_is_found_by_its_properties(
-    macros: Macros, backfill: Any, found: Any
-) -> None:
-    found["properties"] = OURS
+def test_a_view_of_ours_is_found_by_its_properties(macros: Macros, backfill: Any) -> None:
+    macros.tables["lake.mv__live"] = Table(type="view", properties=OURS)
     assert macros.call("check_live_view", backfill) == OURS
 
 
-def test_something_else_of_its_name_is_refused(
-    macros: Macros, backfill: Any, found: Any, refused: Any
-) -> None:
-    found["properties"] = {}
+def test_something_else_of_its_name_is_refused(macros: Macros, backfill: Any, refused: Any) -> None:
+    macros.tables["lake.mv__live"] = Table()
     with refused(
         "lake.mv__live exists, and is no live view of ours. "
         "Drop or rename it, or set live_view to false."
@@ -52,7 +38,7 @@ def test_something_else_of_its_name_is_refused(
 
 
 def test_a_schema_in_which_spark_makes_no_view_is_refused(
-    macros: Macros, backfill: Any, found: Any, refused: Any
+    macros: Macros, backfill: Any, refused: Any
 ) -> None:
     macros.results = [[['{"failed": false}']], [['{"failed": true}']]]
     assert macros.call("check_live_view", backfill) is None
@@ -65,35 +51,24 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
 
 def test_without_the_option_nothing_is_asked(macros: Macros, backfill: Any) -> None:
     backfill["options"]["live_view"] = False
-    macros.stub("load_table", lambda relation: pytest.fail("asked"))
     assert macros.call("check_live_view", backfill) is None
+    assert macros.statements == []
 
 
 # -- after a barrier --------------------------------------------------------------------------
 
 
 @pytest.fixture
-def made(macros: Macros) -> list[str]:
-    """The texts of the views that are made."""
-    made: list[str] = []
-    macros.stub("read_version", lambda backfill, table: "8")
-    macros.stub("get_live_sql", lambda backfill, state, version, places: f"the rows at {version}")
-    macros.stub("run_table", lambda step, sql, mv=None: made.append(" ".join(sql.split())))
+def made(macros: Macros, backfill: Any) -> Callable[..., int]:
+    """How many views are made after a barrier; the version of the MV is then 8."""
+
+    def made(state: dict[str, Any], **changes: Any) -> int:
+        macros.statements.clear()
+        macros.results = [[{"version": 8}]]
+        macros.call("run_live_view", {**backfill, **changes}, state)
+        return sum("create or replace view" in each.sql for each in macros.statements)
+
     return made
-
-
-def test_the_view_is_made_only_if_the_state_still_stands(
-    macros: Macros, backfill: Any, make_state: Any, made: list[str]
-) -> None:
-    macros.call("run_live_view", backfill, make_state())
-
-    assert made == [
-        "begin if ( select count(*) from lake.mv__progress where vnode = 0 and epoch = 2 and "
-        "plan_id is null and get_json_object(last, '$.backfill_id') = 'b1' ) = 1 then "
-        "create or replace view lake.mv__live comment 'The whole of lake.mv after its barrier 2, "
-        "at the version 16 of lake.up' tblproperties ( 'dbt_backfill.live' = 'b1', "
-        "'dbt_backfill.epoch' = '2', 'dbt_backfill.version' = '8' ) as the rows at 8; end if; end"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -105,30 +80,38 @@ def test_the_view_is_made_only_if_the_state_still_stands(
     ],
 )
 def test_the_view_of_before_stays_where_the_state_is_of_no_version(
-    macros: Macros, backfill: Any, make_state: Any, made: list[str], state: dict[str, Any]
+    made: Callable[..., int], make_state: Any, state: dict[str, Any]
 ) -> None:
-    macros.call("run_live_view", backfill, make_state(**state))
-    assert made == []
+    assert made(make_state()) == 1
+    assert made(make_state(**state)) == 0
+
+
+def test_the_view_is_made_only_if_the_state_still_stands(
+    macros: Macros, made: Callable[..., int], make_state: Any
+) -> None:
+    """Its statement asks for that, since another run may have gone on."""
+    assert made(make_state()) == 1
+    guard, _ = " ".join(macros.statements[-1].sql.split()).split("create or replace view")
+    assert "if ( select count(*) from lake.mv__progress where" in guard
+    assert "epoch = 2 and plan_id is null" in guard and "= 'b1' ) = 1 then" in guard
 
 
 def test_the_generation_that_is_filled_beside_the_mv_has_none(
-    macros: Macros, backfill: Any, make_state: Any, made: list[str]
+    made: Callable[..., int], make_state: Any
 ) -> None:
-    macros.call("run_live_view", {**backfill, "generation": "next"}, make_state())
-    assert made == []
-    macros.call("run_live_view", {**backfill, "generation": "former"}, make_state())
-    assert len(made) == 1
+    assert made(make_state(), generation="next") == 0
+    assert made(make_state(), generation="former") == 1
 
 
 def test_the_view_gets_the_grants_of_the_mv_that_a_view_can_have(
-    macros: Macros, backfill: Any, make_state: Any, made: list[str]
+    macros: Macros, made: Callable[..., int], make_state: Any
 ) -> None:
     granted: list[Any] = []
     macros.config["grants"] = {"select": ["ada"], "modify": ["bob"]}
     macros.context["apply_grants"] = lambda relation, grants, should_revoke: granted.append(
         (relation.render(), grants)
     )
-    macros.call("run_live_view", backfill, make_state())
+    made(make_state())
     assert granted == [("lake.mv__live", {"select": ["ada"]})]
 
 
@@ -157,23 +140,24 @@ def test_a_run_makes_the_view_that_no_barrier_of_it_has_made(
     filling: bool,
     makes: bool,
 ) -> None:
-    made: list[int] = []
-    macros.stub("run_live_view", lambda backfill, state: made.append(state["epoch"]))
-    macros.stub("read_version", lambda backfill, table: "8")
+    macros.results = [[{"version": 8}]] * 2
     result = {"state": make_state(), "barriers": barriers, "filling": filling}
 
     macros.call("settle_live_view", backfill, result, found)
 
-    assert made == ([2] if makes else [])
+    made = ["create or replace view" in each.sql for each in macros.statements]
+    assert any(made) is makes
 
 
 @pytest.mark.parametrize(("properties", "drops"), [(OURS, True), ({}, False), (None, False)])
 def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
-    macros: Macros, backfill: Any, found: Any, made: list[str], properties: Any, drops: bool
+    macros: Macros, backfill: Any, properties: Any, drops: bool
 ) -> None:
-    found["properties"] = properties
+    if properties is not None:
+        macros.tables["lake.mv__live"] = Table(type="view", properties=properties)
     backfill["options"]["live_view"] = False
 
     macros.call("settle_live_view", backfill, {}, None)
 
-    assert made == (["begin drop view if exists lake.mv__live; end"] if drops else [])
+    dropped = ["drop view if exists lake.mv__live" in each.sql for each in macros.statements]
+    assert dropped == ([True] if drops else [])

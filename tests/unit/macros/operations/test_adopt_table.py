@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Config, Macros
+from support.macros import Config, Macros, Table
 
 Adopt = Callable[..., list[str]]
 
@@ -19,24 +19,27 @@ MARK = f"'dbt_backfill.adopt' = '{md5(b'model.p.mv').hexdigest()}'"
 
 
 @pytest.fixture
-def adopt(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Adopt:
-    """Marks the table of `mv`; returns the statements that write."""
+def adopt(macros: Macros, stored: Callable[..., str]) -> Adopt:
+    """Marks the table of `mv`, beside which a state may be `left`; returns what it then sends."""
     config = Config(materialized="backfilled_mv", backfill_rate_limit=500000)
-    node = SimpleNamespace(name="mv", unique_id="model.p.mv", config=config, version=None)
-    macros.stub("find_backfilled_mv", lambda model, operation: node)
-    macros.stub("get_operated", lambda node: verified)
-    macros.stub("get_table_format", lambda existing, mv: "delta")
+    node = {
+        "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
+        "alias": "mv", "schema": "lake", "config": config,
+    }  # fmt: skip
+    macros.context["graph"] = SimpleNamespace(nodes={"model.p.mv": node})
 
     def adopt(
-        *others: str, type: str = "table", left: Any = None, gone: bool = False, **properties: str
+        type: str = "table", left: Any = None, gone: bool = False, **properties: str
     ) -> list[str]:
-        mv = None if gone else verified["mv"].incorporate(type=type)
-        macros.stub("get_existing_relations", lambda relations: {"mv": mv})
-        macros.stub("read_table_properties", lambda relation: properties)
-        macros.stub("read_left_state", lambda relations, existing: left)
+        macros.statements.clear()
+        macros.tables = {} if gone else {"lake.mv": Table(type=type, properties=properties)}
         macros.results = [[], [[json.dumps({"count": 1234567})]]]
+        if left is not None:
+            own = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+            macros.tables["lake.mv__progress"] = Table(properties=own)
+            macros.results.insert(0, [[stored(**left)]])
         macros.call("adopt_table", "mv")
-        return [" ".join(statement.sql.split()) for statement in macros.statements]
+        return [" ".join(each.sql.split()) for each in macros.statements[left is not None :]]
 
     return adopt
 
@@ -54,30 +57,26 @@ def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
     ]
 
 
-def test_what_a_run_that_died_has_left_is_marked_again(
-    adopt: Adopt, make_state: Any, make_plan: Any
-) -> None:
-    begun = make_state(epoch=0, committed=make_plan(epoch=0, kind="adopt"))
+def test_what_a_run_that_died_has_left_is_marked_again(adopt: Adopt, make_plan: Any) -> None:
+    begun = {"epoch": 0, "committed": make_plan(epoch=0, kind="adopt")}
 
     assert MARK in adopt(left=begun)[0]
     assert "'dbt_backfill.adopt'" in adopt(left=begun, **{"dbt_backfill.id": "b0"})[0]
 
 
-def test_an_mv_is_left_alone(macros: Macros, adopt: Adopt, make_state: Any) -> None:
-    assert adopt(left=make_state(), **{"dbt_backfill.id": "b1"}) == []
+def test_an_mv_is_left_alone(macros: Macros, adopt: Adopt) -> None:
+    assert adopt(left={}, **{"dbt_backfill.id": "b1"}) == []
     assert macros.logged == ["mv: there is nothing to adopt; lake.mv is its MV, at the barrier 2"]
 
 
-def test_what_cannot_be_adopted_is_refused(
-    macros: Macros, adopt: Adopt, make_state: Any, refused: Any
-) -> None:
+def test_what_cannot_be_adopted_is_refused(macros: Macros, adopt: Adopt, refused: Any) -> None:
     with refused("lake.mv does not exist. Run the model, which builds it: dbt run --select mv."):
         adopt(gone=True)
     with refused("lake.mv is a view, which has no rows of its own to adopt. Drop it, or set"):
         adopt(type="view")
     with refused("lake.mv__progress exists, and is the state of another table than lake.mv is n"):
-        adopt(left=make_state(), **{"dbt_backfill.id": "b2"})
-    assert macros.statements == []
+        adopt(left={}, **{"dbt_backfill.id": "b2"})
+    assert not any("alter table" in statement.sql for statement in macros.statements)
 
 
 def test_an_unknown_argument_is_refused(macros: Macros, adopt: Adopt, refused: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 
 @pytest.fixture(autouse=True)
@@ -18,14 +19,12 @@ def invocation(macros: Macros) -> None:
     macros.context["run_started_at"] = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def backfill(macros: Macros, model: str, why: str | None = None, **more: Any) -> dict[str, Any]:
-    mv = macros.relation.incorporate(path={"identifier": model})
-    found = {
-        "model": model, "generation": None, "relations": macros.call("get_relations", mv),
-        "why": why, "has_history": True, "has_controls": False, "ruled_by": mv.render(),
-        "rate_limit": None,
+def node(name: str) -> dict[str, Any]:
+    config = {"materialized": "backfilled_mv"}
+    return {
+        "unique_id": f"model.ours.{name}", "resource_type": "model", "package_name": "ours",
+        "name": name, "alias": name, "schema": "lake", "config": config,
     }  # fmt: skip
-    return {**found, **more}
 
 
 def printed(macros: Macros) -> list[dict[str, Any]]:
@@ -37,8 +36,7 @@ HEAD = {"project": "ours", "target": "test", "read_at": "2026-01-01T00:00:00+00:
 
 
 def test_a_project_without_a_state_asks_spark_nothing(macros: Macros) -> None:
-    found = [backfill(macros, "orders", "it has not run yet")]
-    macros.stub("find_backfills", lambda models: found)
+    macros.context["graph"] = SimpleNamespace(nodes={"model.ours.orders": node("orders")})
 
     assert printed(macros) == [
         {**HEAD, "mvs": 1},
@@ -48,12 +46,11 @@ def test_a_project_without_a_state_asks_spark_nothing(macros: Macros) -> None:
 
 
 def test_each_mv_has_its_own_rows(macros: Macros) -> None:
-    found = [
-        backfill(macros, "orders", has_controls=True),
-        backfill(macros, "people", has_history=False),
-    ]
-    macros.stub("find_backfills", lambda models: found)
-    macros.stub("find_lags", lambda rows: rows)
+    nodes = {f"model.ours.{name}": node(name) for name in ("orders", "people")}
+    macros.context["graph"] = SimpleNamespace(nodes=nodes)
+    ours = Table(properties={"dbt_backfill.id": "b1", "dbt_backfill.format": "2"})
+    for name in ("orders__progress", "orders__barriers", "orders__controls", "people__progress"):
+        macros.tables[f"lake.{name}"] = ours
     names = ["lake.orders", "lake.people"]
     macros.results = [
         [[json.dumps({"relation": name, "model": name[5:]})] for name in names],

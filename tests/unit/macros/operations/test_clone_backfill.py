@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt.adapters.spark.relation import SparkRelation
 
-from support.macros import Config, Macros
+from support.macros import Config, Macros, Table
 
 Clone = Callable[..., list[str]]
-STATE_COLUMNS = ["vnode", "epoch", "last", "unwritten", "id", "shard"]
-
-
-def table(name: str, schema: str = "lake") -> SparkRelation:
-    return SparkRelation.create(schema=schema, identifier=name, type="table")
 
 
 @pytest.fixture
-def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clone:
+def clone(macros: Macros, make_state: Any, make_plan: Any) -> Clone:
     """Clones `prod.mv` as `lake.mv`, of which `there` exists; returns what is sent."""
     config = Config(materialized="backfilled_mv")
-    node = SimpleNamespace(name="mv", unique_id="model.p.mv", config=config, version=None)
-    macros.stub("find_backfilled_mv", lambda model, operation: node)
-    macros.stub("get_operated", lambda node: verified)
-    committed = make_plan(epoch=2, mv_snapshot_id="7", mv_root_id="1", mv_reset_id="r")
+    node = {
+        "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
+        "alias": "mv", "schema": "lake", "config": config,
+    }  # fmt: skip
+    macros.context["graph"] = SimpleNamespace(nodes={"model.p.mv": node})
+    columns = dict.fromkeys(["vnode", "epoch", "last", "unwritten", "id", "shard"], "string")
 
     def clone(
         *there: str,
@@ -35,91 +30,30 @@ def clone(macros: Macros, verified: Any, make_state: Any, make_plan: Any) -> Clo
         schemas: tuple[str, ...] = ("lake", "prod"),
         versions: Any = (5, 40, 5),
         properties: Any = None,
-        of_state: str = "b2",
         state: Any = None,
         file_format: str = "delta",
+        original: Any = None,
         **arguments: Any,
     ) -> list[str]:
-        verified["options"]["file_format"] = file_format
+        config["file_format"] = file_format
+        macros.statements.clear()
+        macros.results = [[["CREATE TABLE x\nUSING iceberg\nPARTITIONED BY (days(at))\n"]]]
+        macros.tables = {
+            **{f"prod.{n}": Table(columns=columns) for n in ("mv", "mv__progress", "mv__barriers")},
+            **{f"lake.{n}": Table(properties={"dbt_backfill.id": "b2"}) for n in there},
+        }
+        macros.tables["prod.mv"].properties = original or {}
+        if "mv" in there:
+            macros.tables["lake.mv"].properties = properties or {}
         macros.stub("read_schemas", lambda: schemas)
         left = iter(versions)
         macros.stub("read_version", lambda original, table: str(next(left)))
-        originals = {"mv", "mv__progress", "mv__barriers"}
-        macros.stub(
-            "find_table",
-            lambda relation: (
-                relation
-                if relation.identifier in (originals if relation.schema == "prod" else there)
-                else None
-            ),
-        )
-        macros.stub(
-            "read_table_properties",
-            lambda relation: (
-                {
-                    "write.merge.mode": "merge-on-read",
-                    "current-snapshot-id": "9",
-                    "write.metadata.metrics.column.url": "*********(redacted)",
-                }
-                if relation.schema == "prod"
-                else {"dbt_backfill.id": of_state}
-                if relation.identifier == "mv__progress"
-                else properties or {}
-            ),
-        )
-        observed = make_state(committed=committed, **(state or {}))
+        observed = make_state(committed=make_plan(epoch=2), **(state or {}))
         macros.stub("observe_existing", lambda original, existing: {"state": observed})
-        macros.stub("read_progress_columns", lambda relations: dict.fromkeys(STATE_COLUMNS, ""))
-        macros.results = [[["CREATE TABLE x\nUSING iceberg\nPARTITIONED BY (days(at))\n"]]] * 9
         macros.call("clone_backfill", "mv", source, **arguments)
         return [" ".join(statement.sql.split()) for statement in macros.statements]
 
     return clone
-
-
-def test_the_state_comes_after_its_mv_and_all_of_it_is_of_one_barrier(
-    macros: Macros, clone: Clone
-) -> None:
-    mv, state, history, finish = clone()
-
-    assert "create table if not exists lake.mv shallow clone prod.mv version as of 40" in mv
-    assert "create table if not exists lake.mv__barriers using delta" in history
-    assert "where epoch <= 2" in history
-    assert "create table if not exists lake.mv__progress using delta" in state
-    assert state.endswith("from prod.mv__progress version as of 5")
-    assert "'dbt_backfill.clone' = ''" in finish
-    assert macros.logged == [
-        "mv: lake.mv is a clone of prod.mv with its state, at the barrier 2 (40.0 %). The next run "
-        "goes on from there"
-    ]
-
-
-def test_the_copy_has_an_id_of_its_own(clone: Clone) -> None:
-    mv, state, history, _ = clone()
-    [id] = re.findall(r"'dbt_backfill.id' = '(\w+)'", mv)
-
-    assert id != "b1"
-    assert f"'{id}' as backfill_id" in history
-    assert f"'dbt_backfill.id' = '{id}'" in state
-    assert f'"backfill_id": "{id}"' in state
-    assert "'dbt_backfill.mv' = 'lake.mv'" in mv and "'dbt_backfill.clone' = 'prod.mv'" in mv
-
-
-def test_what_only_the_original_was_left_at_is_not_noted_of_the_copy(clone: Clone) -> None:
-    state = clone()[1]
-
-    assert "mv_snapshot_id" not in state and "mv_root_id" not in state
-    assert "select `vnode`, `epoch`, if(vnode = 0, " in state
-    assert "cast(null as array<string>) as unwritten, `id`, `shard` from" in state
-
-
-def test_rows_are_copied_where_the_format_has_no_clone(clone: Clone) -> None:
-    mv = clone(file_format="iceberg")[1]
-
-    assert "create table if not exists lake.mv using iceberg PARTITIONED BY (days(at))" in mv
-    assert "'write.merge.mode' = 'merge-on-read'" in mv and "current-snapshot-id" not in mv
-    assert "write.metadata" not in mv  # Spark does not show its value
-    assert mv.endswith("as select * from prod.mv version as of 40")
 
 
 def test_a_schema_is_made_for_the_clone_once_there_is_something_to_copy(
@@ -134,6 +68,23 @@ def test_a_schema_is_made_for_the_clone_once_there_is_something_to_copy(
 
     clone(schemas=("prod",))
     assert made == ["lake"]
+
+
+def test_where_the_format_has_no_clone_the_copy_has_the_layout_of_the_original(
+    clone: Clone,
+) -> None:
+    """And its properties, as far as Spark shows their values."""
+    original = {
+        "write.merge.mode": "merge-on-read",
+        "current-snapshot-id": "9",
+        "write.metadata.metrics.column.url": "*********(redacted)",
+    }
+    _, copy, *_ = clone(file_format="iceberg", original=original)
+
+    assert "using iceberg PARTITIONED BY (days(at))" in copy
+    assert "'write.merge.mode' = 'merge-on-read'" in copy
+    assert "current-snapshot-id" not in copy and "write.metadata" not in copy
+    assert copy.endswith("from prod.mv version as of 40")
 
 
 def test_a_schema_alone_means_the_table_of_the_same_name(clone: Clone) -> None:
@@ -161,7 +112,6 @@ def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clo
     assert drop.endswith("drop table if exists lake.mv")
     assert len(made) == 4
 
-    macros.statements.clear()
     [finish] = clone("mv", "mv__progress", properties=UNFINISHED)
     assert "'dbt_backfill.clone' = ''" in finish
 

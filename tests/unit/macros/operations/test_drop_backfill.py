@@ -7,10 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import CompilationError
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 WHOLE = ["mv", "progress", "barriers"]
 HOW = "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_m"
@@ -29,48 +28,46 @@ def node(name: str, materialized: str = "backfilled_mv", alias: str = "") -> dic
     }
 
 
+PROPERTIES = {
+    "mv": {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"},
+    "progress": {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"},
+    "barriers": {"dbt_backfill.format": "2"},
+    "live": {"dbt_backfill.live": "b1"},
+}
+
+
 @pytest.fixture
-def drop(macros: Macros) -> Drop:
-    """Drop, where these tables exist; returns the statements without their comments."""
+def drop(macros: Macros, stored: Callable[..., str]) -> Drop:
+    """Drop, where these tables exist; returns the statements that drop, without their comments."""
 
     def drop(
         *nodes: dict[str, Any],
+        at: str = "lake.mv",
         exist: list[str] = WHOLE,
-        foreign: dict[str, str] | None = None,
-        tags: Any = (),
-        information: str = "",
+        foreign: str | None = None,
+        information: str | None = None,
         next_exists: bool = False,
         **arguments: Any,
     ) -> list[str]:
         found = {each["unique_id"]: each for each in nodes}
         macros.context["graph"] = SimpleNamespace(nodes=found)
-
-        def exists(relations: Any, names: list[str]) -> dict[str, Any]:
-            made = {"information": information, "is_delta": True}
-            return {n: relations[n].incorporate(**made) if n in exist else None for n in names}
-
-        def load(relation: Any) -> Any:
-            is_there = "live" in exist if relation.identifier.endswith("__live") else next_exists
-            return relation if is_there else None
-
-        def find(relations: Any, existing: Any, owners: Any) -> dict[str, Any]:
-            there = [name for name in existing if existing[name] is not None]
-            is_next = relations["mv"].identifier.endswith("__next")
-            named = {} if is_next else foreign or {}
-            strange = {name: why for name, why in named.items() if name in there}
-            ours = [name for name in there if name not in strange]
-            return {"ours": ours, "foreign": strange, "state": None}
-
-        macros.stub("read_current_catalog", lambda: "spark_catalog")
-        macros.stub("load_table", load)
-        macros.stub("get_existing_relations", exists)
-        macros.stub("find_remains", find)
-        macros.stub("find_tags", lambda state: tags)
+        macros.tables = {}
+        for mv in (at, f"{at}__next") if next_exists else (at,):
+            for name in exist:
+                own = {} if name == foreign and mv == at else PROPERTIES[name]
+                table = Table("view" if name == "live" else "table", "delta", own)
+                macros.tables[mv if name == "mv" else f"{mv}__{name}"] = table
+                table.information = information
+        macros.results = [[["spark_catalog"]], [[stored()]], [[stored()]]]
         macros.call("drop_backfill", **arguments)
-        return [statement.sql.split(" */ ")[-1].split("*/")[-1].strip() for statement in
-                macros.statements]  # fmt: skip
+        return dropped(macros)
 
     return drop
+
+
+def dropped(macros: Macros) -> list[str]:
+    sent = [statement.sql.split("*/")[-1].strip() for statement in macros.statements]
+    return [sql for sql in sent if "drop " in sql]
 
 
 def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
@@ -81,7 +78,8 @@ def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
 
 def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
     """A run in between is refused, and the same command finds the upstream's tag again."""
-    assert drop(node("other"), node("orders", alias="orders_mv"), model="orders") == [
+    orders = node("orders", alias="orders_mv")
+    assert drop(node("other"), orders, at="lake.orders_mv", model="orders") == [
         "drop table if exists lake.orders_mv",
         "drop table if exists lake.orders_mv__barriers",
         "drop table if exists lake.orders_mv__progress",
@@ -91,7 +89,6 @@ def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
         "orders: dropped the history lake.orders_mv__barriers",
         "orders: dropped the state lake.orders_mv__progress",
     ]
-    assert macros.statements[0].sql.strip().startswith("/* lake.orders_mv: drop the MV */")
 
 
 def test_the_live_view_goes_before_what_it_reads(macros: Macros, drop: Drop) -> None:
@@ -101,16 +98,19 @@ def test_the_live_view_goes_before_what_it_reads(macros: Macros, drop: Drop) -> 
     assert macros.logged[0] == "mv: dropped the live view lake.mv__live"
 
 
-def test_a_next_generation_goes_first_and_may_go_alone(drop: Drop) -> None:
+def test_a_next_generation_goes_first_and_may_go_alone(macros: Macros, drop: Drop) -> None:
     alone = [
         "drop table if exists lake.mv__next",
         "drop table if exists lake.mv__next__barriers",
         "drop table if exists lake.mv__next__progress",
     ]
 
-    assert drop(node("mv"), model="mv", generation="next") == alone
-    both = drop(node("mv"), model="mv", next_exists=True)[len(alone) :]
-    assert both == [*alone, *(sql.replace("mv__next", "mv") for sql in alone)]
+    assert drop(node("mv"), model="mv", generation="next", next_exists=True) == alone
+    macros.statements.clear()
+    assert drop(node("mv"), model="mv", next_exists=True) == [
+        *alone,
+        *(sql.replace("mv__next", "mv") for sql in alone),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_where_nothing_is_left_nothing_is_dropped(macros: Macros, drop: Drop) ->
 def test_the_table_of_a_model_that_is_gone_is_named_with_its_schema(
     macros: Macros, drop: Drop
 ) -> None:
-    assert drop(node("other"), mv="old.`an mv`", exist=["mv"]) == [
+    assert drop(node("other"), at="old.an mv", mv="old.`an mv`", exist=["mv"]) == [
         "drop table if exists old.`an mv`"
     ]
     assert macros.logged == ["old.`an mv`: dropped the MV old.`an mv`"]
@@ -151,7 +151,8 @@ def test_the_tag_is_dropped_as_long_as_the_state_tells_of_it(
     upstream = {"relation": None, "kind": "iceberg"}
     tag = {"upstream": upstream, "source": make_source(kind="iceberg"), "name": "dbt_backfill_b1"}
 
-    statements = drop(node("mv"), model="mv", tags=[tag])
+    macros.stub("find_tags", lambda state: [tag])
+    statements = drop(node("mv"), model="mv")
 
     assert statements[1:2] == ["alter table lake.up drop tag if exists dbt_backfill_b1"]
     assert macros.logged[1] == "mv: dropped the tag dbt_backfill_b1 of lake.up"
@@ -180,7 +181,7 @@ def test_however_a_schema_is_spelled_the_table_of_a_model_is_not_dropped_by_its_
 def test_copies_of_rows_of_the_upstream_go_with_their_files(
     macros: Macros, relations: Any, table: str, made: str, gc: str, end: str
 ) -> None:
-    macros.stub("read_table_properties", lambda relation: {"gc.enabled": gc})
+    macros.tables[relations[table].render()] = Table(properties={"gc.enabled": gc})
     existing = {table: relations[table].incorporate(**{made: True})}
     macros.call("run_drop", {**relations, "name": "mv"}, {"ours": [table]}, existing, table)
     assert macros.statements[-1].sql.endswith(f"drop table if exists {end}")
@@ -204,27 +205,27 @@ FOREIGN = "was not made by this materialization"
     ("given", "message"),
     [
         (
-            {"foreign": {"mv": FOREIGN}, "mv": "lake.mv"},
+            {"foreign": "mv", "mv": "lake.mv"},
             f"lake.mv: lake.mv {FOREIGN}. Add keep_mv: true to drop only the state and history"
             " beside it.",
         ),
         (
-            {"foreign": {"mv": FOREIGN}, "mv": "lake.mv", "exist": ["mv"]},
+            {"foreign": "mv", "mv": "lake.mv", "exist": ["mv"]},
             f"lake.mv: lake.mv {FOREIGN}. Name an MV, or a table that has the state of one beside"
             " it.",
         ),
         (
-            {"foreign": {"mv": FOREIGN}, "model": "kept"},
+            {"foreign": "mv", "at": "lake.kept", "model": "kept"},
             f"kept: lake.kept {FOREIGN}. Add keep_mv: true to drop only the state and history"
             " beside it.",
         ),
         (
-            {"foreign": {"progress": FOREIGN}, "model": "kept"},
+            {"foreign": "progress", "at": "lake.kept", "model": "kept"},
             f"kept: lake.kept__progress {FOREIGN}. Drop or rename it yourself, and then drop the"
             " rest.",
         ),
         (
-            {"foreign": {"mv": "is made by the model left"}, "model": "left"},
+            {"at": "lake.left", "model": "left"},
             "left: lake.left is made by the model left. Add keep_mv: true to drop only the state"
             " and history beside it.",
         ),
@@ -236,27 +237,24 @@ def test_beside_a_table_that_is_not_ours_nothing_is_dropped(
     nodes = node("kept"), node("left", "table")
 
     assert refusal(drop, *nodes, **given) == f"backfilled_mv {message}"
-    assert macros.statements == []
+    assert dropped(macros) == []
 
 
 def test_a_next_generation_stays_where_its_mv_is_not_ours(macros: Macros, drop: Drop) -> None:
-    assert FOREIGN in refusal(
-        drop, node("mv"), model="mv", foreign={"mv": FOREIGN}, next_exists=True
-    )
-    assert macros.statements == []
+    assert FOREIGN in refusal(drop, node("mv"), model="mv", foreign="mv", next_exists=True)
+    assert dropped(macros) == []
 
 
 def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
     macros: Macros, drop: Drop
 ) -> None:
-    foreign = {"mv": "is made by the model mv"}
-    dropped = [
+    beside = [
         "drop table if exists lake.mv__barriers",
         "drop table if exists lake.mv__progress",
     ]
     for name in ({"model": "mv"}, {"mv": "lake.mv"}):
         macros.statements.clear()
-        assert drop(node("mv", "table"), foreign=foreign, keep_mv=True, **name) == dropped
+        assert drop(node("mv", "table"), keep_mv=True, **name) == beside
 
 
 def test_the_table_of_an_mv_is_kept_to_be_adopted_anew(drop: Drop) -> None:
@@ -287,7 +285,7 @@ def test_arguments_that_name_nothing_to_drop_are_refused(
     macros: Macros, drop: Drop, given: Any, message: str
 ) -> None:
     assert refusal(drop, node("mv"), **given).startswith(f"backfilled_mv {message}")
-    assert macros.statements == []
+    assert dropped(macros) == []
 
 
 # -- the tags ---------------------------------------------------------------------------------
@@ -300,9 +298,8 @@ def find_tags(macros: Macros) -> Callable[..., list[str]]:
     def find_tags(
         state: Any, holds: Any, kind: str = "iceberg", missing: bool = False
     ) -> list[str]:
-        table = SparkRelation.create(schema="lake", identifier="up", type="table")  # type: ignore[arg-type]
-        macros.stub("load_table", lambda relation: None if missing else table)
-        macros.stub("get_table_format", lambda relation, name: kind)
+        up = Table(file_format=kind)
+        macros.tables = {} if missing else {"lake.up": up, "other.up": up}
         asked: list[str] = []
 
         def read(upstream: Any, source: Any) -> dict[str, Any]:

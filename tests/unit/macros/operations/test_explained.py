@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 MB = 1000000
 CHANGED = {"role": "upstream", "relation": "lake.up", "kind": "delta", "id": "u1", "version": "18"}
@@ -33,7 +33,7 @@ def explained(
         bounds = [[str(n), "0"] for n in range(8)]
         chosen = make_plan(evidence=evidence, next_bounds=bounds, vnodes=None, **(plan or {}))
         chosen.setdefault("vnodes", None)
-        macros.stub("get_byte_count", lambda upstream: 400 * MB)
+        macros.results = [[{"sizeInBytes": 400 * MB}]]
         return list(macros.call("_get_plan_lines", backfill, before, chosen, replica))
 
     return explained
@@ -142,7 +142,6 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
     """That another pass over the keys would tell more is said, but the run makes none."""
-    macros.stub("get_byte_count", lambda upstream: 400 * MB)
     scans = {"scans": 10.0, "rows": 100 * MB}
     macros.stub("find_bounds", lambda *_: {"evidence": scans})
     bounds = [[str(n), "0"] for n in range(8)]
@@ -150,6 +149,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
     def lines(*known: Any) -> list[str]:
         last = make_plan(epoch=2, sources=[make_source(), *known], upstream_row_count=100 * MB)
+        macros.results = [[{"sizeInBytes": 400 * MB}]]
         return list(
             macros.call("_get_plan_lines", backfill, make_state(committed=last), plan, None)
         )
@@ -171,27 +171,19 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Callable[..., Any]:
     """What is seen of an MV of which these tables are there."""
-    macros.stub("read_settings", lambda *_: {})
-    macros.stub("find_table", lambda *_: None)
     macros.stub(
         "observe_missing",
         lambda *_: {"state": {"missing": True, "committed": {}}, "learned": learned},
     )
     macros.stub("observe_existing", lambda *_, **__: {"state": "that of an MV"})
-    macros.stub("read_table_properties", lambda relation: macros.context["properties"])
-    macros.stub("check_progress_is_ours", lambda *_: None)
-    macros.stub("check_leftovers_are_ours", lambda *_: None)
     macros.context["should_full_refresh"] = lambda: False
     macros.context["model"] = {"unique_id": "model.p.mv", "name": "mv"}
     backfill["options"]["replace_existing"] = False
 
     def observe(properties: Any, *there: str) -> Any:
-        macros.context["properties"] = properties
-        table = backfill["mv"].incorporate(type="table")
-        existing = {
-            name: table if name in there else None for name in ("mv", "progress", "barriers")
-        }
-        macros.stub("get_existing_relations", lambda backfill: existing)
+        own = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+        found = {"mv": properties, "mv__progress": own}
+        macros.tables = {f"lake.{name}": Table(properties=found[name]) for name in there}
         return macros.call("_observe_explained", backfill)
 
     return observe
@@ -205,7 +197,7 @@ def test_a_table_that_was_marked_is_adopted_by_the_next_run(
         "the next run adopts lake.mv: its rows are compared with its query, up to 10 rows of the"
         " upstream per barrier, and only what differs is written"
     )
-    assert observe({}, "mv", "progress") == {"state": "that of an MV"}
+    assert observe({}, "mv", "mv__progress") == {"state": "that of an MV"}
 
 
 def test_what_a_first_run_has_left_that_died_is_gone_on_with(
@@ -216,13 +208,13 @@ def test_what_a_first_run_has_left_that_died_is_gone_on_with(
     macros.stub("read_state", lambda *_: left)
     macros.stub("find_difference", lambda *_: macros.context["difference"])
     macros.context["difference"] = None
-    assert observe({}, "progress")["state"] == {
+    assert observe({}, "mv__progress")["state"] == {
         "missing": True,
         "committed": {},
         "planned": planned,
     }
     macros.context["difference"] = "its query changed"
-    assert "planned" not in observe({}, "progress")["state"]
+    assert "planned" not in observe({}, "mv__progress")["state"]
     assert "planned" not in observe({})["state"]
 
 
@@ -231,4 +223,4 @@ def test_a_state_without_its_mv_is_refused(
 ) -> None:
     macros.stub("read_state", lambda *_: make_state(epoch=2))
     with refused("lake.mv does not exist, but its state does"):
-        observe({}, "progress")
+        observe({}, "mv__progress")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from jinja2.utils import Namespace
 
 from support.macros import Macros
 
@@ -236,47 +235,7 @@ def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: A
 
 
 @pytest.mark.parametrize(
-    ("differs", "confirmed", "other"), [(False, 100, False), (True, 100, True), (True, 150, False)]
-)
-def test_a_slot_that_another_landing_has_advanced_tells_nothing(
-    macros: Macros, differs: bool, confirmed: int, other: bool
-) -> None:
-    macros.stub("get_told_otherwise_sql", lambda *_: "select")
-    macros.stub("run_json", lambda *_: [{"differs": differs}])
-    macros.stub("read_from_postgres", lambda *_: {"slot": {"confirmed": confirmed}})
-    landing, table = {"slot": "s", "catalog": "pg", "confirmed": 100}, {"table": "public.orders"}
-    assert macros.call("tells_otherwise", landing, table, 150) is other
-
-
-@pytest.mark.parametrize(
     ("position", "lsn"), [(23, "0/17"), (2**32, "1/0"), (26843545600, "6/40000000")]
 )
 def test_a_position_is_a_number_of_bytes(macros: Macros, position: int, lsn: str) -> None:
     assert macros.call("get_postgres_lsn", position) == f"'{lsn}'::pg_lsn"
-
-
-@pytest.mark.parametrize(
-    ("places", "marked"), [([{"landed": 150}], False), ([{"landed": 100}, {"landed": 150}], True)]
-)
-def test_a_slot_that_was_moved_on_meanwhile_is_gone_on_with_from_there(
-    macros: Macros, places: Any, marked: bool
-) -> None:
-    """What another landing has landed is no gap; what another reader has taken is one."""
-    marks: list[Any] = []
-    facts = {"position": 100, "timeline": 1}
-    tables = [
-        {"facts": facts, "relation": macros.relation, "table": f"public.t{number}"}
-        for number, _ in enumerate(places)
-    ]
-    batch = {"confirmed": 150, "flushed": 200, "changes": 0, "reached": None, "held": 0}
-    macros.stub("read_from_postgres", lambda *_: batch)
-    macros.stub("read_landed_places", lambda *_: [{**place, "timeline": 1} for place in places])
-    macros.stub("run_table", lambda step, _: marks.append(step))
-    macros.stub("get_land_mark_sql", lambda *_: "merge")
-    run = Namespace(places=[{"landed": 100}], batches=0, done=False)
-    landing = {"slot": "s", "catalog": "pg", "tables": tables, "confirmed": 90}
-    macros.call("_land_batch", landing, {"batch_rows": 10, "wal_warning_mb": 1}, run)
-    assert ("mark where public.t0 begins" in marks) is marked
-    assert "mark where public.t1 begins" not in marks
-    assert not run.done
-    assert [place["landed"] for place in run.places] == [place["landed"] for place in places]

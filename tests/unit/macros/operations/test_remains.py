@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 HISTORY = {"dbt_backfill.format": "2"}
@@ -34,8 +34,9 @@ def find(macros: Macros, relations: dict[str, Any], stored: Callable[..., str]) 
         history: Any = None,
         **state: Any,
     ) -> dict[str, Any]:
-        properties = {relations[name].render(): found for name, found in tables.items()}
-        macros.stub("read_table_properties", lambda relation: properties[relation.render()])
+        macros.tables = {
+            relations[name].render(): Table(properties=found) for name, found in tables.items()
+        }
         macros.results = [[[stored(**state)]], *([[[json.dumps(history)]]] if history else [])]
         existing = {name: r if name in tables else None for name, r in relations.items()}
         found: dict[str, Any] = macros.call("find_remains", relations, existing, owners or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,8 +30,11 @@ def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list
             last = {**operated["state"], "planned": None, "dirty": False, "committed": plan}
             return {**operated, "state": last}
 
-        node = {"name": "mv", "unique_id": "model.p.mv"}
-        macros.stub("find_backfilled_mv", lambda model, operation: node)
+        node = {
+            "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
+            "config": {"materialized": "backfilled_mv"},
+        }  # fmt: skip
+        macros.context["graph"] = SimpleNamespace(nodes={"model.p.mv": node})
         macros.stub("observe_operated", lambda node: operated)
         macros.stub("run_rescale", run)
         macros.stub(
@@ -97,46 +101,10 @@ def test_an_unknown_argument_is_refused(rescale: Any, refused: Any) -> None:
         rescale(8, more={"vnodes": 8})
 
 
-# -- storing the plan -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def store(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., Any]:
-    """What plan_rescale returns where such a plan stands then; with `low` as lowest position."""
-
-    def store(stands: Any = None, **state: Any) -> Any:
-        operated = {**verified, "state": {**verified["state"], **state}}
-        low = {"moving": [0], "low": ["1", "0"]}
-        macros.stub("read_windows", lambda backfill, state: low)
-        macros.stub("new_rescale_plan", lambda s, n, count, low: make_plan(
-            kind="rescale", vnode_count=count, range_high=low, kept_settings={"a": "b"}
-        ))  # fmt: skip
-        macros.results = [[[json.dumps({"plan": stands})]]]
-        return macros.call("plan_rescale", operated, {"unique_id": "m"}, 8)
-
-    return store
-
-
-def test_it_is_planned_if_nothing_else_is(macros: Macros, store: Any, make_plan: Any) -> None:
-    stored = make_plan(kind="rescale")
-
-    assert store(stored) == stored
-    sql = " ".join(macros.statements[0].sql.split())
-    assert "set plan_id = \\'p3\\', plan_kind = \\'rescale\\'" in sql
-    assert "where epoch = 2 and plan_id is null" in sql
-
-
-def test_it_begins_where_the_lowest_vnode_is(macros: Macros, store: Any, make_plan: Any) -> None:
-    stored = make_plan(kind="rescale")
-    store(stored)
-    store(stored, uniform=False, position=None)
-
-    first, second = (statement.sql for statement in macros.statements)
-    assert "array('1', '2') as array<string>) as range_high" in first
-    assert "array('1', '0') as array<string>) as range_high" in second
-
-
 @pytest.mark.parametrize("stands", [None, {"plan_id": "p9", "kind": "advance"}])
-def test_another_run_that_has_begun_goes_first(store: Any, refused: Any, stands: Any) -> None:
+def test_another_run_that_has_begun_goes_first(
+    macros: Macros, verified: Any, refused: Any, stands: Any
+) -> None:
+    macros.results = [[[json.dumps({"plan": stands})]]]
     with refused("another run has begun its barrier 3 meanwhile. Nothing was changed"):
-        store(stands)
+        macros.call("plan_rescale", verified, {"unique_id": "m"}, 8)

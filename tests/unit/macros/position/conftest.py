@@ -1,28 +1,30 @@
-"""An upstream and the positions of its vnodes, in SQLite."""
+"""An upstream and the positions of its vnodes."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
+
 
 @pytest.fixture
-def make_lake(sqlite: sqlite3.Connection) -> Callable[..., sqlite3.Connection]:
+def make_lake(duck: Duck) -> Callable[..., Duck]:
     """Of each vnode the position is a key, None for NotStarted, or "end" for finished."""
 
-    def make_lake(keys: Iterable[Any], positions: Iterable[Any]) -> sqlite3.Connection:
-        sqlite.execute("create table lake.up (id, shard)")
-        sqlite.executemany("insert into lake.up values (?, ?)", keys)
-        sqlite.execute("create table lake.mv__progress (vnode, id, shard, backfill_finished)")
-        for vnode, position in enumerate(positions):
-            key = position if isinstance(position, tuple) else (None, None)
-            sqlite.execute(
-                "insert into lake.mv__progress values (?, ?, ?, ?)",
-                (vnode, *key, position == "end"),
-            )
-        return sqlite
+    def make_lake(keys: Iterable[Any], positions: Iterable[Any]) -> Duck:
+        key_types = {"id": "bigint", "shard": "int"}
+        duck.create("lake.up", key_types, keys)
+        duck.create(
+            "lake.mv__progress",
+            {"vnode": "int", **key_types, "backfill_finished": "boolean"},
+            [
+                (vnode, *(place if isinstance(place, tuple) else (None, None)), place == "end")
+                for vnode, place in enumerate(positions)
+            ],
+        )
+        return duck
 
     return make_lake

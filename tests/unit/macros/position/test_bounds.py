@@ -2,119 +2,84 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import sqlite3
-import statistics
 from collections.abc import Callable
+from operator import neg
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
 
 
 @pytest.fixture
-def find_bounds(macros: Macros, sqlite: sqlite3.Connection) -> Callable[..., dict[str, Any]]:
-    """The bounds among the keys 1 to `rows`; a bound is a number instead of a literal's text.
+def find_bounds(macros: Macros, duck: Duck) -> Callable[..., dict[str, Any]]:
+    """The bounds among the keys 1 to `rows`, as numbers.
 
-    `files`: SQL over `id`, the file that has it; the rows of each stand from the greatest to the
-    least, or in another order that `place` gives.
+    `file`: SQL over `id`, the file that has it. `place` orders the keys of a file; from the
+    greatest to the least unless given, since the bounds must not depend on it.
     """
-    macros.stub("literals_expression", lambda keys, prefix="": f"{prefix}`id`")
-
-    def pairs(found: str | None) -> str:
-        lists = json.loads((found or "json:[]").removeprefix("json:"))
-        return "json:" + json.dumps([bound for _, bound in sorted(itertools.chain(*lists))])
-
-    def distinct(values: str) -> str:
-        return "json:" + json.dumps(list(dict.fromkeys(json.loads(values.removeprefix("json:")))))
-
-    sqlite.create_function("bounds_of", 1, pairs)
-    sqlite.create_function("array_distinct", 1, distinct)
-    sqlite.create_aggregate("corr", 2, Correlation)  # type: ignore[arg-type]
 
     def find(
         rows: int,
         rate_limit: int,
         done: int = 0,
         total: int | None = None,
-        files: str = "''",
-        place: str = "-id",
+        file: str = "''",
+        place: Callable[[int], int] = neg,
         keys: list[int] | None = None,
     ) -> Any:
-        sqlite.execute("drop table if exists lake.up")
-        sqlite.execute("create table lake.up (id)")
-        # Not in the order of the key: the bounds must not depend on it.
-        found_keys = keys or range(rows, 0, -1)
-        sqlite.executemany("insert into lake.up values (?)", [(i,) for i in found_keys])
-        sql = macros.call(
-            "get_bounds_sql",
-            "select * from lake.up",
-            f"(select {rows + done if total is None else total})",
-            done,
-            KEYS,
-            rate_limit,
+        duck.create(
+            "lake.up",
+            {"id": "bigint"},
+            [(key,) for key in sorted(keys or range(1, rows + 1), key=place)],
         )
-        # SQLite has neither lambdas nor files; the rest of the statement is as it is.
-        for spark, lite in {
-            "transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound)": (
-                "bounds_of(collect_list(bounds))"
-            ),
-            "struct(__bf_rank as rank, `id` as bound)": "struct(__bf_rank, `id`)",
-            "input_file_name()": files,
-            "input_file_block_start()": "0",
-            "monotonically_increasing_id()": place,
-            " div ": " / ",
-        }.items():
-            assert spark in sql
-            sql = sql.replace(spark, lite)
-        (result,) = sqlite.execute(sql).fetchone()
-        found = json.loads(result)
-        assert found["rows"] == max(1, (rows + done if total is None else total) - done)
-        if files != "''":
+        duck.file_name = file
+        total = rows + done if total is None else total
+        scan = "select * from lake.up"
+        sql = macros.call("get_bounds_sql", scan, f"(select {total})", done, KEYS, rate_limit)
+        found = json.loads(duck.rows(sql)[0][0])
+        assert found["rows"] == max(1, total - done)
+        if file != "''":
             return found["scans"]
-        assert found["scans"] is None
-        return {"bounds": found["bounds"], "complete": bool(found["complete"])}
+        assert "scans" not in found
+        return {"bounds": numbers(found["bounds"]), "complete": found["complete"]}
 
     return find
 
 
-class Correlation:
-    def __init__(self) -> None:
-        self.pairs: list[tuple[float, float]] = []
-
-    def step(self, x: float, y: float) -> None:
-        self.pairs.append((x, y))
-
-    def finalize(self) -> float | None:
-        xs, ys = zip(*self.pairs, strict=True)
-        if len(set(xs)) == 1 or len(set(ys)) == 1:
-            return None
-        return statistics.correlation(xs, ys)
+def numbers(bounds: list[list[str]]) -> list[int]:
+    """The bounds of a bigint are literals such as 7L."""
+    return [int(literal.removesuffix("L")) for [literal] in bounds]
 
 
-SHUFFLED = "(id * 37) % 101"
+def shuffled(key: int) -> int:
+    return key * 37 % 101
+
+
+def ascending(key: int) -> int:
+    return key
 
 
 @pytest.mark.parametrize(
-    ("files", "place", "scans"),
+    ("file", "place", "scans"),
     [
-        ("'one'", "-id", 1),  # whatever is in order is not read in vain
-        ("'one'", SHUFFLED, 10),
-        ("'f' || (id % 4)", SHUFFLED, 10),
-        ("'f' || (id % 4)", "id", 1),
-        ("'f' || ((id - 1) / 10)", SHUFFLED, 1),  # each file has the keys of one range
-        ("'f' || ((id - 1) / 20)", SHUFFLED, 2),
-        ("case when id <= 50 then 'f' || ((id - 1) / 10) else 'rest' end", SHUFFLED, 3),
+        ("'one'", neg, 1),  # whatever is in order is not read in vain
+        ("'one'", shuffled, 10),
+        ("concat('f', id % 4)", shuffled, 10),
+        ("concat('f', id % 4)", ascending, 1),
+        ("concat('f', (id - 1) div 10)", shuffled, 1),  # each file has the keys of one range
+        ("concat('f', (id - 1) div 20)", shuffled, 2),
+        ("if(id <= 50, concat('f', (id - 1) div 10), 'rest')", shuffled, 3),
     ],
 )
 def test_it_is_told_how_often_all_ranges_would_read_a_row(
-    find_bounds: Callable[..., Any], files: str, place: str, scans: float
+    find_bounds: Callable[..., Any], file: str, place: Callable[[int], int], scans: float
 ) -> None:
-    assert find_bounds(100, 10, files=files, place=place) == scans
+    assert find_bounds(100, 10, file=file, place=place) == scans
 
 
 def test_every_range_has_the_rows_of_the_rate_limit(find_bounds: Callable[..., Any]) -> None:
@@ -164,26 +129,22 @@ def test_a_total_that_is_less_than_what_was_read_does_no_harm(
 
 
 @pytest.mark.parametrize(
-    ("remaining", "rate_limit", "step"),
+    ("remaining", "rate_limit", "scanned", "distance"),
     [
-        (100_000, 10, 10),  # all keys are sorted
-        (1_000_000, 100_000, 10_000),  # a tenth of them: 100,000 keys
-        (1_000_000_000, 1_000_000, 1_000),  # 1,000 sampled keys for each range
-        (1_000_000_000, 10, 1),  # at most a million keys, at least one between two bounds
+        (100_000, 10, 100_000, 10),  # all keys are sorted
+        (1_000_000, 100_000, 1_000_000, 100_000),  # a tenth of them: 100,000 keys
+        (1_000_000_000, 1_000_000, 2_500_000, 1_000_000),  # 1,000 sampled keys for each range
+        (1_000_000_000, 10, 300_000, 1_000),  # at most a million keys, so each of them is a bound
     ],
 )
 def test_a_large_remainder_is_sampled_and_the_step_with_it(
-    macros: Macros, sqlite: sqlite3.Connection, remaining: int, rate_limit: int, step: int
+    macros: Macros, duck: Duck, remaining: int, rate_limit: int, scanned: int, distance: int
 ) -> None:
-    macros.stub("literals_expression", lambda keys, prefix="": "`id`")
-    sql = macros.call("get_bounds_sql", "select 1 as id", remaining, 0, KEYS, rate_limit, False)
-    sql = sql.replace("monotonically_increasing_id()", "0")
-    ranked = sql.split("select to_json")[0] + "select __bf_step from ranked"
+    """Only the first keys of the remainder are there: its size is what counts."""
+    scan = f"select id + 1 as id from range({scanned})"
+    sql = macros.call("get_bounds_sql", scan, remaining, 0, KEYS, rate_limit, False)
 
-    assert sqlite.execute(ranked).fetchone() == (step,)
+    bounds = numbers(json.loads(duck.rows(sql)[0][0])["bounds"])
 
-
-def test_keys_are_sorted_as_tuples(render: Callable[..., str], keys: Any) -> None:
-    assert "row_number() over (order by `id`, `shard`)" in render(
-        "get_bounds_sql", "select 1", "9", 0, keys, 3
-    )
+    assert len(bounds) == pytest.approx(min(256, (scanned - 1) // distance), rel=0.2)
+    assert bounds[-1] / len(bounds) == pytest.approx(distance, rel=0.2)

@@ -5,12 +5,12 @@ What the scans of an ascending one are compared with, see test_scans, is turned 
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import pairwise, product
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 Key = tuple[int, int]
@@ -44,26 +44,12 @@ def test_what_comes_before_is_greater_in_a_descending_order(
     assert predicate(descending) == macros.call("tuple_predicate", ["a", "b"], turned, ["1", "2"])
 
 
-def test_the_least_advanced_position_is_the_greatest(
-    macros: Macros, keys: Any, descending: Any
-) -> None:
-    assert macros.call("least_advanced_expression", keys, ["a", "b"]) == "min(struct(a, b))"
-    assert macros.call("least_advanced_expression", descending, ["a", "b"]) == "max(struct(a, b))"
-
-
-def test_bounds_are_found_from_the_last_key_on(render: Any, descending: Any) -> None:
-    sql = render("get_bounds_sql", "select 1", "9", 0, descending, 3)
-
-    assert "row_number() over (order by `id` desc, `shard` desc)" in sql
-    assert "select `id`, `shard`, __bf_file" in sql
-
-
 # -- scans ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def lake(make_lake: Any) -> sqlite3.Connection:
-    made: sqlite3.Connection = make_lake([*KEYS, (None, 1)], POSITIONS)
+def lake(make_lake: Any) -> Duck:
+    made: Duck = make_lake([*KEYS, (None, 1)], POSITIONS)
     return made
 
 
@@ -73,7 +59,7 @@ def prefix(macros: Macros, lake: Any, relations: Any, descending: Any, make_stat
         scan = macros.call(
             "get_prefix_scan_sql", "lake.up", make_state(**state), relations, descending
         )
-        return sorted(lake.execute(scan))
+        return sorted(lake.rows(scan))
 
     return prefix
 
@@ -86,7 +72,7 @@ def range_(
         made = make_plan(key=descending, **plan)
         state = make_state(uniform=uniform)
         scan = macros.call("get_range_scan_sql", "lake.up", made, state, relations, descending)
-        return sorted(key for key in lake.execute(scan) if None not in key)
+        return sorted(key for key in lake.rows(scan) if None not in key)
 
     return range_
 
@@ -140,13 +126,3 @@ def test_selected_vnodes_are_read_each_from_its_own_position(
     )
 
     assert read == expected != []
-
-
-def test_a_window_has_literals_on_both_sides_so_that_files_are_pruned(
-    macros: Macros, descending: Any, make_plan: Any
-) -> None:
-    plan = make_plan(range_low=["5", "6"], range_high=["1", "2"])
-
-    assert macros.call("window_predicate", descending, ["a", "b"], plan) == (
-        "(a <= 5 and (a < 5 or (a = 5 and b < 6))) and (a >= 1 and (a > 1 or (a = 1 and b >= 2)))"
-    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import sqlite3
 from collections.abc import Callable
 from itertools import product
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 OPERATORS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
@@ -22,18 +22,20 @@ OPERATORS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("op", OPERATORS)
 def test_a_predicate_compares_as_python_compares_tuples(
-    macros: Macros, sqlite: sqlite3.Connection, op: str, width: int
+    macros: Macros, duck: Duck, op: str, width: int
 ) -> None:
     columns = ["a", "b", "c"][:width]
     tuples = list(product(range(3), repeat=width))
     predicate = macros.call("tuple_predicate", columns, op, ["v_" + c for c in columns])
 
-    for left, right in product(tuples, tuples):
-        values = dict(zip(columns, left, strict=True))
-        values |= {"v_" + c: value for c, value in zip(columns, right, strict=True)}
-        row = ", ".join(f"{value} as {name}" for name, value in values.items())
-        (result,) = sqlite.execute(f"select {predicate} from (select {row})").fetchone()
-        assert bool(result) == OPERATORS[op](left, right), (left, op, right)
+    values = [f"v_{column}" for column in columns]
+    duck.create("pairs", dict.fromkeys([*columns, *values], "int"), [
+        (*left, *right) for left, right in product(tuples, tuples)
+    ])  # fmt: skip
+
+    for *row, found in duck.rows(f"select *, {predicate} from pairs"):
+        left, right = tuple(row[:width]), tuple(row[width:])
+        assert found == OPERATORS[op](left, right), (left, op, right)
 
 
 @pytest.mark.parametrize(
@@ -52,25 +54,22 @@ def test_one_column_is_compared_once(macros: Macros) -> None:
     assert macros.call("tuple_predicate", ["a"], "<=", ["1"]) == "a <= 1"
 
 
-def test_a_predicate_keeps_its_meaning_in_any_context(
-    macros: Macros, sqlite: sqlite3.Connection
-) -> None:
+def test_a_predicate_keeps_its_meaning_in_any_context(macros: Macros, duck: Duck) -> None:
     """`not x` and `x or y` around it must not pick it apart."""
     predicate = macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
 
-    (negated,) = sqlite.execute(f"select not {predicate} from (select 0 as a, 9 as b)").fetchone()
-    (both,) = sqlite.execute(f"select 0 and {predicate} from (select 1 as a, 3 as b)").fetchone()
-
-    assert (negated, both) == (1, 0)
+    assert duck.rows(f"select not {predicate} from (select 0 as a, 9 as b)") == [(True,)]
+    assert duck.rows(f"select false and {predicate} from (select 1 as a, 3 as b)") == [(False,)]
 
 
 @pytest.mark.parametrize(
-    ("row", "is_null"), [("1, 2", 0), ("null, 2", 1), ("1, null", 1), ("null, null", 1)]
+    ("row", "is_null"),
+    [("1, 2", False), ("null, 2", True), ("1, null", True), ("null, null", True)],
 )
 def test_a_key_is_null_if_any_of_its_columns_is(
-    macros: Macros, sqlite: sqlite3.Connection, row: str, is_null: int
+    macros: Macros, duck: Duck, row: str, is_null: bool
 ) -> None:
     predicate = macros.call("null_key_predicate", ["a", "b"])
 
-    sql = f"with t(a, b) as (values ({row})) select {predicate}, not {predicate} from t"
-    assert sqlite.execute(sql).fetchone() == (is_null, 1 - is_null)
+    sql = f"select {predicate}, not {predicate} from values ({row}) as t(a, b)"
+    assert duck.rows(sql) == [(is_null, not is_null)]

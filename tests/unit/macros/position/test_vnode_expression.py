@@ -19,10 +19,3 @@ def test_a_widened_column_keeps_its_vnode_because_it_is_cast_to_the_recorded_typ
     recorded = [{"name": "k", "upstream": "k", "type": "int"}]
 
     assert "cast(source.`k` as int)" in macros.call("vnode_expression", recorded, 4, "source.")
-
-
-def test_the_hash_takes_the_names_of_the_upstream_quoted(macros: Macros) -> None:
-    key = [{"name": "alias", "upstream": "time hour`s", "type": "timestamp"}]
-
-    sql = macros.call("key_hash_expression", key)
-    assert sql == "xxhash64(cast(`time hour``s` as timestamp_ltz))"

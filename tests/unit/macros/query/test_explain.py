@@ -60,20 +60,6 @@ def test_the_type_of_a_key_column_that_is_refused_is_told_alone(
     assert explained["key_types"] == [type_, "int"]
 
 
-def test_the_key_is_selected_in_front_of_the_querys_own_columns(
-    macros: Macros, explain: Any, explained_text: str
-) -> None:
-    explain(explained_text, ["k1", "odd`name"], "select th as k1 from lake.up -- end\n;\n")
-
-    sql = " ".join(macros.statements[0].sql.split())
-    assert sql.endswith(
-        "explain extended select `k1`, `odd``name`, __bf_query.*, "
-        "(select struct(*) from lake.up where false) as __bf_upstream from ( "
-        "select th as k1 from lake.up -- end ) as __bf_query"
-    )
-    assert "-- end\n" in macros.statements[0].sql
-
-
 def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
     macros: Macros, up: Any, explained_text: str
 ) -> None:
@@ -85,12 +71,6 @@ def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
     show_all = "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'"
     assert macros.statements[1].sql.endswith(show_all)
     assert explained["analyzed"][0] == "Project [k1#1134, k1#1134, carrier#1143, v#1145L]"
-
-
-def test_a_whole_plan_is_asked_for_once(macros: Macros, explain: Any, explained_text: str) -> None:
-    explain(explained_text, ["k1"])
-
-    assert len(macros.statements) == 1
 
 
 UPSTREAM = [

@@ -14,14 +14,22 @@ def _same(macros: Macros, query: str, other: str = QUERY) -> bool:
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "other"),
     [
-        "select a,\n    'x  y' as b\nfrom `up`\nwhere c > 1\n",
-        "\n\n  select a,\t'x  y'  as b from `up` where c > 1  ",
+        ("select a,\n    'x  y' as b\nfrom `up`\nwhere c > 1\n", QUERY),
+        ("\n\n  select a,\t'x  y'  as b from `up` where c > 1  ", QUERY),
+        ("select a, -- the a\n'x  y' as b from `up` where c > 1", QUERY),
+        ("select a, 'x  y' as b /* b */ from `up` where c > 1", QUERY),
+        ("select a, 'x  y' as b from `up`\n-- the filter\nwhere c > 1", QUERY),
+        (f"-- the header\n{QUERY}", QUERY),
+        (f"{QUERY} -- the end", QUERY),
+        ("select a -- one\nfrom `up`", "select a -- two\nfrom `up`"),
+        ("select a /* one */ from `up`", "select a /* 'two */ from `up`"),
+        ("select a/**/b from `up`", "select a b from `up`"),
     ],
 )
-def test_layout_changes_nothing(macros: Macros, query: str) -> None:
-    assert _same(macros, query)
+def test_layout_and_comments_change_nothing(macros: Macros, query: str, other: str) -> None:
+    assert _same(macros, query, other)
 
 
 @pytest.mark.parametrize(
@@ -39,40 +47,3 @@ def test_layout_changes_nothing(macros: Macros, query: str) -> None:
 )
 def test_any_other_edit_is_another_query(macros: Macros, query: str) -> None:
     assert not _same(macros, query)
-
-
-@pytest.mark.parametrize(
-    ("query", "other"),
-    [
-        ("select a -- one\nfrom `up`", "select a -- two\nfrom `up`"),
-        ("select a /* one */ from `up`", "select a /* 'two */ from `up`"),
-    ],
-)
-def test_another_comment_changes_nothing(macros: Macros, query: str, other: str) -> None:
-    assert _same(macros, query, other)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "select a, -- the a\n'x  y' as b from `up` where c > 1",
-        "select a, 'x  y' as b /* b */ from `up` where c > 1",
-        "select a, 'x  y' as b from `up`\n-- the filter\nwhere c > 1",
-    ],
-)
-def test_adding_or_removing_a_comment_within_the_query_changes_nothing(
-    macros: Macros, query: str
-) -> None:
-    assert _same(macros, query)
-
-
-@pytest.mark.parametrize("query", [f"-- the header\n{QUERY}", f"{QUERY} -- the end"])
-def test_adding_or_removing_a_comment_around_the_query_changes_nothing(
-    macros: Macros, query: str
-) -> None:
-    assert _same(macros, query)
-
-
-def test_a_comment_separates_words(macros: Macros) -> None:
-    assert not _same(macros, "select a/**/b from `up`", "select ab from `up`")
-    assert _same(macros, "select a/**/b from `up`", "select a b from `up`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -81,20 +80,6 @@ def test_what_the_state_does_not_tell_is_asked_once(
     assert len(macros.statements) == 1
     with refused("the Iceberg catalog spark_catalog of lake.mv caches tables, "):
         macros.call("check_settings_in_doubt", backfill, {"caches": [told]})
-
-
-def test_the_setting_of_each_catalog_is_read_into_a_variable(render: Callable[..., str]) -> None:
-    """The text of the outer statement must not be substituted."""
-    relations = [SparkRelation.create(schema=schema, identifier="t") for schema in ("a", "p.a")]
-    setting = "concat('select lower(\\'\\u0024{{spark.sql.catalog.', {}, '.cache-enabled}}\\')')"
-
-    assert render("get_catalog_cache_statements", relations) == (
-        "declare caches array<string> = array(); declare cache string; "
-        f"set cache = {setting.format('current_catalog()')}; "
-        "execute immediate cache into cache; set caches = array_append(caches, cache); "
-        f"""set cache = {setting.format("'p'")}; """
-        "execute immediate cache into cache; set caches = array_append(caches, cache);"
-    )
 
 
 @pytest.fixture
@@ -236,20 +221,6 @@ def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     assert macros.statements == []
 
 
-def test_each_of_these_settings_is_read_by_a_statement_that_may_fail(
-    macros: Macros, render: Callable[..., str]
-) -> None:
-    """One that is not set; and the text of the outer statement must not be substituted."""
-    sql = render("get_refused_setting_statements")
-
-    assert sql.count("begin declare exit handler for sqlexception begin end;") == len(REFUSED)
-    assert (
-        "execute immediate 'select if(lower(\\'\\u0024{spark.sql.readSideCharPadding}\\') rlike "
-        "\\'^(false)\\u0024\\', \\'spark.sql.readSideCharPadding\\', null)' into __bf_setting; "
-        "set __bf_refused_setting = coalesce(__bf_refused_setting, __bf_setting); end;"
-    ) in sql
-
-
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
     macros.results = [[["spark.master", "local"], ["a", "1"]]]
 
@@ -271,19 +242,6 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
 
 
 # -- settings that give a query other values ---------------------------------------------------
-
-
-def test_the_settings_that_are_often_changed_are_noted_where_they_are_used(macros: Macros) -> None:
-    every = macros.call("settings_expression")
-    some = macros.call("settings_expression", ["spark.sql.session.timeZone"])
-    none: str = macros.call("settings_expression", [])
-
-    assert every.startswith(
-        "map('spark.sql.session.timeZone', cast(current_timezone() as string), "
-        "'spark.sql.ansi.enabled', cast(typeof("
-    )
-    assert "current_timezone()" in some and "'spark.sql.ansi.enabled'" not in some
-    assert none.startswith("map('spark.sql.timestampType', cast(if(typeof(timestamp'2000")
 
 
 def test_a_setting_that_is_not_what_it_was_is_found(macros: Macros) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 MEANWHILE = (
     "another run has created its tables meanwhile, for another query. "
@@ -15,30 +14,41 @@ MEANWHILE = (
 )
 
 
-def test_an_mv_is_created_in_one_script(create: Any) -> None:
-    _, sql = create("k", "shard")
-
-    assert sql.endswith(
-        " begin declare created_id string; declare standing string; declare is_ours boolean; "
-        "declare create_mv string; create create ['k', 'shard']; "
-        "select to_json(struct(created_id, is_ours)); end"
-    )
-
-
-def test_an_mv_that_was_created_is_not_missing_any_more(create: Any) -> None:
-    state, _ = create("k", "shard")
-
-    assert not state["missing"]
-
-
 def test_tables_that_another_run_made_for_another_query_are_refused(
     create: Any, macros: Macros, refused: Any
 ) -> None:
-    made = json.dumps({"created_id": "b0", "is_ours": False})
-    macros.stub("run_json", lambda step, sql: [json.loads(made)])
-
     with refused(MEANWHILE):
-        create("k")
+        create("k", is_ours=False)
+
+
+def test_of_two_first_runs_the_one_that_comes_late_creates_no_mv_of_another_query(
+    create: Any,
+) -> None:
+    """Its script finds out whether the state is its own before it creates the MV."""
+    sql = " ".join(create("k").split())
+
+    assert "if is_ours then execute immediate create_mv; end if;" in sql
+    assert sql.count("execute immediate") == 1
+
+
+@pytest.mark.parametrize(
+    ("file_format", "word"),
+    [("delta", "create or replace table"), ("iceberg", "drop table if exists")],
+)
+def test_what_another_model_has_begun_is_put_away_by_its_id(
+    macros: Macros, backfill: Any, make_plan: Any, create: Any, file_format: str, word: str
+) -> None:
+    """On Delta by the new state: in a location of the user's, a drop would leave its files."""
+    create("k")
+    macros.config["file_format"] = file_format
+    plan = make_plan(
+        epoch=0, kind="create", replaces="b0", vnode_row_counts=None, kept_settings={"a": "b"}
+    )
+    sql = macros.call("get_create_statements", backfill, plan, [{"name": "k", "type": "int"}])
+    before, _ = " ".join(sql.split()).split("end if;", 1)
+
+    assert "get_json_object(last, '$.backfill_id') = 'b0'" in before
+    assert f"{word} lake.mv__progress" in before
 
 
 @pytest.mark.parametrize("replaces", [None, "b0"])
@@ -46,16 +56,14 @@ def test_an_mv_of_the_run_whose_state_was_put_away_is_refused(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, refused: Any, replaces: Any
 ) -> None:
     """That run was alive, and has created its MV. Else nobody asks."""
-    asked: list[Any] = []
-    found = {"dbt_backfill.id": "b0"}
-    macros.stub("read_table_properties", lambda relation: asked.append(relation) or found)
     state = make_state(committed=make_plan(epoch=0, kind="create", replaces=replaces))
 
     if replaces is None:
         macros.call("check_created", backfill, state, "b1")
-        assert asked == []
+        assert macros.statements == []
     else:
+        macros.tables["lake.mv"] = Table(properties={"dbt_backfill.id": "b0"})
         with refused(MEANWHILE):
             macros.call("check_created", backfill, state, "b1")
-        found["dbt_backfill.id"] = "b1"
+        macros.tables["lake.mv"] = Table(properties={"dbt_backfill.id": "b1"})
         macros.call("check_created", backfill, state, "b1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def place(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_pla
     """The columns for the position of a reset with this key, in a table that has these."""
 
     def place(now: list[dict[str, str]], columns: dict[str, str], **committed: Any) -> Any:
-        macros.stub("read_progress_columns", lambda relations: columns)
+        macros.tables["lake.mv__progress"] = Table(columns=columns)
         state = make_state(committed=make_plan(**committed))
         explained = {**learned, "key": now}
         plan = macros.call("new_reset_plan", backfill, state, explained, "full refresh")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -53,8 +53,7 @@ def column(name: str, type_: str, **more: str) -> dict[str, str]:
 
 
 def test_columns_that_the_table_has_with_a_smaller_type_are_widened(macros: Macros) -> None:
-    present = [column("k", "int"), column("N", "int"), column("same", "string")]
-    macros.stub("get_table_columns", lambda _: present)
+    macros.tables["lake.mv"] = Table(columns={"k": "int", "N": "int", "same": "string"})
     columns = [column("n", "bigint"), column("same", "string"), column("new", "int")]
 
     assert macros.call("find_widened", macros.relation, columns, columns[:1]) == {
@@ -64,7 +63,7 @@ def test_columns_that_the_table_has_with_a_smaller_type_are_widened(macros: Macr
 
 
 def test_a_type_that_no_alter_makes_is_told(macros: Macros, file_format: str) -> None:
-    macros.stub("get_table_columns", lambda _: [column("n", "int")])
+    macros.tables["lake.mv"] = Table(columns={"n": "int"})
     text = [column("n", "string")]
 
     assert macros.call("find_widened", macros.relation, text, text)["why"] == (
@@ -76,7 +75,7 @@ def test_a_type_that_no_alter_makes_is_told(macros: Macros, file_format: str) ->
 
 def test_iceberg_has_widened_small_numbers_by_itself(macros: Macros) -> None:
     macros.config["file_format"] = "iceberg"
-    macros.stub("get_table_columns", lambda _: [column("n", "int")])
+    macros.tables["lake.mv"] = Table(columns={"n": "int"})
 
     for type_, was in [("smallint", {}), ("int", {}), ("bigint", {"was": "int"})]:
         columns = [column("n", type_)]
@@ -96,7 +95,7 @@ def check(macros: Macros) -> Any:
         drops: Any = (), fills: Any = (), properties: Any = ALLOWED, layout: Any = ()
     ) -> list[str]:
         nothing = [DETAIL] if macros.config.get("file_format") != "iceberg" else []
-        macros.stub("run_table", lambda *_: list(layout or nothing))
+        macros.results = [list(layout or nothing)]
         columns = {"drops": list(drops), "fills": list(fills)}
         macros.call("check_altered_columns", macros.relation, properties, columns)
         return list(drops)
@@ -105,9 +104,8 @@ def check(macros: Macros) -> Any:
 
 
 def test_nothing_is_asked_where_columns_only_come(check: Any, macros: Macros) -> None:
-    macros.stub("_read_layout", lambda *_: pytest.fail("asked"))
-
     check(fills=[column("x", "int")], properties={})
+    assert macros.statements == []
 
 
 def test_a_delta_table_needs_a_feature_which_is_the_users_to_switch_on(

@@ -86,17 +86,6 @@ def test_a_comment_goes_with_its_description(macros: Macros, apply: Any) -> None
     ]
 
 
-def test_a_column_that_was_described_before_it_came_gets_its_comment(
-    macros: Macros, apply: Any
-) -> None:
-    macros.config["persist_docs"] = {"columns": True}
-    noted = apply()
-    assert not any("`gone`" in statement.sql for statement in macros.statements)
-
-    assert apply(docs=noted, present="k: bigint, gone: int, undescribed: string") != noted
-    assert any("column `gone` comment 'not in the MV'" in each.sql for each in macros.statements)
-
-
 def test_docs_are_written_again_to_an_mv_that_was_made_anew(macros: Macros, apply: Any) -> None:
     macros.config["persist_docs"] = {"relation": True}
     noted = apply()

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
-
-
-@pytest.mark.parametrize(
-    ("file_format", "clause"), [("delta", ""), ("iceberg", "when matched then update set *")]
-)
-def test_a_merge_that_only_inserts_has_a_matched_clause_where_conflicts_need_one(
-    macros: Macros, render: Callable[..., str], file_format: str, clause: str
-) -> None:
-    macros.config["file_format"] = file_format
-
-    assert render("get_matched_clause", "update set *") == clause
 
 
 class _Counts(list[dict[str, Any]]):
@@ -82,12 +70,13 @@ def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_
     assert counts == {"changed": "5 + 3", "deleted": 2}
 
 
+COUNTED = "spark.merge-into.num-target-rows-"
 # Of each snapshot of the MV: committed_at and its summary: updated, inserted, deleted.
 SNAPSHOTS = [
     (1, {"updated": 90, "inserted": 90, "deleted": 90}),
     (2, {"updated": 5, "inserted": 3, "deleted": 2}),  # the changes
     (3, {"updated": 0, "inserted": 40, "deleted": 0}),  # the range
-    (4, None),  # compaction, say
+    (4, {}),  # compaction, say
 ]
 
 
@@ -96,7 +85,7 @@ def count(
     macros: Macros,
     backfill: Any,
     make_plan: Callable[..., Any],
-    sqlite: sqlite3.Connection,
+    duck: Duck,
 ) -> Callable[..., Any]:
     """What the commit of a plan counts of a MERGE into an Iceberg table."""
     macros.config["file_format"] = "iceberg"
@@ -109,20 +98,16 @@ def count(
             if reanchor
             else macros.call("get_merge_counts", backfill, made, STAGED, {})
         )
-        columns = [f"summary_{name}" for name in ("updated", "inserted", "deleted")]
-        sqlite.execute(f"create table snapshots (committed_at, summary, {', '.join(columns)})")
-        for committed_at, summary in SNAPSHOTS:
-            values = list(summary.values()) if summary else [None] * 3
-            sqlite.execute("insert into snapshots values (?, '', ?, ?, ?)", [committed_at, *values])
-        key = r"summary\['spark\.merge-into\.num-target-rows-(\w+)'\]"
+        duck.create(
+            "lake.mv.snapshots",
+            {"committed_at": "int", "summary": "map<string, string>"},
+            [
+                (committed_at, {COUNTED + name: str(rows) for name, rows in summary.items()})
+                for committed_at, summary in SNAPSHOTS
+            ],
+        )
         return {
-            name: sqlite.execute(
-                "select "
-                + re.sub(key, r"summary_\1", str(expression))
-                .replace("select summary,", "select *,")
-                .replace("lake.mv.snapshots", "snapshots")
-            ).fetchone()[0]
-            for name, expression in counts.items()
+            name: duck.rows(f"select {expression}")[0][0] for name, expression in counts.items()
         }
 
     return count

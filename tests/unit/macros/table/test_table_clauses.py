@@ -11,11 +11,6 @@ from support.formats import SERIALIZABLE
 from support.macros import Macros
 
 
-@pytest.fixture
-def progress(macros: Macros, make_plan: Callable[..., Any]) -> Callable[[], dict[str, str]]:
-    return lambda: macros.call("progress_properties", make_plan(epoch=0, kind="create"))
-
-
 @pytest.mark.parametrize("name", ["time hour", "a,b", "a;b", "{a}", "(a)", "a\tb", "a=b", "a\nb"])
 def test_a_name_that_delta_keeps_only_under_column_mapping_gets_it(
     macros: Macros, name: str
@@ -75,14 +70,6 @@ def test_a_users_property_in_iceberg_goes_before_ours_but_not_before_exactness(
     assert properties["dbt_backfill.id"] == "b1"
 
 
-@pytest.mark.usefixtures("iceberg")
-def test_every_table_is_of_the_models_format(
-    render: Callable[..., str], relations: dict[str, Any]
-) -> None:
-    for relation in relations.values():
-        assert render("table_clauses", relation, {"a": "b"}).startswith("using iceberg ")
-
-
 def test_a_users_property_goes_before_ours_by_default(macros: Macros) -> None:
     macros.config["tblproperties"] = {"delta.enableChangeDataFeed": "false", "owner": "me"}
     properties = macros.call("mv_table_properties", ["a"], "b1")
@@ -99,22 +86,6 @@ def test_a_users_property_does_not_go_before_what_exactness_needs(macros: Macros
 
     assert properties["delta.isolationLevel"] == "Serializable"
     assert properties["dbt_backfill.id"] == "b1"
-
-
-def test_properties_are_literals(render: Callable[..., str], relations: Any) -> None:
-    clauses = render("table_clauses", relations["progress"], {"a": "it's", "b": True})
-
-    assert clauses == "using delta tblproperties ( 'a' = 'it\\'s', 'b' = 'True' )"
-
-
-def test_each_table_has_its_own_place_under_location_root(
-    macros: Macros, render: Callable[..., str], relations: Any
-) -> None:
-    macros.config["location_root"] = "s3://lake/it's"
-
-    assert render("table_clauses", relations["progress"], {"a": "b"}).startswith(
-        "using delta location 's3://lake/it\\'s/mv__progress' tblproperties ("
-    )
 
 
 @pytest.mark.parametrize(

@@ -24,41 +24,6 @@ def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> S
     return abandon
 
 
-@pytest.fixture
-def statement(macros: Macros, abandon: Standing) -> str:
-    abandon({"plan_id": "p3", "kind": "abandon"})
-    return " ".join(macros.statements[0].sql.split())
-
-
-def test_a_plan_is_given_up_while_it_is_the_one_of_the_next_epoch(statement: str) -> None:
-    """Of no epoch that was committed, of no other plan, and not twice."""
-    assert (
-        " where epoch = 2 and plan_id = 'p3' and plan_kind <> 'abandon'; end; select " in statement
-    )
-
-
-def test_a_plan_that_is_given_up_stays_with_all_it_says(statement: str, make_plan: Any) -> None:
-    """Its id fences the runs that execute it; another kind of it is no plan of theirs."""
-    assert "update lake.mv__progress set plan_kind = 'abandon', plan = if(vnode = 0, '" in statement
-    assert "insert" not in statement and "delete" not in statement and "merge" not in statement
-    stored = statement.split("plan = if(vnode = 0, '")[1].split("', null) where ")[0]
-    assert json.loads(stored.replace("\\'", "'").replace("\\\\", "\\")) == make_plan(
-        kind="abandon", reason="it's gone"
-    )
-
-
-def test_what_names_meant_before_a_plan_that_is_given_up_they_mean_after_it(
-    macros: Macros, backfill: Any, make_plan: Any, make_state: Any
-) -> None:
-    said: list[str] = []
-    macros.stub("run_json", lambda step, sql, mv: said.append(sql) or [{"plan": None}])
-    plan = make_plan(alias_columns=["gross"])
-    macros.call("mark_abandoned", backfill, make_state(), plan, "gone")
-    macros.call("mark_abandoned", backfill, make_state(committed=plan), plan, "gone")
-    assert ['"alias_columns": []' in sql for sql in said] == [True, False]
-    assert '"alias_columns": ["gross"]' in said[1]
-
-
 def test_a_plan_that_is_given_up_is_told_as_it_then_stands(abandon: Standing) -> None:
     stands = {"plan_id": "p3", "kind": "abandon", "reason": "another run's"}
 
@@ -79,8 +44,12 @@ def mark(
     progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
 ) -> Callable[[], int]:
     """How many rows of the progress table are changed where plan p3 is given up."""
-    macros.stub("run_json", lambda *_: [{"plan": None}])
-    return lambda: int(progress.move("mark_abandoned", backfill, make_state(), make_plan(), "gone"))
+
+    def mark() -> int:
+        macros.results = [[['{"plan": null}']]]
+        return int(progress.move("mark_abandoned", backfill, make_state(), make_plan(), "gone"))
+
+    return mark
 
 
 def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(
@@ -89,7 +58,8 @@ def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(
     progress.fill(**with_plan())
 
     assert mark() == 2
-    assert progress.read("epoch", "plan_id", "plan_kind", "dirty") == [(2, "p3", "abandon", 0)] * 2
+    rows = progress.read("epoch", "plan_id", "plan_kind", "dirty")
+    assert rows == [(2, "p3", "abandon", False)] * 2
     plan, none = progress.read("plan")
     assert json.loads(plan) == make_plan(kind="abandon", reason="gone") and none is None
 
@@ -99,6 +69,23 @@ def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> No
     progress.fill(**with_plan())
 
     assert (mark(), mark()) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "planned"), [("alias_columns", [], ["gross"]), ("vnode_count", 4, 8)]
+)
+def test_what_was_so_before_a_plan_that_is_given_up_is_so_after_it(
+    progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros,
+    name: str, before: Any, planned: Any,
+) -> None:  # fmt: skip
+    """What names mean, and how many vnodes there are: the state stays."""
+    plan = make_plan(**{name: planned})
+    for value in (before, planned):
+        progress.fill(plan_id="p3", plan_kind="advance", plan=json.dumps(plan))
+        state = make_state(committed=make_plan(**{name: value}))
+        macros.results = [[['{"plan": null}']]]
+        progress.move("mark_abandoned", backfill, state, plan, "gone")
+        assert json.loads(progress.read("plan")[0])[name] == value
 
 
 @pytest.mark.parametrize(
@@ -112,38 +99,6 @@ def test_only_the_plan_of_the_next_epoch_can_be_given_up(
     assert mark() == 0
 
 
-@pytest.mark.parametrize(("file_format", "is_caught"), [("delta", True), ("iceberg", False)])
-def test_two_that_give_up_a_plan_at_once_find_what_stands(
-    macros: Macros, abandon: Standing, options: Any, file_format: str, is_caught: bool
-) -> None:
-    options["file_format"] = file_format
-    abandon(None)
-
-    assert ("declare exit handler for sqlstate '2D521'" in macros.statements[0].sql) is is_caught
-
-
-@pytest.mark.parametrize(
-    ("file_format", "stops"),
-    [
-        ("delta", "alter table lake.mv set tblproperties ('dbt_backfill.given_up' = '3')"),
-        ("iceberg", "when matched then update set `k` = mv.`k`"),
-    ],
-)
-def test_what_is_on_its_way_is_stopped_by_a_commit_that_changes_no_row(
-    macros: Macros, backfill: Any, make_plan: Any, file_format: str, stops: str
-) -> None:
-    backfill["options"]["file_format"] = file_format
-    macros.stub("get_table_columns", lambda mv: columns(K="bigint", shard="int", name="string"))
-    macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
-
-    [statement] = macros.statements
-    assert statement.sql.endswith(stops)
-
-
-def columns(**types: str) -> list[dict[str, str]]:
-    return [{"name": name, "type": type} for name, type in types.items()]
-
-
 @pytest.mark.parametrize(
     "types",
     [{}, {"k": "bigint"}, {"k": "map<string,int>", "shard": "int"}],
@@ -154,10 +109,12 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
 ) -> None:
     """The plan has not replaced it yet, or something else has."""
     backfill["options"]["file_format"] = "iceberg"
-    macros.stub("get_table_columns", lambda mv: columns(**types))
+    macros.results = [list(types.items())]
     macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
 
-    assert macros.statements == []
+    assert [statement.name for statement in macros.statements] == [
+        "dbt_backfill_describe the query"
+    ]
 
 
 # -- what it could touch ------------------------------------------------------------------------
@@ -244,6 +201,7 @@ def touched(
         continues: bool = True,
         forgets: bool = False,
         noted: bool = True,
+        sweeps: bool = False,
         **state: Any,
     ) -> Any:
         macros.stub("find_feed_gap", lambda *_: gap)
@@ -253,7 +211,9 @@ def touched(
             "since": {"epoch": 1, "sources": [make_source(version="16")]},
             "plans": [make_plan(kind="abandon", **plan) for plan in plans],
         }
-        committed = make_plan(epoch=2, kind="abandon", given_up=given_up if noted else None)
+        committed = make_plan(
+            epoch=2, kind="abandon", given_up=given_up if noted else None, sweeps=sweeps
+        )
         state = {"dirty": True, "committed": committed, **state}
         return macros.call("find_touched", backfill, make_state(**state), {})
 
@@ -266,6 +226,12 @@ def test_a_plan_could_touch_its_range(touched: Any) -> None:
     assert touched({"last_range": True}) == [[]]  # open above
     assert touched({}, {"range_high": ["8", "8"]}, {}) == [["5", "6"], ["8", "8"]]
     assert touched({}, {"last_range": True}) == [[]]
+
+
+def test_in_a_sweep_nothing_that_a_plan_could_touch_above_the_position_is_promised(
+    touched: Any,
+) -> None:
+    assert touched({}, {"range_high": None}, sweeps=True) == []
 
 
 def test_a_limited_reanchor_that_was_given_up_could_touch_what_the_plans_before_it_could(
@@ -320,12 +286,12 @@ def test_a_failed_plan_is_marked_and_what_is_on_its_way_is_stopped(
     give_up: Callable[..., Any], macros: Macros
 ) -> None:
     assert give_up() == MARKED
-    sent = [" ".join(each.sql.split()) for each in macros.statements]
+    _, mark, stop = macros.statements
     assert (
         '"reason": "it could not merge the range of the barrier 3, and the upstream has gone on '
         'from its version 17"'
-    ) in sent[1]
-    assert sent[2].endswith("alter table lake.mv set tblproperties ('dbt_backfill.given_up' = '3')")
+    ) in mark.sql
+    assert stop.name == "dbt_backfill_stop what is on its way in the barrier 3"
 
 
 @pytest.mark.parametrize(

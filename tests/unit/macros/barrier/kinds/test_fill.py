@@ -57,71 +57,7 @@ def test_what_compares_all_rows_ends_it(macros: Macros, filling: Any) -> None:
     assert macros.call("end_filling", None) == {}
 
 
-# -- its slices -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("plan", "window"),
-    [
-        ({"fill_high": ["2", "3"]}, (["1", "1"], ["2", "3"], False)),
-        ({"fill_high": ["5", "6"], "last_fill": True}, (["1", "1"], ["5", "6"], False)),
-        ({"fill_high": None, "last_fill": True}, (["1", "1"], None, True)),
-    ],
-    ids=["a slice", "the last one up to the position", "the last one of a finished MV"],
-)
-def test_a_slice_is_a_range_between_its_own_ends(
-    macros: Macros, make_plan: Any, plan: Any, window: Any
-) -> None:
-    made = make_plan(kind="fill", fills=FILLS, fill_low=["1", "1"], **plan)
-    found = macros.call("get_fill_window", made)
-
-    assert (found["range_low"], found["range_high"], bool(found["last_range"])) == window
-    assert found["vnodes"] is None
-
-
-def test_where_the_rate_is_zero_there_is_no_slice(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
-) -> None:
-    paused = make_plan(kind="fill", fills=FILLS)
-    assert macros.call("fill_scan", backfill, make_state(), paused) is None
-
-    begun = make_plan(kind="fill", fills=FILLS, fill_high=["2", "3"])
-    assert "source.`id` <= 2" in macros.call("fill_scan", backfill, make_state(), begun)
-
-
-@pytest.mark.parametrize("rows", [None, 0, 4])
-def test_columns_come_first_then_the_changes_then_the_slice(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any, rows: int | None
-) -> None:
-    ran: list[Any] = []
-    staged = {"upserts": 1, "drops": 0}
-    macros.stub("run_alterations", lambda *_: ran.append("columns"))
-    macros.stub("run_changes", lambda *_: ran.append("changes") or {"failed": None, "counts": {}})
-    macros.stub("run_swept_range", lambda *given: ran.append(given[4]["range_high"]))
-    plan = make_plan(kind="fill", fills=FILLS, fill_high=["2", "3"], range_row_count=rows)
-
-    macros.call("fill_execute", backfill, make_state(), plan, work | {"staged": staged})
-
-    assert ran == ["columns", "changes", *([["2", "3"]] if rows else [])]
-
-
-def test_a_slice_is_not_merged_after_changes_that_failed(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any
-) -> None:
-    macros.stub("run_alterations", lambda *_: None)
-    macros.stub("take_staged_changes", lambda *_: {"failed": "stage", "staged": None})
-    macros.stub("run_swept_range", lambda *_: pytest.fail("merged"))
-
-    done = macros.call("fill_execute", backfill, make_state(), make_plan(fills=FILLS), work)
-    assert done == {"failed": "stage", "counts": {}}
-
-
-def test_its_commit_moves_the_version_and_no_position(
-    macros: Macros, make_state: Any, make_plan: Any
-) -> None:
-    columns = macros.call("fill_columns", make_state(), make_plan(kind="fill", fills=FILLS))
-
-    assert columns == {"upstream_version": "'17'"}
+# -- what is said of it ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

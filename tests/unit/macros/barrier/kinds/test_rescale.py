@@ -99,108 +99,25 @@ def test_a_fill_goes_on_from_its_second_position(
 # -- what it does to the MV -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def execute(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any
-) -> Callable[..., Any]:
-    def execute(vnode_count: int, uniform: bool = False, **plan: Any) -> Any:
-        state = make_state(uniform=uniform, position=None)
-        made = make_plan(kind="rescale", vnode_count=vnode_count, range_high=["5", "6"], **plan)
-        return macros.call("execute_plan", backfill, state, made, work)
-
-    return execute
-
-
 @pytest.mark.parametrize(
-    ("vnode_count", "others"),
-    [(2, {"uniform": True}), (8, {}), (2, {"sweeps": True})],
-    ids=["positions agree", "children", "sweep"],
-)
+    ("vnode_count", "uniform", "sweeps", "touched"),
+    [(2, False, False, True), (2, True, False, False), (8, False, False, False),
+     (2, False, True, False)],
+    ids=["positions differ", "positions agree", "children", "sweep"],
+)  # fmt: skip
 def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_together(
-    macros: Macros, execute: Any, vnode_count: int, others: Any
-) -> None:
-    assert execute(vnode_count, **others) == {"failed": None, "counts": {}}
-    assert macros.statements == []
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any,
+    vnode_count: int, uniform: bool, sweeps: bool, touched: bool,
+) -> None:  # fmt: skip
+    """What it does then is executed in test_merges.py and test_other_vnodes.py."""
+    plan = make_plan(kind="rescale", vnode_count=vnode_count, sweeps=sweeps)
+    state = make_state(uniform=uniform, position=None)
+    macros.call("execute_plan", backfill, state, plan, work)
 
-
-def test_there_the_rows_above_the_lowest_position_are_removed_behind_a_fence(
-    macros: Macros, execute: Any, backfill: Any, make_plan: Any, render: Any
-) -> None:
-    done = execute(2)
-    [merge] = (" ".join(statement.sql.split()) for statement in macros.statements)
-    plan = make_plan(kind="rescale", vnode_count=2)
-
-    assert done == {"failed": None, "counts": {"changed": 0, "deleted": 0}}
-    assert "merge into lake.mv as mv using ( select mv.`k`, mv.`shard` from lake.mv as mv" in merge
-    assert "as vnodes on vnodes.__bf_vnode = cast(pmod(xxhash64(cast(mv.`k` as bigint), " in merge
-    above = "vnodes.__bf_position.`id` is null or (mv.`k` >= vnodes.__bf_position.`id` and "
-    assert f"where not vnodes.__bf_finished and ({above}" in merge
-    assert render("get_fence", backfill, plan) in merge
-    # No row below the lowest position of all is looked at.
-    assert merge.count("(mv.`k` >= 5 and (mv.`k` > 5 or (mv.`k` = 5 and mv.`shard` > 6)))") == 2
-    assert merge.endswith("when matched then delete")
-
-
-# -- its commit -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def commit(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, render: Any
-) -> Callable[..., str]:
-    macros.stub("get_execute_with_literals_sql", lambda sql, literals: sql)
-
-    def commit(vnode_count: int) -> str:
-        made = make_plan(kind="rescale", vnode_count=vnode_count)
-        return str(render("get_commit_sql", backfill, make_state(), made))
-
-    return commit
-
-
-@pytest.mark.parametrize(("vnode_count", "shared"), [(8, 4), (16, 4), (2, 2), (1, 1)])
-def test_a_vnode_takes_over_from_those_of_the_same_remainder_by_the_smaller_number(
-    commit: Callable[..., str], vnode_count: int, shared: int
-) -> None:
-    sql = commit(vnode_count)
-
-    assert f"from range(0, {vnode_count}, 1, 1) as numbers join lake.mv__progress as former" in sql
-    assert f"on former.vnode % {shared} = numbers.id % {shared} where" in sql
-    assert "when numbers.id >= 4 then 0" in sql
-
-
-def test_it_is_one_merge_that_finds_nothing_once_it_was_committed(
-    commit: Callable[..., str],
-) -> None:
-    sql = commit(8)
-
-    def stands(prefix: str) -> str:
-        columns = {"epoch": "2", "plan_id": "'p3'", "plan_kind": "'rescale'"}
-        return " and ".join(f"{prefix}{name} = {value}" for name, value in columns.items())
-
-    assert sql.startswith("begin declare exit handler for sqlstate '2D521' begin end; merge into ")
-    assert f"where {stands('former.')} group by numbers.id ) as vnodes" in sql
-    assert f"when matched and {stands('progress.')} then update set epoch = 3, " in sql
-    assert f"when not matched by source and {stands('progress.')} then delete" in sql
-    assert (
-        "insert (vnode, epoch, dirty, upstream_version, backfill_finished, row_count, `id`, "
-        "`shard`) values (vnodes.__bf_vnode, 3, false, '16', vnodes.__bf_finished, "
-        "vnodes.__bf_row_count, vnodes.__bf_position.`id`, vnodes.__bf_position.`shard`)"
-    ) in sql
-    assert "plan_id = null, plan_kind = null, plan = null" in sql
+    assert len(macros.statements) == touched
 
 
 # -- where it stands, and what becomes of the number afterwards -----------------------------------
-
-
-def test_one_that_is_given_up_leaves_the_number_as_it_was(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
-) -> None:
-    """The progress table has the vnodes of before."""
-    macros.stub("run_json", lambda step, sql, mv: macros.context.update(sql=sql) or [{}])
-    plan = make_plan(kind="rescale", vnode_count=8)
-    macros.call("mark_abandoned", backfill, make_state(), plan, "abandon_plan")
-
-    assert '"vnode_count": 4' in macros.context["sql"]
 
 
 @pytest.fixture
@@ -257,34 +174,6 @@ def test_its_line_says_how_many_rows_are_read_again(
 
 
 # -- where positions go down ----------------------------------------------------------------------
-
-
-def test_vnodes_that_come_together_get_the_greatest_position_where_positions_go_down(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, render: Any, descending: Any
-) -> None:
-    made = make_plan(kind="rescale", vnode_count=2, key=descending)
-    sql = render("get_rescaled_vnodes_sql", backfill, make_state(), made)
-
-    order = (
-        "struct(not former.backfill_finished, "
-        "not former.backfill_finished and former.`id` is null, "
-        "if(former.backfill_finished, null, former.`id`), "
-        "if(former.backfill_finished, null, former.`shard`))"
-    )
-    assert f"max_by(struct(former.`id`, former.`shard`), {order}) as __bf_position" in sql
-    assert f"when min({order}) <=> max({order}) then sum(former.row_count)" in sql
-    assert f"count(*) * max_by(former.row_count, {order})" in sql
-
-
-def test_there_the_rows_below_the_greatest_position_are_removed(
-    macros: Macros, execute: Any, descending: Any
-) -> None:
-    execute(2, key=descending)
-    [merge] = (" ".join(statement.sql.split()) for statement in macros.statements)
-
-    below = "vnodes.__bf_position.`id` is null or (mv.`k` <= vnodes.__bf_position.`id` and "
-    assert f"where not vnodes.__bf_finished and ({below}" in merge
-    assert merge.count("(mv.`k` <= 5 and (mv.`k` < 5 or (mv.`k` = 5 and mv.`shard` < 6)))") == 2
 
 
 # -- the order of the config ----------------------------------------------------------------------

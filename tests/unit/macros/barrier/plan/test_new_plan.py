@@ -22,31 +22,6 @@ def model(macros: Macros) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
 
-def test_a_new_plan_is_for_the_epoch_after_the_committed_one(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any], keys: Any
-) -> None:
-    plan = macros.call("new_plan", backfill, make_state(epoch=7), learned, "reset", "full refresh")
-
-    assert plan.pop("plan_id")
-    assert plan == {
-        "epoch": 8,
-        "backfill_id": "b1",
-        "kind": "reset",
-        "reason": "full refresh",
-        "sweeps": False,
-        "sources": [{"role": "upstream", "relation": "lake.up", "kind": "delta", "version": None}],
-        "query": "select id as k, shard from `up`",
-        "query_hash": "h1",
-        "query_columns": "k: bigint, shard: int",
-        "alias_columns": None,
-        "used_settings": [],
-        "key": keys,
-        "vnode_count": 4,
-        "backfill_mode": "arrangement",
-        "backfill_rate_limit": 10,
-    }
-
-
 def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
     macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, keys: Any
 ) -> None:

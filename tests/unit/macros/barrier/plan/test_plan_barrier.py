@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 OURS = {"plan_id": "p3", "kind": "advance"}
@@ -29,227 +30,38 @@ def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
     return planned
 
 
-@pytest.fixture
-def attempt(
-    macros: Macros, backfill: Any, observed: Any, learned: Any, planned: Callable[..., Any]
-) -> Callable[..., Any]:
-    """What planning knows of a plan of this run."""
-
-    def attempt(state: Any, most_rows: int | None = None, **plan: Any) -> Any:
-        arguments = (backfill, state, observed, learned, planned(**plan), most_rows)
-        return macros.call("new_attempt", *arguments)
-
-    return attempt
-
-
-# What a plan without a range has in place of one.
-STAYS = {"range_high": ["1", "2"]}
-
-
-# -- the script ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def script(
-    macros: Macros,
-    backfill: Any,
-    render: Callable[..., str],
-    make_state: Callable[..., Any],
-    make_plan: Callable[..., Any],
-    attempt: Callable[..., Any],
-) -> Callable[..., str]:
-    """The script of a plan with a range, whose upstream went from version 16 to 17."""
-    columns = [{"name": "k", "type": "bigint"}]
-    macros.stub("get_reread_statements", lambda *_: "REREAD")
-    macros.stub("get_rows_statements", lambda *_: "ROWS")
-    macros.stub(
-        "get_create_statements",
-        lambda relations, plan, columns, first: f"CREATE {first['plan_id']};",
-    )
-
-    def script(
-        state: dict[str, Any] | None = None, most_rows: int | None = None, unique: bool = False,
-        **plan: Any,
-    ) -> str:  # fmt: skip
-        committed = {"committed": make_plan(epoch=2)} if state == UNCHANGED else {}
-        made = make_state(**(state or {}), **committed)
-        tried = {**attempt(made, most_rows, **plan), "keys_are_unique": unique}
-        return render("get_plan_script", backfill, made, tried, columns)
-
-    return script
-
-
-UNCHANGED = {"upstream_version": "17"}
 NEW = {"position": None, "upstream_version": None, "missing": True}
 
 
-def _between(sql: str, begin: str, end: str) -> str:
-    assert sql.count(begin) == 1, sql
-    return sql.split(begin)[1].split(end)[0]
-
-
-def _condition(sql: str) -> str:
-    return _between(sql, " if ", " then ").removeprefix("true").removeprefix(" and ")
-
-
-def _if_it_holds(sql: str) -> str:
-    return sql.split(" if ")[1].split(" then ", 1)[1].split(" else ")[0]
-
-
-STAGED_HOLDS = "staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0"
-CHECKED_HOLDS = "checked.null_keys = 0 and not checked.duplicates"
-
-
-def test_a_plan_is_stored_if_its_changes_and_its_keys_hold(script: Callable[..., str]) -> None:
-    assert _condition(script()) == f"{STAGED_HOLDS} and {CHECKED_HOLDS}"
-
-
-def test_a_plan_without_changes_stages_none(script: Callable[..., str]) -> None:
-    for sql in [script(UNCHANGED), script({"position": None}), script(NEW)]:
-        assert _condition(sql) == CHECKED_HOLDS
-        assert "staged" not in sql and "merged" not in sql and "cache table" not in sql
-
-
-def test_a_plan_without_a_range_checks_no_keys(script: Callable[..., str]) -> None:
-    sql = script(**STAYS)
-
-    assert _condition(sql) == STAGED_HOLDS
-    assert "checked" not in sql
-
-
-def test_a_range_holds_up_to_the_most_rows_that_it_may_have(script: Callable[..., str]) -> None:
-    assert _condition(script(UNCHANGED, most_rows=12)) == (
-        f"{CHECKED_HOLDS} and checked.row_count <= 12"
-    )
-
-
-@pytest.mark.parametrize("kind", ["reset", "reanchor"])
-def test_only_an_advance_has_changes(script: Callable[..., str], kind: str) -> None:
-    assert "staged" not in script(kind=kind)
-
-
-def test_a_reset_holds_in_any_case(script: Callable[..., str]) -> None:
-    sql = script(kind="reset", **STAYS)
-
-    assert _condition(sql) == ""
-    assert sql.startswith("begin declare planned string; if true then set planned = (select ")
-
-
-def test_a_reanchor_checks_the_keys_of_the_whole_prefix(script: Callable[..., str]) -> None:
-    sql = script(kind="reanchor", **STAYS)
-    checked = _between(sql, "set checked = (", " if ")
-
-    assert _condition(sql) == CHECKED_HOLDS
-    assert "from lake.up version as of 17 as source where (source.`id` <= 1 and " in checked
-    assert " or (source.`id` is null or source.`shard` is null)" in checked
-
-
-def test_the_keys_of_a_range_are_checked_together_with_null_ones(
-    script: Callable[..., str],
-) -> None:
-    checked = _between(script(UNCHANGED), "set checked = (", " if ")
-
-    assert "from lake.up version as of 17 as source where ((source.`id` >= 1 and " in checked
-    assert ") or (source.`id` is null or source.`shard` is null)" in checked
-    total = "coalesce((select count(*) from lake.up version as of 17), 100)"
-    assert f"'upstream_row_count', {total}" in checked
+# -- whose keys are checked ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("check_key", "unique", "is_checked"),
-    [(True, False, True), (False, False, False), (True, True, False)],
+    ("plan", "checked"),
+    [
+        ({}, [2, 3, 4, 5]),
+        ({"last_range": True}, [2, 3, 4, 5, 6]),
+        ({"range_high": ["1", "2"]}, None),  # it has no range
+        ({"kind": "reanchor"}, [0, 1]),  # all that was read is read again
+        ({"kind": "reanchor", "touched": [["5", "6"]]}, None),
+        ({"kind": "reset"}, None),
+    ],
+    ids=["a range", "the last range", "no range", "re-anchor", "a limited one", "reset"],
 )
-def test_keys_are_compared_unless_the_user_or_this_run_knows_them_to_be_unique(
-    script: Callable[..., str], options: Any, check_key: bool, unique: bool, is_checked: bool
-) -> None:
-    options["check_key"] = check_key
+def test_the_keys_that_are_read_are_checked_together_with_null_ones(
+    macros: Macros, duck: Duck, backfill: Any, make_state: Any, planned: Callable[..., Any],
+    plan: dict[str, Any], checked: list[int] | None,
+) -> None:  # fmt: skip
+    made = planned(**plan)
+    rows = [(number, 2) for number in range(7)] + [(None, 1), (9, None)]
+    duck.create("lake.up@17", {"id": "bigint", "shard": "int"}, rows)
+    scan = macros.call("of_kind", made["kind"], "scan")(backfill, make_state(), made)
 
-    assert ("group by hash" in script(UNCHANGED, unique=unique)) is is_checked
-
-
-def test_variables_are_declared_with_their_types_before_anything_else(
-    macros: Macros, script: Callable[..., str]
-) -> None:
-    """Spark wants them at the beginning of a script."""
-    staged, checked = macros.call("stage_summary_type"), macros.call("key_check_type")
-    reread = macros.call("reread_summary_type")
-
-    assert script().startswith(
-        f"begin declare lost boolean default false; declare staged {staged}; "
-        f"declare reread {reread}; declare merged struct<upserts: bigint, drops: bigint>; "
-        f"declare checked {checked}; declare planned string; begin declare exit handler for "
-    )
-    assert script(NEW).startswith(
-        f"begin declare checked {checked}; declare created_id string; declare standing string; "
-        "declare is_ours boolean; declare create_mv string; set checked = ("
-    )
-
-
-def test_changes_are_staged_before_keys_are_checked(
-    script: Callable[..., str], macros: Macros, backfill: Any, planned: Callable[..., Any]
-) -> None:
-    sql = script()
-    name = macros.call("get_stage_name", backfill, planned())
-
-    cache = f"; cache table {name}; set staged = ("
-    steps = [f"temporary view {name} as", cache, "; REREAD; ROWS; ", "set checked ="]
-    places = [sql.index(step) for step in steps]
-    assert places == sorted(places)
-    assert places[-1] < sql.index(" if ")
-
-
-def test_the_result_is_the_plan_that_stands_with_what_was_found(
-    script: Callable[..., str], render: Any, backfill: Any
-) -> None:
-    sql = script()
-    known = ["staged", "reread", "merged", "checked"]
-
-    assert _if_it_holds(sql).endswith(render("get_standing_plan_sql", backfill, 3, known) + ";")
-    assert sql.endswith(
-        " else select to_json(struct(lost, staged, reread, merged, checked)); end if; end"
-    )
-    standing = render("get_standing_plan_sql", backfill, 3, ["checked"])
-    assert _if_it_holds(script(UNCHANGED)).endswith(standing + ";")
-
-
-def test_a_plan_is_stored_before_it_is_read_what_stands(script: Callable[..., str]) -> None:
-    """Also where this run's was not stored, because another one stands."""
-    holds = _if_it_holds(script())
-
-    assert holds.startswith("set planned = (select to_json(struct( cast(3 as bigint) as epoch, ")
-    assert holds.index("update lake.mv__progress set plan_id = ") < holds.index("select concat('{'")
-
-
-def test_what_stages_the_changes_may_find_them_gone(script: Callable[..., str]) -> None:
-    """No other statement may: it writes, or reads what is there."""
-    sql = script()
-    staging = _between(sql, "begin set lost = true; end; ", " end; set checked = ")
-
-    assert sql.count("declare exit handler for FAILED_READ_FILE") == 1
-    assert staging.startswith("create or replace temporary view") and "set staged = (" in staging
-    for other in [script(NEW), script(UNCHANGED), script(kind="reanchor")]:
-        assert "FAILED_READ_FILE" not in other and "lost" not in other
-
-
-def test_a_handler_is_of_the_format_whose_changes_are_read(
-    script: Callable[..., str], macros: Macros
-) -> None:
-    """Iceberg's own errors have no condition."""
-    assert "handler for FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002'" in script()
-    assert macros.call("get_lost_conditions", {"kind": "iceberg"}) is None
-
-
-def test_a_first_plan_is_created_with_the_tables(script: Callable[..., str]) -> None:
-    """What is refused leaves nothing behind."""
-    storing = _if_it_holds(script(NEW))
-
-    assert storing.startswith(
-        """CREATE p3; select concat( '{"settings":', to_json(map('spark.sql."""
-    )
-    assert storing.endswith(
-        """)), ',"checked":', to_json(checked), ',"plan":', coalesce(standing, 'null'), '}' );"""
-    )
-    assert "CREATE" not in script()
+    if checked is None:
+        assert scan is None
+    else:
+        found = set(duck.rows(scan))
+        assert found == {(number, 2) for number in checked} | {(None, 1), (9, None)}
 
 
 # -- how it is stored ---------------------------------------------------------------------------
@@ -308,57 +120,7 @@ def test_a_plan_that_was_given_up_is_never_overwritten(
     assert store(plan_id="p4") == 0
 
 
-def test_a_plan_stands_in_its_statement_as_a_literal(
-    render: Any, backfill: Any, macros: Macros, make_plan: Any
-) -> None:
-    """With what the script has counted, which it knows only when it runs."""
-    sql = render("get_store_plan_statements", backfill, make_plan())
-    literal = macros.call("literal_expression", "planned", "string")
-
-    assert sql.startswith("set planned = (select to_json(struct( ")
-    assert "execute immediate replace('update lake.mv__progress set plan_id = " in sql
-    assert f"'__bf_planned__', {literal});" in sql
-
-
 # -- what the script counts ---------------------------------------------------------------------
-
-
-@pytest.fixture
-def counted(
-    render: Callable[..., str], macros: Macros, planned: Callable[..., Any]
-) -> Callable[..., str]:
-    """A plan as it is stored, with what the script has counted."""
-
-    def counted(
-        counted: bool = True, staged: bool = False, overlaid: bool = False, **plan: Any
-    ) -> str:
-        row = macros.call("get_counted_plan", planned(**plan), counted, staged, overlaid)
-        return render("get_plan_json_sql", row)
-
-    return counted
-
-
-def test_an_advance_notes_what_the_script_counted(counted: Callable[..., str]) -> None:
-    sql = counted()
-
-    assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
-    assert "cast(checked.row_count as bigint) as range_row_count" in sql
-    assert "cast(checked.vnode_row_counts as map<int, bigint>) as vnode_row_counts" in sql
-
-
-def test_a_reanchor_reads_no_range(counted: Callable[..., str]) -> None:
-    sql = counted(kind="reanchor", staged=True)
-
-    assert "cast(checked.upstream_row_count as bigint) as upstream_row_count" in sql
-    assert "cast(null as bigint) as range_row_count" in sql
-    assert "checked.row_count" not in sql and "checked.vnode_row_counts" not in sql
-
-
-def test_a_plan_that_counted_nothing_keeps_the_last_count(counted: Callable[..., str]) -> None:
-    sql = counted(counted=False, staged=True)
-
-    assert "cast(100 as bigint) as upstream_row_count" in sql
-    assert "checked" not in sql and "merged" not in sql
 
 
 @pytest.mark.parametrize(
@@ -374,41 +136,14 @@ def test_a_plan_that_counted_nothing_keeps_the_last_count(counted: Callable[...,
     ],
 )
 def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
-    macros: Macros, planned: Any, sqlite: Any, rows: int, upserts: int, drops: int, at_once: bool
+    macros: Macros, planned: Any, duck: Duck, rows: int, upserts: int, drops: int, at_once: bool
 ) -> None:
     """The plan says so: a run that adopts it does the same."""
     expression = macros.call("get_counted_plan", planned(), True, True)["at_once"]
-    counts = {"checked.row_count": rows, "merged.upserts": upserts, "merged.drops": drops}
-    for name, count in counts.items():
-        expression = expression.replace(name, str(count))
+    merged = {"upserts": upserts, "drops": drops}
 
-    assert bool(sqlite.execute(f"select {expression}").fetchone()[0]) is at_once
-
-
-@pytest.mark.parametrize(
-    ("counts", "plan"),
-    [
-        ({"staged": False}, {}),
-        ({"counted": False, "staged": True}, {}),
-        ({"staged": True}, {"kind": "reanchor"}),
-        ({"staged": True, "overlaid": True}, {}),
-    ],
-    ids=["no changes", "no range", "reanchor", "changes of the range"],
-)
-def test_a_plan_of_one_step_has_nothing_to_merge_at_once(
-    counted: Callable[..., str], counts: Any, plan: Any
-) -> None:
-    assert "cast(false as boolean) as at_once" in counted(**counts, **plan)
-
-
-def test_a_plan_in_memory_does_not_get_the_counts(
-    macros: Macros, planned: Callable[..., Any]
-) -> None:
-    """It may have to be planned again."""
-    plan = planned()
-    macros.call("get_counted_plan", plan, True, True)
-
-    assert plan == planned()
+    found = duck.rows(f"select {expression}", checked={"row_count": rows}, merged=merged)
+    assert found == [(at_once,)]
 
 
 # -- what becomes of its result -----------------------------------------------------------------
@@ -711,19 +446,18 @@ def test_duplicate_keys_are_refused_with_examples(
         plan_barrier(DUPLICATES, duplicates=[["1L", "2"], ["3L", "4"]])
 
 
+def test_keys_are_not_compared_where_the_model_says_so(
+    plan_barrier: Callable[..., Any], options: Any
+) -> None:
+    options["check_key"] = False
+    _, [script] = plan_barrier({"plan": OURS, "checked": CHECKED})
+
+    assert "group by hash" not in script
+
+
 def test_two_keys_with_one_hash_are_not_duplicates(plan_barrier: Callable[..., Any]) -> None:
     """The keys are not compared by their hashes again."""
     stands, scripts = plan_barrier(DUPLICATES, {"plan": OURS, "checked": CHECKED}, duplicates=[])
 
     assert stands == OURS
     assert ["group by hash" in sql for sql in scripts] == [True, False]
-
-
-def test_duplicates_are_looked_for_where_the_plan_reads(
-    macros: Macros, backfill: Any, make_state: Callable[..., Any], planned: Callable[..., Any]
-) -> None:
-    macros.call("refuse_keys", backfill, make_state(), planned(), DUPLICATES["checked"])
-    sql = " ".join(macros.statements[0].sql.split())
-
-    assert "from (select * from lake.up version as of 17 as source where ((source.`id` >= 1" in sql
-    assert sql.endswith("having count(*) > 1 limit 3 )")

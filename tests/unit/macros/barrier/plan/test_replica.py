@@ -59,24 +59,40 @@ def find(
     return find
 
 
-def test_what_was_committed_with_a_copy_is_read_from_it_again(find: Any, noted: Any) -> None:
-    assert find(noted()) == noted()
-    assert find(noted(ranges=3)) == noted(ranges=3)
-    assert find(None) is None
+OTHER_COLUMNS = {"query_columns": "k: bigint, c: int"}
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "last", "set", "is_read"),
     [
-        {"version": None},
-        {"query_hash": "h2"},
-        {"vnode_count": 8},
-        {"vnodes": [0, 1]},
-        {"ranges": 0},
+        ({}, {}, {}, True),
+        ({"ranges": 3}, {}, {}, True),
+        # It is one of something else.
+        ({"version": None}, {}, {}, False),
+        ({"query_hash": "h2"}, {}, {}, False),
+        ({"vnode_count": 8}, {}, {}, False),
+        ({"vnodes": [0, 1]}, {}, {}, False),
+        ({"ranges": 0}, {}, {}, False),
+        ({}, OTHER_COLUMNS, {}, False),  # the query has a column since
+        # A part ends with the ranges it was made of.
+        ({"ranges": 3}, {"backfill_rate_limit": 11}, {}, False),
+        ({}, {"backfill_rate_limit": 11}, {}, True),
+        # Vnodes that it has may be read.
+        ({"vnodes": [0, 1]}, {}, {"backfill_vnodes": [1]}, True),
+        ({"vnodes": [0, 1]}, {}, {"backfill_vnodes": [1, 2]}, False),
+        # Not all can be copied.
+        ({}, {}, {"check_key": False}, False),
+        ({}, {}, {"file_format": "iceberg"}, False),
+        ({}, {}, {"replicate": "never"}, False),
     ],
 )
-def test_a_copy_of_something_else_is_not_read(find: Any, noted: Any, changes: Any) -> None:
-    assert find(noted(**changes)) is None
+def test_what_was_committed_with_a_copy_is_read_from_it_again(
+    find: Any, noted: Any, options: Any, changes: Any, last: Any, set: Any, is_read: bool
+) -> None:
+    options.update(set)
+
+    assert find(noted(**changes), **last) == (noted(**changes) if is_read else None)
+    assert find(None) is None
 
 
 def test_a_copy_is_not_read_over_a_gap_or_once_it_is_gone(
@@ -93,37 +109,6 @@ def test_a_copy_is_not_read_over_a_gap_or_once_it_is_gone(
     macros.context["there"] = None
     assert find(noted(), seen="u1") is None
     assert find({**noted(), "relation": "lake.other__replica"}) is None
-
-
-def test_a_copy_has_no_column_that_the_query_has_since(find: Any, choose: Any, noted: Any) -> None:
-    assert find(noted(), query_columns="k: bigint, c: int") is None
-    assert choose(found=noted(), last=noted(), query_columns="k: bigint, c: int")[0] is None
-
-
-@pytest.mark.parametrize(
-    "change", [{"check_key": False}, {"file_format": "iceberg"}, {"replicate": "never"}]
-)
-def test_not_all_can_be_copied(find: Any, noted: Any, options: Any, change: Any) -> None:
-    options.update(change)
-    assert find(noted()) is None
-
-
-def test_a_part_ends_with_the_ranges_it_was_made_of(find: Any, noted: Any) -> None:
-    assert find(noted(ranges=3), backfill_rate_limit=11) is None
-    assert find(noted(), backfill_rate_limit=11) is not None
-
-
-def test_vnodes_that_it_has_may_be_read(find: Any, noted: Any, options: Any) -> None:
-    options["backfill_vnodes"] = [1]
-    assert find(noted(vnodes=[0, 1])) is not None
-    options["backfill_vnodes"] = [1, 2]
-    assert find(noted(vnodes=[0, 1])) is None
-
-
-@pytest.mark.parametrize("option", ["never", "auto"])
-def test_a_model_may_want_none(find: Any, noted: Any, options: Any, option: str) -> None:
-    options["replicate"] = option
-    assert (find(noted()) is None) == (option == "never")
 
 
 @pytest.fixture
@@ -224,6 +209,10 @@ def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: 
     assert choose(next_bounds=[], last_range=True)[0] is None
 
 
+def test_a_copy_that_lacks_a_column_of_the_query_is_not_chosen(choose: Any, noted: Any) -> None:
+    assert choose(found=noted(), last=noted(), **OTHER_COLUMNS)[0] is None
+
+
 def test_what_was_found_is_read_until_it_ends(choose: Any, noted: Any) -> None:
     assert choose(found=noted()) == (noted(), noted())
     assert choose(found=noted(ranges=2)) == (noted(ranges=2), noted(ranges=1))
@@ -279,29 +268,6 @@ def test_a_plan_in_place_of_another_one_knows_what_its_copy_was_for(
     assert macros.call("with_void_replica_of", make_plan(), make_plan()) == make_plan()
 
 
-def drop_sql(render: Callable[..., str], file_format: str, properties: Any) -> str:
-    relation = SimpleNamespace(render=lambda: "lake.mv__replica")
-    return render("get_drop_copy_sql", file_format, relation, properties)
-
-
-def test_a_copy_is_dropped_with_its_files_where_the_table_lets_it(
-    macros: Macros, render: Callable[..., str], backfill: Any, options: Any
-) -> None:
-    """Iceberg refuses PURGE where `gc.enabled` is off, the default of some catalogs."""
-    assert drop_sql(render, "iceberg", {}).endswith("lake.mv__replica purge")
-    assert drop_sql(render, "iceberg", {"gc.enabled": "true"}).endswith("lake.mv__replica purge")
-    assert drop_sql(render, "iceberg", {"gc.enabled": "False"}).endswith("lake.mv__replica")
-    assert drop_sql(render, "delta", {}).endswith("lake.mv__replica")
-    clauses = {}
-    for options["file_format"] in ("iceberg", "delta"):
-        macros.config["file_format"] = options["file_format"]
-        clauses[options["file_format"]] = render(
-            "get_clauses_of_copy", backfill, backfill["replica"], {}
-        )
-    assert "'gc.enabled' = 'true'" in clauses["iceberg"]
-    assert "gc.enabled" not in clauses["delta"]
-
-
 @pytest.mark.parametrize("root", [None, "/data/lake"])
 def test_it_is_said_where_the_files_of_a_copy_stay(
     macros: Macros, backfill: Any, root: str | None
@@ -325,46 +291,10 @@ def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, n
     assert macros.call("with_void_replica", others) == others
 
 
-def test_each_part_has_the_keys_of_a_range(macros: Macros) -> None:
-    keys = [{"name": "k", "upstream": "id", "type": "bigint"}]
-    bounds = [["10"], ["20"], ["30"]]
-    assert macros.call("_get_part_sql", keys, ["id"], bounds, 0) == (
-        "if(id <= 20, if(id <= 10, 0, 1), if(id <= 30, 2, 3))"
-    )
-    assert macros.call("_get_part_sql", keys, ["id"], [], 0) == "0"
-
-
 @pytest.mark.parametrize(("bounds", "parts"), [(1, 1), (63, 63), (64, 32), (256, 51)])
 def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -> None:
     thinned = macros.call("_thinned", list(range(bounds)))
     assert len(thinned) == parts
-
-
-def test_the_key_stands_first_where_statistics_are_kept(
-    macros: Macros, backfill: Any, options: Any, make_plan: Any
-) -> None:
-    keys = [
-        {"name": "k", "upstream": "ID", "type": "bigint"},
-        {"name": "day", "upstream": "day", "type": "date"},
-    ]
-    names = ["a", "day", "b", "id"]
-    assert macros.call("_with_key_first", keys, names) == ["day", "id", "a", "b"]
-    macros.stub("get_copy_properties", lambda *_: {})
-    columns = [{"name": name, "type": "int"} for name in names]
-    for file_format, name in (
-        ("delta", "delta.dataSkippingNumIndexedCols"),
-        ("iceberg", "write.metadata.metrics.max-inferred-column-defaults"),
-    ):
-        options["file_format"] = file_format
-        properties = macros.call(
-            "_get_replica_properties", backfill, make_plan(key=keys), columns, "u1"
-        )
-        assert properties[name] == "2"
-
-
-def test_a_copy_is_read_at_its_version(macros: Macros, noted: Any) -> None:
-    rows = macros.call("get_replica_rows_sql", noted())
-    assert rows == "select `id`, `shard` from lake.mv__replica version as of 3"
 
 
 @pytest.mark.parametrize(
@@ -375,15 +305,3 @@ def test_a_copy_is_outgrown_by_half(macros: Macros, count: int, rows: int, outgr
     result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
     assert macros.call("is_outgrown", result) is outgrown
     assert macros.call("is_outgrown", {}) is False
-
-
-def test_a_copy_tells_that_files_were_deleted_meanwhile(render: Callable[..., str]) -> None:
-    """Where Spark tells it by a condition of its own, as of Delta."""
-    assert render("get_copy_script", "create or replace table t", None) == (
-        "create or replace table t"
-    )
-    assert render("get_copy_script", "create or replace table t", "sqlstate 'KD002'") == (
-        "begin declare lost boolean default false;"
-        " begin declare exit handler for sqlstate 'KD002' begin set lost = true; end;"
-        " create or replace table t; end; select lost; end"
-    )

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
 
+from support.duck import Duck
 from support.macros import Macros
 
 SCAN = "select * from up as source where source.`a` > 10 and source.`a` <= 99"
 
 
 @pytest.fixture
-def parts(macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any]) -> Any:
-    """The conditions of the selects that a range is read by; of several, with the bounds found."""
+def parts(
+    macros: Macros, duck: Duck, backfill: Any, options: Any, make_state: Callable[..., Any]
+) -> Callable[..., list[list[int]]]:
+    """The keys that each select of a range reads, of 1 to 120; `bounds` are found for the parts."""
+    duck.create("up", {"a": "int"}, [(number,) for number in range(1, 121)])
 
-    def parts(count: int, bounds: list[Any], **plan: Any) -> list[str]:
+    def parts(count: int, bounds: list[Any], **plan: Any) -> list[list[int]]:
         options["backfill_partitions"] = count
         backfill["upstream"] = {"relation": backfill["upstream"]["relation"], "kind": "postgres"}
         key = [{"name": "a", "upstream": "a", "position": "a", "type": "int", "order": "ascending"}]
@@ -37,43 +42,51 @@ def parts(macros: Macros, backfill: Any, options: Any, make_state: Callable[...,
             macros.results.insert(0, [[json.dumps({"rows": 1000})]])
         macros.stub("get_row_count_sql", lambda *_: "1000")
         scan = macros.call("_get_partitioned_scan", backfill, make_state(), planned, SCAN)
-        assert scan.count(SCAN) == len(scan.split("union all"))
-        return [part.split(") as part where ")[-1].strip() for part in scan.split("union all")]
+        return [[a for (a,) in duck.rows(part)] for part in scan.split("union all")]
 
     return parts
 
 
+def _keys(low: int, high: int) -> list[int]:
+    return list(range(low, high + 1))
+
+
 def test_a_range_is_read_by_one_select_unless_asked(macros: Macros, parts: Any) -> None:
-    assert parts(1, []) == [SCAN]
+    assert parts(1, []) == [_keys(11, 99)]
     assert macros.statements == []
 
 
 def test_parts_meet_at_their_bounds(macros: Macros, parts: Any) -> None:
     assert parts(4, [["25"], ["50"], ["75"]]) == [
-        "part.`a` <= 25",
-        "part.`a` > 25 and part.`a` <= 50",
-        "part.`a` > 50 and part.`a` <= 75",
-        "part.`a` > 75",
-    ]
-    [statement] = macros.statements
-    offsets = [line.split()[-1] for line in statement.sql.splitlines() if "offset" in line]
-    assert offsets == ["24", "49", "74"]
-    assert statement.sql.count("`a` > 10 and `a` <= 99") == 3
+        _keys(11, 25), _keys(26, 50), _keys(51, 75), _keys(76, 99)
+    ]  # fmt: skip
+    assert _offsets(macros) == ["24", "49", "74"]
+
+
+def _offsets(macros: Macros) -> list[str]:
+    """At which rows the bounds are looked for."""
+    return re.findall(r"offset (\d+)", macros.statements[-1].sql)
 
 
 def test_bounds_beyond_the_last_row_and_equal_ones_make_no_part(parts: Any) -> None:
-    assert parts(4, [["25"], ["25"], None]) == ["part.`a` <= 25", "part.`a` > 25"]
-    assert parts(2, [None]) == ["true"]
+    assert parts(4, [["25"], ["25"], None]) == [_keys(11, 25), _keys(26, 99)]
+    assert parts(2, [None]) == [_keys(11, 99)]
 
 
-def test_a_range_without_a_limit_is_divided_by_what_is_there(macros: Macros, parts: Any) -> None:
-    parts(2, [["600"]], range_low=None, last_range=True, backfill_rate_limit=None)
-    assert "offset 499" in macros.statements[-1].sql
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"range_low": None, "last_range": True, "backfill_rate_limit": None},
+        {"kind": "reanchor", "range_low": None},
+    ],
+    ids=["a range without a limit", "a comparison of the whole"],
+)
+def test_what_has_no_limit_is_divided_by_what_is_there(
+    macros: Macros, parts: Any, plan: Any
+) -> None:
+    parts(2, [["600"]], **plan)
 
-
-def test_a_comparison_of_the_whole_is_divided_too(macros: Macros, parts: Any) -> None:
-    parts(2, [["600"]], kind="reanchor", range_low=None)
-    assert "offset 499" in macros.statements[-1].sql
+    assert _offsets(macros) == ["499"]
     assert "where true" in macros.statements[-1].sql
 
 

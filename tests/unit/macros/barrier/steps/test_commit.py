@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from support.macros import Macros
 Row = dict[str, Any]
 
 # id, shard, backfill_finished, row_count of each vnode.
-VNODES = [(1, 2, 0, 10), (None, None, 0, 0), (9, 9, 1, 30), (1, 2, 0, 10)]
+VNODES = [(1, 2, False, 10), (None, None, False, 0), (9, 9, True, 30), (1, 2, False, 10)]
 NAMES = ["id", "shard", "backfill_finished", "row_count"]
 OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
 
@@ -31,7 +32,7 @@ def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[
     def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
         vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
         last = {"last": json.dumps(state["committed"])}
-        progress.fill(*vnodes, **{"dirty": 1, **last, **with_plan(**(plan or {})), **columns})
+        progress.fill(*vnodes, **{"dirty": True, **last, **with_plan(**(plan or {})), **columns})
 
     return begun
 
@@ -63,8 +64,8 @@ def test_an_advance_moves_every_vnode_to_the_end_of_the_range(commit: Callable[.
 
     assert _column(rows, "id", "shard") == [(5, 6)] * 4
     assert _column(rows, "row_count") == [13, 4, 30, 10]
-    assert _column(rows, "backfill_finished") == [0, 0, 1, 0]
-    assert _column(rows, "upstream_version", "dirty") == [("17", 0)] * 4
+    assert _column(rows, "backfill_finished") == [False, False, True, False]
+    assert _column(rows, "upstream_version", "dirty") == [("17", False)] * 4
 
 
 def test_an_advance_of_selected_vnodes_leaves_the_others(commit: Callable[..., Any]) -> None:
@@ -87,7 +88,7 @@ def test_the_last_range_finishes_every_vnode_and_keeps_its_position(
 ) -> None:
     rows = commit(last_range=True, range_high=["1", "2"], vnode_row_counts={"1": 4})
 
-    assert _column(rows, "backfill_finished") == [1, 1, 1, 1]
+    assert _column(rows, "backfill_finished") == [True] * 4
     assert _column(rows, "id", "shard") == [vnode[:2] for vnode in VNODES]
     assert _column(rows, "row_count") == [10, 4, 30, 10]
 
@@ -95,7 +96,7 @@ def test_the_last_range_finishes_every_vnode_and_keeps_its_position(
 def test_the_last_range_of_selected_vnodes_finishes_only_these(commit: Callable[..., Any]) -> None:
     rows = commit(last_range=True, vnodes=[1, 3])
 
-    assert _column(rows, "backfill_finished") == [0, 1, 1, 1]
+    assert _column(rows, "backfill_finished") == [False, True, True, True]
 
 
 def test_an_empty_range_moves_too(commit: Callable[..., Any]) -> None:
@@ -106,21 +107,28 @@ def test_an_empty_range_moves_too(commit: Callable[..., Any]) -> None:
     assert _column(rows, "row_count") == [10, 0, 30, 10]
 
 
-@pytest.mark.parametrize("kind", ["advance", "reanchor"])
+@pytest.mark.parametrize("kind", ["advance", "reanchor", "fill"])
 def test_a_barrier_without_a_range_moves_the_version_only(
     commit: Callable[..., Any], kind: str
 ) -> None:
     rows = commit(kind=kind, range_row_count=None, vnode_row_counts=None)
 
     assert [tuple(row.values())[:4] for row in rows] == VNODES
-    assert _column(rows, "upstream_version", "dirty") == [("17", 0)] * 4
+    assert _column(rows, "upstream_version", "dirty") == [("17", False)] * 4
 
 
 def test_a_reset_begins_anew(commit: Callable[..., Any], make_source: Any) -> None:
     rows = commit(kind="reset", sources=[make_source(version=None)])
 
-    assert [tuple(row.values())[:4] for row in rows] == [(None, None, 0, 0)] * 4
-    assert _column(rows, "upstream_version", "dirty") == [(None, 0)] * 4
+    assert [tuple(row.values())[:4] for row in rows] == [(None, None, False, 0)] * 4
+    assert _column(rows, "upstream_version", "dirty") == [(None, False)] * 4
+
+
+def test_the_begin_of_a_sweep_begins_anew_at_the_new_version(commit: Callable[..., Any]) -> None:
+    rows = commit(kind="sweep")
+
+    assert [tuple(row.values())[:4] for row in rows] == [(None, None, False, 0)] * 4
+    assert _column(rows, "upstream_version", "dirty") == [("17", False)] * 4
 
 
 def test_an_abandoned_plan_moves_nothing_and_leaves_the_mv_dirty(
@@ -129,17 +137,7 @@ def test_an_abandoned_plan_moves_nothing_and_leaves_the_mv_dirty(
     rows = commit(kind="abandon", last_range=True)
 
     assert [tuple(row.values())[:4] for row in rows] == VNODES
-    assert _column(rows, "epoch", "upstream_version", "dirty") == [(3, "16", 1)] * 4
-
-
-def test_a_position_goes_to_its_column_of_the_progress_table(
-    macros: Macros, backfill: Any, make_plan: Callable[..., Any], state: Any
-) -> None:
-    key = [{"name": "k", "upstream": "epoch", "type": "int", "position": "pk_epoch"}]
-    columns = macros.call("get_committed_columns", state, make_plan(key=key, range_high=["5"]))
-
-    assert columns["`pk_epoch`"] == "if(true, 5, progress.`pk_epoch`)"
-    assert columns["epoch"] == 3
+    assert _column(rows, "epoch", "upstream_version", "dirty") == [(3, "16", True)] * 4
 
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset", "abandon"])
@@ -204,8 +202,7 @@ def test_barriers_are_kept_until_the_history_has_them(
     state: Any,
 ) -> None:
     """With the one that was committed before; the new one is `last`."""
-    texts = "json:" + json.dumps([json.dumps({"epoch": epoch}) for epoch in [0, 1]])
-    begun(unwritten=texts)
+    begun(unwritten=[json.dumps({"epoch": epoch}) for epoch in [0, 1]])
     state["written"] = written
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
@@ -221,33 +218,6 @@ def test_the_first_barrier_that_is_kept_needs_no_list_before_it(
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
 
     assert progress.unwritten() == [state["committed"]]
-
-
-@pytest.mark.parametrize("written", [1, None, 2])
-def test_the_last_commit_of_a_run_writes_the_history_along_with_it(
-    macros: Macros, commit_barrier: Any, sent: Any, backfill: Any, state: Any, written: int | None
-) -> None:
-    """And not once more after it."""
-    state["written"] = written
-    assert commit_barrier(3, ends=True)["written"] == 3
-    if written == 2:  # only this barrier is missing
-        history = macros.call("get_last_barrier_statements", backfill, 3)
-    else:
-        history = macros.call("get_history_statements", backfill, written, 3)
-
-    (script,) = sent()
-    move, read = script.split(" ".join(history.split()))
-    assert "update lake.mv__progress" in move
-    assert " set state = (select to_json(struct( progress.*, " in move
-    assert read == " select state; end"
-
-
-def test_a_commit_in_the_middle_of_a_run_leaves_the_history_for_later(
-    commit_barrier: Any, sent: Any
-) -> None:
-    assert commit_barrier(3)["written"] == 2
-
-    assert "lake.mv__barriers" not in sent()[0]
 
 
 # -- the guard ----------------------------------------------------------------------------------
@@ -299,112 +269,6 @@ def test_a_plan_that_was_given_up_is_not_committed_as_executed(
     begun({"kind": "abandon"})
 
     assert progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME) == 0
-
-
-# -- a reset with another key -------------------------------------------------------------------
-
-OTHER_KEYS = [
-    [{"name": "k", "upstream": "no", "type": "date", "position": "no"}],
-    [{"name": "k", "upstream": "id", "type": "string", "position": "pk_id"}],
-]
-ON_DELTA = "declare exit handler for sqlstate '2D521' begin end; "
-
-
-@pytest.fixture
-def reshape(
-    macros: Macros, render: Any, backfill: Any, make_plan: Any, state: Any
-) -> Callable[..., str]:
-    """The commit of a reset, in a progress table of a key of before."""
-    types = {"id": "bigint", "shard": "int"}
-    macros.stub("get_table_columns", lambda _: [
-        {"name": name, "type": type} for name, type in {
-            **macros.call("progress_columns"), **types
-        }.items()
-    ])  # fmt: skip
-    macros.stub("get_execute_with_literals_sql", lambda sql, literals: sql)
-
-    def reshape(**plan: Any) -> str:
-        sql = render("get_commit_sql", backfill, state, make_plan(**{"kind": "reset", **plan}))
-        return sql.replace(";begin", "; begin")
-
-    return reshape
-
-
-def test_a_reset_for_the_same_key_and_vnodes_updates_the_progress_table(reshape: Any) -> None:
-    assert "update lake.mv__progress as progress set epoch = 3, " in reshape()
-    assert "merge" not in reshape() and "alter" not in reshape()
-
-
-@pytest.mark.parametrize("key", OTHER_KEYS)
-def test_a_reset_with_another_key_adds_its_columns_before_it_is_committed(
-    reshape: Any, key: list[dict[str, str]]
-) -> None:
-    """Which changes nothing that is committed, and is no error where it has been done."""
-    name, type_ = key[0]["position"], key[0]["type"]
-
-    assert reshape(key=key).startswith(
-        "begin declare exit handler for sqlexception begin end; "
-        f"alter table lake.mv__progress add columns (`{name}` {type_}); end; begin {ON_DELTA}merge "
-    )
-
-
-def test_a_column_that_is_there_is_not_added(reshape: Any, keys: Any) -> None:
-    """Of the key of two resets before, say."""
-    assert "alter" not in reshape(key=keys[:1])
-
-
-def test_positions_begin_anew_in_all_columns_those_of_a_key_of_before_too(reshape: Any) -> None:
-    sql = reshape(key=OTHER_KEYS[1])
-
-    assert "`pk_id` = null" in sql and "`id` = null" in sql and "`shard` = null" in sql
-    assert "plan_id = null, plan_kind = null, plan = null" in sql
-
-
-OF_ROW = "progress.epoch = 2 and progress.plan_id = 'p3' and progress.plan_kind = 'reset'"
-
-
-def test_vnodes_that_are_missing_are_added_and_those_that_are_too_many_go(reshape: Any) -> None:
-    sql = reshape(vnode_count=8)
-
-    assert "select cast(id as int) as id from range(0, 8, 1, 1) where" in sql
-    assert "on progress.vnode = vnodes.id when matched and progress." in sql
-    assert (
-        "when not matched then insert (vnode, epoch, dirty, backfill_finished, row_count, "
-        "upstream_version) values (vnodes.id, 3, false, false, 0, '17') "
-        f"when not matched by source and {OF_ROW} then delete"
-    ) in sql
-
-
-def test_the_table_is_given_another_shape_only_for_this_very_plan(reshape: Any) -> None:
-    """Of the rows that there are each is guarded; new ones are by the row of vnode 0."""
-    sql = reshape(vnode_count=8)
-    stands = OF_ROW.replace("progress.", "")
-
-    assert (
-        f"where (select count(*) from lake.mv__progress where vnode = 0 and {stands}) = 1 )"
-    ) in sql
-    assert f"when matched and {OF_ROW} then update set epoch = 3, " in sql
-    assert sql.count(OF_ROW) == 2
-
-
-def test_the_table_is_never_replaced(reshape: Any) -> None:
-    """Iceberg replaces a table whatever was committed to it since."""
-    for plan in [{}, {"vnode_count": 8}, {"key": OTHER_KEYS[0]}]:
-        assert "create" not in reshape(**plan)
-
-
-def test_a_reset_after_one_that_was_given_up_gives_the_table_its_shape(
-    reshape: Any, backfill: Any, make_plan: Any, make_source: Any, state: Any
-) -> None:
-    """It has the key and vnodes of the plan before that one."""
-    given_up = {"kind": "abandon", "sources": [make_source(version=None)]}
-    state["committed"] = make_plan(vnode_count=8, **given_up)
-
-    assert "merge into lake.mv__progress" in reshape(vnode_count=8)
-
-
-def test_only_a_reset_gives_the_table_another_shape(reshape: Any) -> None:
-    assert "update lake.mv__progress" in reshape(kind="advance", vnode_count=8)
 
 
 # -- the statement ------------------------------------------------------------------------------
@@ -471,118 +335,14 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
     assert commit_barrier(3, plan={"kind": "abandon"})["epoch"] == 3
 
 
-@pytest.fixture
-def outcome(render: Any, backfill: Any, make_plan: Any, state: Any) -> Callable[..., str]:
-    """The select of what became of a barrier."""
-
-    def outcome(counts: Any = None, left_at: Any = None, **plan: Any) -> str:
-        made = make_plan(**plan)
-        sql: str = render("get_outcome_sql", backfill, state, made, counts or {}, left_at)
-        return sql
-
-    return outcome
-
-
-def test_when_a_barrier_was_committed_and_what_it_wrote_is_noted(outcome: Any) -> None:
-    assert outcome({"changed": 5, "deleted": 2}) == (
-        "select to_json(struct( current_timestamp() as committed_at, token as committed_by, "
-        "cast(5 as bigint) as changed_row_count, cast(2 as bigint) as deleted_row_count ), "
-        "map('ignoreNullFields', 'true'))"
-    )
-
-
-def test_counts_may_be_asked_of_spark(outcome: Any) -> None:
-    """Of the snapshot that an Iceberg MERGE made."""
-    sql = outcome({"changed": "(select 1)", "deleted": "(select 2)"})
-
-    assert "cast((select 1) as bigint) as changed_row_count" in sql
-    assert "cast((select 2) as bigint) as deleted_row_count" in sql
-
-
-def test_counts_are_zero_where_nothing_was_merged(outcome: Any) -> None:
-    assert "cast(0 as bigint) as changed_row_count, cast(0 as bigint) as deleted_" in outcome()
-
-
-def test_the_snapshot_of_an_iceberg_mv_and_its_oldest_ancestor_are_noted(
-    outcome: Any, backfill: Any
-) -> None:
-    backfill["options"]["file_format"] = "iceberg"
-    sql = outcome()
-
-    assert "snapshot as mv_snapshot_id, root as mv_root_id, null as mv_reset_id ), " in sql
-    assert (
-        "from ( select max_by(cast(snapshot_id as string), made_current_at) as snapshot, "
-        "max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) "
-        "as root from lake.mv.history )"
-    ) in sql
-
-
-def test_an_iceberg_mv_that_began_anew_since_the_barrier_before_is_noted_as_such(
-    macros: Macros, outcome: Any, backfill: Any, make_plan: Any, state: Any
-) -> None:
-    """Something has replaced it; a reset does so itself."""
-    backfill["options"]["file_format"] = "iceberg"
-    state["committed"] = make_plan(mv_root_id="7", mv_reset_id="p1")
-
-    kept = "root as mv_root_id, 'p1' as mv_reset_id, if(root <> '7', true, null) as begun_anew ), "
-    assert kept in outcome()
-    reset = macros.call("get_reset_id", make_plan())
-    assert f"root as mv_root_id, '{reset}' as mv_reset_id ), " in outcome(kind="reset")
-
-
-def test_a_snapshot_on_top_of_the_one_that_replaced_the_mv_is_no_new_beginning(
-    outcome: Any, backfill: Any
-) -> None:
-    """A compaction may come between."""
-    backfill["options"]["file_format"] = "iceberg"
-    sql = outcome(kind="swap", left_at="9")
-
-    assert "if(snapshot <> '9' and not coalesce(stands, false), true, null) as begun_anew" in sql
-    stands = "bool_or(is_current_ancestor and cast(snapshot_id as string) = '9') as stands from"
-    assert stands in sql
-    assert "stands" not in outcome()
-
-
-def test_the_log_of_the_upstream_is_read_for_the_next_barrier_only(
+def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
     macros: Macros, commit_barrier: Any
 ) -> None:
-    macros.stub("get_upstream_log_sql", lambda followed: "(the log)")
-    commit_barrier(3)
-    commit_barrier(3, ends=True)
+    """Also that of a plan that did not stand: its rows are cached, and others share the session."""
+    commit_barrier(3, views=["`first`", "`second`"])
+    [script] = macros.statements
 
-    read = ["(the log) as log" in statement.sql for statement in macros.statements]
-    assert read == [True, False]
-
-
-def test_the_outcome_stands_in_the_commit_as_a_literal(
-    macros: Macros, commit_barrier: Any, sent: Any
-) -> None:
-    commit_barrier(3)
-    (script,) = sent()
-
-    assert " set token = uuid(); set outcome = (select to_json(struct( " in script
-    assert "'__bf_outcome__', " + macros.call("literal_expression", "outcome", "string") in script
-
-
-def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
-    sent: Any, commit_barrier: Any, backfill: Any
-) -> None:
-    """Also that of a plan that did not stand: its rows are cached."""
-    views = ["`first`", "`second`"]
-    commit_barrier(3, views=views)
-    (script,) = sent()
-
-    handler = "declare exit handler for sqlexception begin end;"  # another session has none
-    dropped = [
-        f"begin {handler} uncache table if exists {name}; drop view {name}; end; " for name in views
-    ]
-    assert script.endswith("; " + "".join(dropped) + "select state; end")
-
-
-def test_a_barrier_without_a_stage_drops_none(macros: Macros, commit_barrier: Any) -> None:
-    commit_barrier(3)
-
-    assert "uncache" not in macros.statements[0].sql
+    assert re.findall(r"drop view (\S+);", script.sql) == ["`first`", "`second`"]
 
 
 def test_where_positions_go_down_a_vnode_below_the_end_of_the_range_stays_where_it_is(

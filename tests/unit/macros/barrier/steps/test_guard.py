@@ -35,9 +35,7 @@ def test_a_guarded_statement_catches_what_it_raises(macros: Macros, backfill: An
     found, sql = _merge(macros, backfill, {"done": True})
 
     assert found == {"guarded": True, "failed": None, "result": None}
-    assert sql.endswith("merge into mv; select to_json(named_struct('done', true)); end")
-    assert " begin declare exit handler for sqlstate '2D521' begin select " in sql
-    assert " declare exit handler for sqlexception begin select " in sql
+    assert sql.count(" declare exit handler for ") == 2 and "; merge into mv; " in sql
 
 
 def test_a_guarded_statement_that_fails_is_noted(macros: Macros, backfill: Any) -> None:

@@ -104,15 +104,3 @@ def test_bounds_that_are_no_keys_are_refused(
 
     with refused(fact):
         macros.call("read_selection", verified, GIVEN | given)
-
-
-@pytest.mark.parametrize(
-    ("type", "expression"),
-    [
-        ("string", "'a\\'b'"),
-        ("binary", "unhex('a\\'b')"),
-        ("decimal(4,2)", "try_cast('a\\'b' as decimal(4,2))"),
-    ],
-)
-def test_a_value_reaches_sql_as_a_literal(macros: Macros, type: str, expression: str) -> None:
-    assert macros.call("_value_expression", "a'b", type) == expression

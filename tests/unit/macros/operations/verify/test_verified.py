@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 NODE = {
     "unique_id": "model.ours.mv",
@@ -22,27 +22,21 @@ NODE = {
 
 @pytest.fixture
 def observe(macros: Macros, stored: Callable[..., str]) -> Callable[..., Any]:
-    """Observe an MV whose state is this; `missing` are those of its tables that do not exist."""
-    macros.stub("load_table", lambda r: None if r.identifier in missing else r)
-    found = {"id": "b1", "snapshot_id": None, "reset_id": ""}
-    macros.stub("read_mv", lambda backfill, existing: found)
-    macros.stub("read_table_properties", lambda relation: {"dbt_backfill.id": "b1"})
-    macros.stub("get_table_format", lambda relation, name: "delta")
+    """Observe an MV whose state is this, without those of the tables that are named."""
+    properties = macros.call("mv_table_properties", ["k"], "b1")
+    columns = {"k": "bigint", "shard": "int"}
+    for name in ("mv", "mv__progress", "mv__barriers", "up"):
+        macros.tables[f"lake.{name}"] = Table(properties=properties, columns=columns)
     macros.stub("read_upstream", lambda upstream, since: {"version": 17})
     macros.stub("is_upstream_readable", lambda *given: True)
-    macros.stub("get_table_columns", lambda relation: [])
-    missing: list[str] = []
 
-    def observe(*names: str, **state: Any) -> Any:
-        missing.extend(names)
+    def observe(*missing: str, **state: Any) -> Any:
+        for name in missing:
+            del macros.tables[f"lake.{name}"]
         macros.results = [[[stored(**state)]]]
         return macros.call("observe_verified", NODE)
 
     return observe
-
-
-def test_the_columns_of_the_key_are_those_of_the_mv(observe: Callable[..., Any]) -> None:
-    assert [key["upstream"] for key in observe()["key"]] == ["k", "shard"]
 
 
 @pytest.mark.parametrize("state", [{"planned": {"epoch": 3, "kind": "advance"}}, {"dirty": True}])
@@ -79,27 +73,12 @@ def test_the_history_may_be_missing(observe: Callable[..., Any]) -> None:
     assert (verified["state"]["epoch"], verified["state"]["written"]) == (2, None)
 
 
-def test_the_version_that_has_to_be_readable_is_that_of_the_committed_plan(
-    macros: Macros, observe: Callable[..., Any], make_source: Callable[..., Any]
-) -> None:
-    asked: list[Any] = []
-    macros.stub("read_upstream", lambda *given: asked.append(given) or {"version": 17})
-    macros.stub("is_upstream_readable", lambda *given: asked.append(given) or True)
-    observe()
-
-    source = make_source(version="16")
-    (upstream, since), readable = asked
-    assert (upstream["kind"], since) == ("delta", source)
-    assert readable == (upstream, {"version": 17}, source)
-
-
-@pytest.mark.parametrize(
-    ("macro", "answer"), [("get_table_format", "iceberg"), ("is_upstream_readable", False)]
-)
+@pytest.mark.parametrize(("file_format", "readable"), [("iceberg", True), ("delta", False)])
 def test_a_version_that_cannot_be_read_is_refused(
-    macros: Macros, observe: Callable[..., Any], refused: Any, macro: str, answer: Any
+    macros: Macros, observe: Callable[..., Any], refused: Any, file_format: str, readable: bool
 ) -> None:
-    macros.stub(macro, lambda *given: answer)
+    macros.tables["lake.up"].file_format = file_format
+    macros.stub("is_upstream_readable", lambda *given: readable)
 
     with refused("version 16 of its upstream lake.up, which it shows, can no longer be read. Run "):
         observe()

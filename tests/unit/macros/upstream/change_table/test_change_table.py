@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from dbt.adapters.spark.relation import SparkRelation
 
-from support.macros import Macros
+from support.duck import Duck
+from support.macros import Macros, Table
 
 NODE = {"name": "changes", "schema": "raw", "identifier": "orders_changes"}
 OPTION = {
@@ -39,11 +40,9 @@ def feed(up: Any) -> dict[str, Any]:
 def get(macros: Macros, up: Any) -> Callable[..., Any]:
     """The change table; `known` is what the catalog has of it."""
 
-    def get(known: dict[str, Any] | None) -> Any:
-        found = None if known is None else SparkRelation.create(
-            schema="raw", identifier="orders_changes", **known
-        )  # fmt: skip
-        macros.stub("load_table", lambda relation: found)
+    def get(known: Table | None) -> Any:
+        if known:
+            macros.tables["raw.orders_changes"] = known
         return macros.call("get_change_table", OPTION, up, "select 1")
 
     return get
@@ -51,7 +50,7 @@ def get(macros: Macros, up: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_change_table_is_followed_as_any_upstream(get: Any, up: Any, kind: str) -> None:
-    feed = get({"type": "table", f"is_{kind}": True})
+    feed = get(Table(file_format=kind))
 
     assert (feed["relation"].render(), feed["kind"]) == ("raw.orders_changes", kind)
     assert feed["upstream"] == up
@@ -64,8 +63,8 @@ def test_a_change_table_is_followed_as_any_upstream(get: Any, up: Any, kind: str
     ("known", "fact"),
     [
         (None, "does not exist"),
-        ({"type": "view"}, "is neither a Delta nor an Iceberg table"),
-        ({"type": "table", "information": "Provider: csv"}, "is neither a Delta nor an Iceberg "),
+        (Table(type="view"), "is neither a Delta nor an Iceberg table"),
+        (Table(file_format="csv"), "is neither a Delta nor an Iceberg "),
     ],
 )
 def test_a_change_table_that_cannot_be_followed_is_refused(
@@ -139,7 +138,7 @@ def test_a_version_that_late_events_are_compared_with_has_to_be_readable(
 
 
 @pytest.fixture
-def events(macros: Macros, feed: Any, keys: Any) -> Any:
+def events(macros: Macros, feed: Any, keys: Any) -> str:
     asked: list[Any] = []
 
     def upstream_changes(*given: Any) -> Any:
@@ -151,35 +150,34 @@ def events(macros: Macros, feed: Any, keys: Any) -> Any:
         "get_change_table_events", feed, "observed", "7", "9", keys, ["id", "shard"], "view"
     )
     assert asked == [("observed", "7", "9", None, "view")]
-    return {**changes, "events": " ".join(changes["events"].split())}
+    return str(changes["events"])
 
 
-def test_the_rows_that_were_added_are_the_events(events: Any) -> None:
-    assert events["setup"] == ["call s"]
-    assert "from ( select * from added ) where __bf_is_upsert )" in events["events"]
+@pytest.fixture
+def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
+    """The events of rows (file, pos, op, id) that were added, after those that were read before."""
+    types = {"file": "int", "pos": "int", "op": "string", "id": "string", "shard": "int"}
 
+    def follow(before: list[Any], added: list[Any]) -> list[dict[str, Any]]:
+        duck.create("raw.orders_changes@7", types, [(*row, 0) for row in before])
+        # Of the change table's own feed each row is an insert.
+        rows = [(*row, 0, True) for row in added]
+        duck.create("added", {**types, "__bf_is_upsert": "boolean"}, rows)
+        return duck.records(events)
 
-def test_an_event_may_stand_twice(events: Any) -> None:
-    assert events["may_repeat"] is True
-
-
-def test_an_event_has_the_upstreams_columns_and_its_place_in_the_sequence(events: Any) -> None:
-    assert events["events"].startswith(
-        "with events as ( select `id`, `shard`, struct(`file`, `pos`) as __bf_version, "
-    )
+    return follow
 
 
 @pytest.mark.parametrize(
     ("operation", "is_upsert"),
-    [("d", 0), ("D", 0), ("ub", 0), ("c", 1), ("U", 1), (None, 1), (1, 1)],
+    [("d", False), ("D", False), ("ub", False), ("c", True), ("U", True), (None, True), (1, True)],
 )
 def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
-    events: Any, sqlite: Any, operation: Any, is_upsert: int
+    follow: Any, operation: Any, is_upsert: bool
 ) -> None:
-    expression = events["events"].split("as __bf_version, ")[1].split(" as __bf_is_upsert")[0]
-    sql = f"select {expression} from (select ? as op)".replace("as string", "as text")
+    [event] = follow([], [(1, 1, operation, "a")])
 
-    assert sqlite.execute(sql, (operation,)).fetchone() == (is_upsert,)
+    assert event["__bf_is_upsert"] is is_upsert
 
 
 # (file, pos, id): read before, and added since.
@@ -196,22 +194,13 @@ ADDED = [
 ]
 
 
-def test_a_late_event_counts_only_if_none_of_its_key_was_later(events: Any, sqlite: Any) -> None:
-    """On one column of the sequence, which SQLite can compare."""
-    sql = events["events"]
-    begin = sql.index("), before as")
-    sql = sql[begin:].replace("left semi join late using (`id`, `shard`)",
-                              "where (id, shard) in (select id, shard from late)")  # fmt: skip
-    sql = sql.replace("struct(`file`, `pos`)", "file * 10 + pos")
-    sql = sql.replace("raw.orders_changes version as of 7", "before_rows")
-    for name, rows in {"before_rows": BEFORE, "added": ADDED}.items():
-        sqlite.execute(f"create table {name} (file, pos, id, shard)")
-        sqlite.executemany(f"insert into {name} values (?, ?, ?, 0)", rows)
-    found = sqlite.execute(
-        f"with events as (select *, file * 10 + pos as __bf_version from added {sql}"
-    ).fetchall()
+def test_a_late_event_counts_only_if_none_of_its_key_was_later(follow: Any) -> None:
+    def updates(rows: list[tuple[int, int, str]]) -> list[tuple[int, int, str, str]]:
+        return [(file, pos, "u", key) for file, pos, key in rows]
 
-    assert sorted(row[:3] for row in found) == [
+    found = follow(updates(BEFORE), updates(ADDED))
+
+    assert sorted((*event["__bf_version"].values(), event["id"]) for event in found) == [
         (1, 3, "n"),
         (1, 4, "b"),
         (1, 5, "a"),

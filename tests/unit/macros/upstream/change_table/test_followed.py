@@ -35,19 +35,6 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
     return observe
 
 
-def test_the_upstreams_own_feed_is_read_on_from_the_committed_plan(
-    observe: Callable[..., Any], make_plan: Callable[..., Any], make_source: Any
-) -> None:
-    observed, asked = observe(since=make_plan(), log=["log"])
-
-    assert observed == {"version": 1}
-    assert asked == [("up", make_source(), ["log"]), ("check", "up", 1)]
-
-
-def test_a_log_that_was_not_read_with_the_state_is_none(observe: Callable[..., Any]) -> None:
-    assert observe()[1][0] == ("up", None, None)
-
-
 def test_a_change_table_is_read_before_its_upstream(
     observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any], followed: Any
 ) -> None:

@@ -66,10 +66,14 @@ def gap(macros: Macros) -> Callable[..., str | None]:
 
 @pytest.fixture
 def readable(macros: Macros) -> Callable[..., bool]:
-    macros.stub("run_table", lambda step, sql: [{"now": datetime.now()}])
-    return lambda table, version, id="u1": macros.call(
-        "delta_upstream_readable", table, {"version": version, "id": id}
-    )
+    """Whether a version can be read; `now` is Spark's time, where it is not this machine's."""
+
+    def readable(table: Table, version: Any, id: str = "u1", now: Any = None) -> bool:
+        macros.results = [[{"now": now or datetime.now()}]]
+        source = {"version": version, "id": id}
+        return bool(macros.call("delta_upstream_readable", table, source))
+
+    return readable
 
 
 @pytest.mark.parametrize(
@@ -485,14 +489,13 @@ def test_the_retention_is_asked_for_only_where_a_version_is_older_than_a_day(
     ],
 )
 def test_sparks_clock_counts_where_it_matters(
-    macros: Macros, readable: Callable[..., bool], ahead: int, is_readable: bool
+    readable: Callable[..., bool], ahead: int, is_readable: bool
 ) -> None:
     """Over a Thrift server the times are text in the session's zone, not in the client's."""
     table = _aged("interval 1 week", 6.8, 0.1)
     now = datetime.now() + timedelta(hours=ahead)
-    macros.stub("run_table", lambda step, sql: [{"now": str(now)}])
 
-    assert readable(table, 3) is is_readable
+    assert readable(table, 3, now=str(now)) is is_readable
 
 
 def test_changes_past_the_retention_are_a_gap(gap: Callable[..., Any]) -> None:

@@ -119,16 +119,6 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
     assert "from lake.up.snapshots" in statement.sql
 
 
-def test_the_log_has_refs_commits_and_snapshots(render: Callable[..., str], up: Any) -> None:
-    sql = render("iceberg_log_sql", {"relation": up})
-
-    assert sql.startswith("( select collect_list(struct(*)) from ( select snapshot_id as version, ")
-    refs, commits, snapshots = sql.split(" union all ")
-    assert refs.endswith("where name = 'main' or startswith(name, 'dbt_backfill_')")
-    assert "select latest_snapshot_id, null, latest_schema_id, cast(timestamp as string)" in commits
-    assert "cast(coalesce(summary['total-delete-files'], '0') as bigint)" in snapshots
-
-
 def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
     """Spark loads them one by one: another order could miss the snapshot that is the branch's."""
     sql = render("iceberg_log_sql", {"relation": up})

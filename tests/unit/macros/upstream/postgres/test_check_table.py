@@ -283,47 +283,11 @@ def test_names_that_only_differ_in_case_are_refused(macros: Macros, refused: Ref
         check(macros, facts, "name")
 
 
-def test_no_value_is_doubted_where_no_type_has_doubtful_ones(macros: Macros) -> None:
-    columns = [{"name": "id", "type": "bigint"}, {"name": "n", "type": "decimal(10,2)"}]
-    assert macros.call("get_altered_column_sql", columns, facts_of()) == "cast(null as string)"
-
-
 def test_a_feed_need_not_tell_what_no_query_may_read(macros: Macros) -> None:
     columns = (column("a", "interval"), column("b", "numeric", precision=None), column("C", "text"))
     told = macros.call("get_postgres_told_columns", facts_of(*columns))
 
     assert told == ["id", "C"]
-
-
-@pytest.mark.parametrize(
-    ("zone", "type", "predicate"),
-    [
-        (
-            "UTC",
-            "date",
-            "`c` < date'0001-01-04' or `c` between date'1582-10-15' and date'1582-10-24'"
-            " or `c` = date'9999-12-31'",
-        ),
-        (
-            "Europe/Berlin",
-            "timestamp",
-            "`c` < timestamp'1900-01-01 00:00:00Z' or `c` = timestamp'9999-12-31 23:59:59.999Z'",
-        ),
-    ],
-)
-def test_values_are_doubted_that_the_reader_may_have_altered(
-    macros: Macros, zone: str, type: str, predicate: str
-) -> None:
-    facts = facts_of(column("c", type), zone=zone)
-    columns = [{"name": "c", "type": type}]
-    named = macros.call("get_altered_column_sql", columns, facts)
-    assert named == f"case when ({predicate}) then 'c' end"
-
-
-def test_an_infinity_is_not_looked_for_where_a_check_keeps_it_out(macros: Macros) -> None:
-    facts = facts_of(column("c", "date", finite=True))
-    named = macros.call("get_altered_column_sql", [{"name": "c", "type": "date"}], facts)
-    assert "9999" not in named
 
 
 @pytest.mark.parametrize(
@@ -341,7 +305,7 @@ def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
 ) -> None:
     """The settings, None here, are asked for only where they matter."""
     if settings is not None:
-        macros.stub("read_settings", lambda: settings)
+        macros.results = [list(settings.items())]
     keys = [{"upstream": "at", "type": type}]
     says = refused("the key at of its upstream is a timestamp, and Spark writes its bounds in")
     with says if refuses else nullcontext():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from support.macros import Macros
+from support.macros import Macros, Table
 
 
 @pytest.fixture
@@ -23,9 +24,9 @@ def read(macros: Macros) -> Any:
             "slot": None,
         }
         news = {"any": place.pop("any", True), "untold": []}
-        macros.stub("run_json", lambda *_: [{"place": place, "news": news, "facts": facts}])
+        macros.results = [[[json.dumps({"place": place, "news": news, "facts": facts})]]]
         macros.stub("check_postgres_change_table", lambda _: None)
-        macros.stub("get_table_columns", lambda _: [])
+        macros.tables["lake.mv"] = Table()
         macros.stub("describe_postgres_feed", lambda *_: "{}")
         columns = {"operation": "op", "sequence": ["s"], "position": "at"}
         deletes: dict[str, Any] = {"deletes": ["d"], "before_images": []}

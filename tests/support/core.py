@@ -1,0 +1,241 @@
+"""Choose the core set of tests, which `make test` runs, and check that it executes every macro.
+
+    python -m support.core choose RECORD...    write `tests/recorded/`, from the records of all tests
+    python -m support.core check RECORD...     fail if a macro is executed by no test of these records
+
+A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
+set found in which every macro is executed at least once, every statement is sent on each table
+format on which any test sends it, and every writing statement is killed once. Tests marked
+`core(*profiles)` in the source are always in it: they show what no count of macros shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.profiles import SESSION_DELTA
+
+ROOT = Path(__file__).resolve().parents[2]
+MACROS = ROOT / "macros"
+RECORDED = ROOT / "tests" / "recorded"
+CORE = RECORDED / "core.json"
+KILLS = RECORDED / "kills.json"
+SECONDS = RECORDED / "seconds.json"
+
+FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_after_a_fault"
+KILLED_ON = "session-iceberg"
+"""Each writing statement is killed there, where a barrier takes half the time."""
+KILLED_ON_DELTA = "both one by one"
+"""The scenario whose statements the core kills on Delta, too: those of an ordinary barrier."""
+SECONDS_PER_KILL = 12.0
+
+_DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
+_DEFINED = {
+    "macro": "{name}",
+    "test": "test_{name}",
+    "materialization": "materialization_{name}_{adapter}",
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A test on a profile: its seconds, what it executes, and the fixtures that it shares."""
+
+    profile: str
+    name: str
+    seconds: float
+    elements: frozenset[str]
+    fixtures: frozenset[str]
+    is_fixed: bool
+
+
+@dataclass
+class Records:
+    tests: list[Recorded] = field(default_factory=list)
+    fixture_seconds: dict[str, float] = field(default_factory=dict)
+    executed: set[str] = field(default_factory=set)
+    """Macros, also those that only a fixture executes."""
+    kills: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """The writing statements of each scenario of the fault matrix, by profile."""
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        profile = str(record["profile"])
+        shared = {}
+        for name, part in record["fixtures"].items():
+            self.executed |= set(part["macros"])
+            self.fixture_seconds[f"{profile} {name}"] = part["seconds"]
+            shared[name] = elements_of(part, profile)
+        for name, part in record["tests"].items():
+            self.executed |= set(part["macros"])
+            if part["outcome"] != "passed":
+                continue
+            elements = elements_of(part, profile)
+            for fixture in part["fixtures"]:
+                elements |= shared.get(fixture, set())
+            self.tests.append(
+                Recorded(
+                    profile,
+                    name,
+                    part["seconds"],
+                    frozenset(elements),
+                    frozenset(f"{profile} {fixture}" for fixture in part["fixtures"]),
+                    bool(part.get("fixed")),
+                )
+            )
+            if "statements" in part:
+                scenario = name.partition("[")[2].removesuffix("]")
+                self.kills.setdefault(profile, {})[scenario] = part["statements"]
+
+
+def core_tests() -> dict[str, list[str]]:
+    """The core set as it is recorded: the tests of each profile."""
+    return _recorded(CORE)
+
+
+def kills_of(profile: str) -> dict[str, list[str]]:
+    """The writing statements that the core kills on a profile, by scenario."""
+    kills: dict[str, list[str]] = _recorded(KILLS).get(profile, {})
+    return kills
+
+
+def recorded_seconds() -> dict[str, dict[str, float]]:
+    """How long each test took on each profile."""
+    return _recorded(SECONDS)
+
+
+def _recorded(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def elements_of(part: Mapping[str, Any], profile: str) -> set[str]:
+    """What a test covers: macros, and statements on the profile's table format."""
+    file_format = profile.partition("-")[2]
+    steps = {f"{step} on {file_format}" for step in part["steps"]}
+    return {*part["macros"], *steps}
+
+
+def read(files: Iterable[Path]) -> Records:
+    records = Records()
+    for file in files:
+        records.add(json.loads(file.read_text()))
+    return records
+
+
+def choose(records: Records) -> dict[str, list[str]]:
+    """The core set by profile: the fixed tests, then the best cover per second, then a pruning."""
+    chosen = [test for test in records.tests if test.is_fixed]
+    covered = {element for test in chosen for element in test.elements}
+    paid = {fixture for test in chosen for fixture in test.fixtures}
+    left = [
+        test
+        for test in records.tests
+        if not test.is_fixed and test.profile.startswith("session") and FAULTS not in test.name
+    ]
+
+    def cost(test: Recorded) -> float:
+        unpaid = sum(records.fixture_seconds[name] for name in test.fixtures - paid)
+        return test.seconds + unpaid + 0.1
+
+    while left:
+        best = max(left, key=lambda test: (len(test.elements - covered) / cost(test), test.name))
+        if not best.elements - covered:
+            break
+        chosen.append(best)
+        covered |= best.elements
+        paid |= best.fixtures
+        left.remove(best)
+    kept = _without_redundant(chosen)
+    core: dict[str, list[str]] = {}
+    for test in sorted(kept, key=lambda test: (test.profile, test.name)):
+        core.setdefault(test.profile, []).append(test.name)
+    return core
+
+
+def _without_redundant(chosen: Sequence[Recorded]) -> list[Recorded]:
+    """The dearest tests go first whose elements others cover as well."""
+    kept = list(chosen)
+    for test in sorted(chosen, key=lambda test: -test.seconds):
+        others = {element for other in kept if other is not test for element in other.elements}
+        if not test.is_fixed and test.elements <= others:
+            kept.remove(test)
+    return kept
+
+
+def choose_kills(statements: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Which scenario kills which statement: each once, in as few scenarios as possible."""
+    kills: dict[str, list[str]] = {}
+    left = {statement for sent in statements.values() for statement in sent}
+    while left:
+        scenario = max(statements, key=lambda name: (len(left & set(statements[name])), name))
+        kills[scenario] = [name for name in statements[scenario] if name in left]
+        left -= set(statements[scenario])
+    return kills
+
+
+def defined_macros(directory: Path = MACROS) -> dict[str, str]:
+    """Every macro as dbt names it, with the file that defines it."""
+    found = {}
+    for path in sorted(directory.rglob("*.sql")):
+        for kind, name, adapter in _DEFINITION.findall(path.read_text()):
+            found[_DEFINED[kind].format(name=name, adapter=adapter or "default")] = str(
+                path.relative_to(directory)
+            )
+    return found
+
+
+def missing_macros(records: Records) -> list[str]:
+    """The macros that no recorded test executes, as `file: macro`."""
+    return sorted(
+        f"{file}: {name}"
+        for name, file in defined_macros().items()
+        if name not in records.executed
+    )
+
+
+def write(records: Records) -> None:
+    """Write the choice, and how long every test takes, which splits `make test-all` evenly."""
+    core = choose(records)
+    kills = {profile: choose_kills(sent) for profile, sent in records.kills.items()}
+    on_delta = records.kills.get(SESSION_DELTA.name, {}).get(KILLED_ON_DELTA)
+    if on_delta is not None:
+        kills[SESSION_DELTA.name][KILLED_ON_DELTA] = on_delta
+    killed = {KILLED_ON: [*kills.get(KILLED_ON, {})], SESSION_DELTA.name: [KILLED_ON_DELTA]}
+    for profile, scenarios in killed.items():
+        core[profile] = sorted({*core.get(profile, []), *(f"{FAULTS}[{s}]" for s in scenarios)})
+    seconds: dict[str, dict[str, float]] = {}
+    for test in sorted(records.tests, key=lambda test: (test.profile, test.name)):
+        seconds.setdefault(test.profile, {})[test.name] = round(test.seconds, 1)
+    RECORDED.mkdir(exist_ok=True)
+    for file, content in ((CORE, core), (KILLS, kills), (SECONDS, seconds)):
+        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    for profile, names in core.items():
+        known = [seconds[profile].get(name, 0.0) for name in names if FAULTS not in name]
+        times = sum(len(kills.get(profile, {}).get(name, ())) for name in killed.get(profile, ()))
+        minutes = (sum(known) + times * SECONDS_PER_KILL) / 60
+        print(f"{profile}: {len(names)} tests, {times} kills, some {minutes:.1f} minutes")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m support.core")
+    parser.add_argument("command", choices=("choose", "check"))
+    parser.add_argument("records", nargs="+", type=Path)
+    given = parser.parse_args(arguments)
+    records = read(given.records)
+    missing = missing_macros(records)
+    if given.command == "choose":
+        write(records)
+    for macro in missing:
+        print(f"executed by no recorded test: {macro}", file=sys.stderr)
+    return 1 if missing and given.command == "check" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Run the tests of all profiles, two at a time, and end with one line for the whole.
+
+    python -m support.lanes core                  what `make test` runs
+    python -m support.lanes all [--shard 1/4]     what `make test-all` runs
+
+Each profile is a pytest process of its own: its Spark session or its Thrift server lives as long
+as the process. Spark plans the small statements of the tests on one core, so two lanes keep two
+cores busy. What a lane prints is shown when it has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import core
+from support.profiles import PROFILES
+
+LANES = 2
+RECORDS = core.ROOT / ".records"
+SUITES = ("tests/functional", "tests/exactness")
+NO_TEST = 5
+"""pytest's exit code if it has run no test, as of a shard that a profile has nothing for."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One pytest process."""
+
+    name: str
+    arguments: tuple[str, ...]
+    record: Path
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "pytest", *self.arguments, "--record", str(self.record)]
+
+
+def lanes_of(which: str, shard: str | None) -> list[Lane]:
+    """The longest first, as far as is recorded. The unit tests belong to the first shard."""
+    directory = RECORDS / which
+    suffix = "" if shard is None else "-" + shard.replace("/", "of")
+    chosen = ("-m", "core") if which == "core" else ()
+    chosen += () if shard is None else ("--shard", shard)
+    lanes = [
+        Lane(name, (*SUITES, "--profile", name, *chosen), directory / f"{name}{suffix}.json")
+        for name in sorted(PROFILES, key=lambda name: -_seconds(name, which))
+    ]
+    if shard is None or shard.startswith("1/"):
+        lanes.append(Lane("unit", ("tests/unit",), directory / "unit.json"))
+    return lanes
+
+
+def _seconds(profile: str, which: str) -> float:
+    recorded = core.recorded_seconds().get(profile, {})
+    names = core.core_tests().get(profile, []) if which == "core" else recorded
+    return sum(recorded.get(name, 0.0) for name in names)
+
+
+def run(lane: Lane) -> int:
+    started = time.monotonic()
+    lane.record.parent.mkdir(parents=True, exist_ok=True)
+    lane.record.unlink(missing_ok=True)
+    done = subprocess.run(
+        lane.command, cwd=core.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    minutes = (time.monotonic() - started) / 60
+    print(f"\n===== {lane.name}, {minutes:.1f} minutes =====\n{done.stdout}", flush=True)
+    return 0 if done.returncode == NO_TEST else done.returncode
+
+
+def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
+    """How many tests ended how; a lane that ended without a failed test of its own is an error."""
+    counts: Counter[str] = Counter()
+    for lane, exit_code in zip(lanes, exit_codes, strict=True):
+        tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
+        outcomes = Counter(test["outcome"] for test in tests.values())
+        counts += outcomes
+        counts["error"] += bool(exit_code and not outcomes["failed"])
+    return counts
+
+
+def summary(counts: Counter[str], seconds: float) -> str:
+    """As pytest's last line."""
+    names = {"failed": "failed", "passed": "passed", "skipped": "skipped", "error": "error"}
+    said = [f"{counts[name]} {text}" for name, text in names.items() if counts[name]]
+    whole = f" {', '.join(said) or 'no tests ran'} in {seconds:.2f}s "
+    return f"{whole:=^100}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m support.lanes")
+    parser.add_argument("which", choices=("core", "all"))
+    parser.add_argument("--shard", metavar="I/N")
+    given = parser.parse_args(arguments)
+    started = time.monotonic()
+    lanes = lanes_of(given.which, given.shard or None)
+    with ThreadPoolExecutor(LANES) as pool:
+        exit_codes = list(pool.map(run, lanes))
+    counts = count(lanes, exit_codes)
+    if given.which == "core" and not counts["failed"] and not counts["error"]:
+        missing = core.missing_macros(core.read(lane.record for lane in lanes[:-1]))
+        for macro in missing:
+            print(f"executed by no test of the core, so dead or untested: {macro}")
+        counts["error"] += bool(missing)
+    print(summary(counts, time.monotonic() - started), flush=True)
+    return 1 if counts["failed"] or counts["error"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

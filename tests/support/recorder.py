@@ -1,0 +1,146 @@
+"""Record for each test which macros it executes and how long it takes.
+
+`--record FILE` writes it as JSON; `support/core.py` chooses the core set of tests from such files.
+A fixture of a wider scope than one test is recorded by itself: its time and its macros belong to
+every test that uses it, not to the one that happens to set it up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.profiles import is_always_in_core
+
+PACKAGES = ("dbt_backfill", "dbt_spark_backfill", "spark_backfill")
+
+
+@dataclass
+class Part:
+    """What a test, or a fixture that several tests share, takes and executes."""
+
+    seconds: float = 0.0
+    macros: set[str] = field(default_factory=set)
+    steps: set[str] = field(default_factory=set)
+    fixtures: set[str] = field(default_factory=set)
+    outcome: str = ""
+    fixed: bool = False
+    """Whether the source says that `make test` runs it."""
+    properties: dict[str, Any] = field(default_factory=dict)
+    """What the test itself recorded, with pytest's `record_property`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "seconds": round(self.seconds, 2),
+            "macros": sorted(self.macros),
+            "steps": sorted(self.steps),
+            "fixtures": sorted(self.fixtures),
+            "outcome": self.outcome,
+            "fixed": self.fixed,
+            **self.properties,
+        }
+
+
+class Recorder:
+    """The parts that are running are a stack: a second and a macro count for the innermost."""
+
+    def __init__(self, file: Path, profile: str) -> None:
+        self._file, self._profile = file, profile
+        self._tests: dict[str, Part] = {}
+        self._fixtures: dict[str, Part] = {}
+        self._stack: list[Part] = []
+        self._since = time.perf_counter()
+
+    def pytest_sessionstart(self) -> None:
+        from dbt.adapters.spark.connections import PyhiveConnectionWrapper
+        from dbt.adapters.spark.session import Cursor
+        from dbt.clients.jinja import MacroGenerator
+
+        from support.project import step_of
+
+        call: Any = MacroGenerator.__call__
+
+        def record_call(generator: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._stack and generator.macro.package_name in PACKAGES:
+                self._stack[-1].macros.add(generator.macro.name)
+            return call(generator, *args, **kwargs)
+
+        MacroGenerator.__call__ = record_call
+        for cursor in (Cursor, PyhiveConnectionWrapper):
+            self._record_steps(cursor, step_of)
+
+    def _record_steps(self, cursor: Any, step_of: Any) -> None:
+        execute = cursor.execute
+
+        def record_step(this: Any, sql: str, *args: Any) -> Any:
+            step = step_of(sql)
+            if self._stack and step is not None:
+                self._stack[-1].steps.add(step.rstrip(" 0123456789"))
+            return execute(this, sql, *args)
+
+        cursor.execute = record_step
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        part = self._tests.setdefault(item.nodeid, Part())
+        part.fixed = is_always_in_core(item, self._profile)
+        with self._running(part):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        name = f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', 0)}]"
+        for part in self._stack:
+            part.fixtures.add(name)
+        with self._running(self._fixtures.setdefault(name, Part())):
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        part = self._tests[report.nodeid]
+        if report.when == "call" or report.outcome != "passed":
+            part.outcome = report.outcome
+        part.properties |= dict(report.user_properties)
+
+    def pytest_runtest_teardown(self, item: Any) -> None:
+        """A fixture that was set up for an earlier test belongs to this one, too."""
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+            definition = definitions[-1]
+            if definition.scope != "function" and name in item.fixturenames:
+                part = self._tests[item.nodeid]
+                found = f"{definition.baseid}::{name}["
+                part.fixtures |= {known for known in self._fixtures if known.startswith(found)}
+
+    @contextmanager
+    def _running(self, part: Part) -> Iterator[None]:
+        self._count()
+        self._stack.append(part)
+        try:
+            yield
+        finally:
+            self._count()
+            self._stack.pop()
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self._stack[-1].seconds += now - self._since
+        self._since = now
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Write what there is: a run that is stopped has recorded its tests so far."""
+        found = {
+            "profile": self._profile,
+            "tests": {name: part.as_dict() for name, part in self._tests.items()},
+            "fixtures": {name: part.as_dict() for name, part in self._fixtures.items()},
+        }
+        self._file.write_text(json.dumps(found, indent=1))
