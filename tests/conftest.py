@@ -114,9 +114,7 @@ def _command(item: pytest.Item) -> str:
 
     Random histories have fixed seeds, which DBT_BACKFILL_SEED replaces.
     """
-    chosen = {
-        name: value for name, value in os.environ.items() if name.startswith("DBT_BACKFILL_")
-    }
+    chosen = {name: value for name, value in os.environ.items() if name.startswith("DBT_BACKFILL_")}
     command = [".venv/bin/python", "-m", "pytest", item.nodeid]
     if not item.nodeid.startswith("tests/unit"):
         command += ["--profile", _profile(item.config).name]
@@ -130,6 +128,8 @@ def _command(item: pytest.Item) -> str:
 
 def _profile(config: pytest.Config) -> Profile:
     return PROFILES[config.getoption("--profile")]
+
+
 @pytest.fixture(scope="session")
 def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     """The warm Spark session, or the Thrift server; starts the JVM at its first use."""
@@ -180,27 +180,37 @@ _schema_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def make_project(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
-    """A function that makes a project, with a directory and a schema of its own."""
+def parsed(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
+    """A function: the macros as dbt has parsed them for an adapter, which takes it seconds.
+
+    A project that begins with them parses only what differs.
+    """
     from support.parsed import any_profile
     from support.project import Project, parse_macros
 
     @functools.cache
     def parsed(adapter: str) -> Path:
-        return parse_macros(make_unparsed("parsed", adapter))
-
-    def make_unparsed(schema: str, adapter: str, parsed: Path | None = None) -> Project:
-        return Project(
-            root=tmp_path_factory.mktemp(schema),
-            lake=lake,
-            schema=schema,
-            adapter=adapter,
-            packages=packages if adapter == "spark" else None,
-            parsed=parsed,
-        )
+        root = tmp_path_factory.mktemp("parsed")
+        used = packages if adapter == "spark" else None
+        return parse_macros(Project(root, lake, "parsed", adapter, used))
 
     with any_profile():
-        yield lambda schema, adapter: make_unparsed(schema, adapter, parsed(adapter))
+        yield parsed
+
+
+@pytest.fixture(scope="session")
+def make_project(lake, packages, parsed, tmp_path_factory):  # type: ignore[no-untyped-def]
+    """A function that makes a project, with a directory and a schema of its own."""
+    from support.project import Project
+
+    return lambda schema, adapter: Project(
+        root=tmp_path_factory.mktemp(schema),
+        lake=lake,
+        schema=schema,
+        adapter=adapter,
+        packages=packages if adapter == "spark" else None,
+        parsed=parsed(adapter),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,8 @@ from exactness.upstream import (
     draw_rows,
 )
 
+pytestmark = pytest.mark.core("session-delta")
+
 VNODES = 4
 
 

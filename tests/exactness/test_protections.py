@@ -292,14 +292,20 @@ def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
 
 @pytest.fixture
 def make_without(
-    lake: Lake, tmp_path: Path, request: pytest.FixtureRequest
+    lake: Lake, parsed: Callable[[str], Path], tmp_path: Path
 ) -> Callable[[Protection], Project]:
     def make(protection: Protection) -> Project:
         if protection.file_format not in (None, lake.profile.file_format):
             pytest.skip(f"only {protection.file_format} needs it")
         number = PROTECTIONS.index(protection)
         packages = mutated(tmp_path / "packages", protection.replacements)
-        return Project(tmp_path / "project", lake, f"without_{number}", packages=packages)
+        return Project(
+            tmp_path / "project",
+            lake,
+            f"without_{number}",
+            packages=packages,
+            parsed=parsed("spark"),
+        )
 
     return make
 

@@ -19,6 +19,7 @@ PAIRS = int(os.environ.get("DBT_BACKFILL_PAIRS", "2"))
 
 pytestmark = [
     pytest.mark.every_profile,
+    pytest.mark.core("thrift-delta"),
     needs_a_server,
 ]
 

@@ -22,7 +22,6 @@ from support.checks import (
 )
 from support.project import Proceed, Project, crash_before
 
-
 # A column in backticks that is called like the upstream.
 OLD = f"select id, name from {source('people')} where `people` is null"
 NEW = f"select id, upper(name) as name, length(name) as size from {source('people')} where id <> 3"

@@ -11,7 +11,6 @@ from support.checks import assert_made_nothing, assert_refused, model, source
 from support.project import MakeProject, Project
 
 
-
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
     return shared_project("session_settings")

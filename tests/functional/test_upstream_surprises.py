@@ -433,7 +433,7 @@ def marked(surprise: str):  # type: ignore[no-untyped-def]
     return pytest.param(surprise, marks=marks)
 
 
-@pytest.mark.parametrize("surprise", map(marked, LIFE_OF))
+@pytest.mark.parametrize("surprise", [*map(marked, LIFE_OF)])
 def test_a_surprise_is_followed_exactly_and_told(
     project: Project, story: Story, surprise: str
 ) -> None:
@@ -451,7 +451,7 @@ def test_a_surprise_is_followed_exactly_and_told(
             assert re.search(f" · re-anchored: {reason} · ", seen.line), (phase, seen.line)
 
 
-@pytest.mark.parametrize("surprise", map(marked, ("rebuilt", "compacted", "renamed")))
+@pytest.mark.parametrize("surprise", [*map(marked, ("rebuilt", "compacted", "renamed"))])
 def test_a_surprise_that_changes_no_row_writes_none(story: Story, surprise: str) -> None:
     for seen in story[surprise].values():
         assert " changed" not in seen.line or " 0 changed, 0 deleted · " in seen.line

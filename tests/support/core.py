@@ -1,7 +1,7 @@
 """Choose the core set of tests, which `make test` runs, and check that it executes every macro.
 
-    python -m support.core choose RECORD...    write `tests/recorded/`, from the records of all tests
-    python -m support.core check RECORD...     fail if a macro is executed by no test of these records
+    python -m support.core choose RECORD...    write `tests/recorded/`, from records of all tests
+    python -m support.core check RECORD...     fail if no test of these records executes some macro
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
 set found in which every macro is executed at least once, every statement is sent on each table
@@ -194,9 +194,7 @@ def defined_macros(directory: Path = MACROS) -> dict[str, str]:
 def missing_macros(records: Records) -> list[str]:
     """The macros that no recorded test executes, as `file: macro`."""
     return sorted(
-        f"{file}: {name}"
-        for name, file in defined_macros().items()
-        if name not in records.executed
+        f"{file}: {name}" for name, file in defined_macros().items() if name not in records.executed
     )
 
 

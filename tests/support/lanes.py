@@ -48,7 +48,7 @@ def lanes_of(which: str, shard: str | None) -> list[Lane]:
     """The longest first, as far as is recorded. The unit tests belong to the first shard."""
     directory = RECORDS / which
     suffix = "" if shard is None else "-" + shard.replace("/", "of")
-    chosen = ("-m", "core") if which == "core" else ()
+    chosen: tuple[str, ...] = ("-m", "core") if which == "core" else ()
     chosen += () if shard is None else ("--shard", shard)
     lanes = [
         Lane(name, (*SUITES, "--profile", name, *chosen), directory / f"{name}{suffix}.json")

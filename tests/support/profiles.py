@@ -92,14 +92,15 @@ def is_run_on(item: pytest.Item, profile: str) -> bool:
 
 def is_in_core(item: pytest.Item, profile: str) -> bool:
     """Whether `make test` runs a test on a profile: the mark `core` names it, or no profile."""
-    marks = item.iter_markers("core")
-    return any(not mark.args or profile in mark.args for mark in marks)
+    named = [mark.args for mark in item.iter_markers("core")]
+    return profile in profiles_of(item) and any(not args or profile in args for args in named)
 
 
 def is_always_in_core(item: pytest.Item, profile: str) -> bool:
     """Whether the source says so, and not only the choice in `tests/recorded/core.json`."""
-    marks = [mark for mark in item.iter_markers("core") if not mark.kwargs.get("chosen")]
-    return any(not mark.args or profile in mark.args for mark in marks)
+    return is_in_core(item, profile) and not any(
+        mark.kwargs.get("chosen") for mark in item.iter_markers("core")
+    )
 
 
 def skip_elsewhere(item: pytest.Item, profile: str) -> None:

@@ -62,19 +62,25 @@ class Recorder:
         from dbt.adapters.spark.connections import PyhiveConnectionWrapper
         from dbt.adapters.spark.session import Cursor
         from dbt.clients.jinja import MacroGenerator
+        from dbt_common.clients.jinja import CallableMacroGenerator
 
         from support.project import step_of
 
-        call: Any = MacroGenerator.__call__
+        generators: tuple[Any, ...] = (MacroGenerator, CallableMacroGenerator)
+        for generator in generators:
+            generator.__call__ = self._recording(generator.__call__)
+        for cursor in (Cursor, PyhiveConnectionWrapper):
+            self._record_steps(cursor, step_of)
+
+    def _recording(self, call: Any) -> Any:
+        """A macro's call, recorded; a run-operation is called by another class than a macro."""
 
         def record_call(generator: Any, *args: Any, **kwargs: Any) -> Any:
             if self._stack and generator.macro.package_name in PACKAGES:
                 self._stack[-1].macros.add(generator.macro.name)
             return call(generator, *args, **kwargs)
 
-        MacroGenerator.__call__ = record_call
-        for cursor in (Cursor, PyhiveConnectionWrapper):
-            self._record_steps(cursor, step_of)
+        return record_call
 
     def _record_steps(self, cursor: Any, step_of: Any) -> None:
         execute = cursor.execute
@@ -137,7 +143,13 @@ class Recorder:
         self._since = now
 
     def pytest_runtest_logfinish(self) -> None:
-        """Write what there is: a run that is stopped has recorded its tests so far."""
+        """A run that is stopped has recorded its tests so far."""
+        self._write()
+
+    def pytest_sessionfinish(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
         found = {
             "profile": self._profile,
             "tests": {name: part.as_dict() for name, part in self._tests.items()},
