@@ -22,7 +22,7 @@ from support.profiles import (
     skip_elsewhere,
 )
 from support.recorder import Recorder
-from support.shards import tests_of_shard
+from support.shards import names_in_shard
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--shard"):
         names = [item.nodeid for item in items]
         seconds = recorded_seconds().get(profile, {})
-        kept = tests_of_shard(names, seconds, config.getoption("--shard"))
+        kept = names_in_shard(names, seconds, config.getoption("--shard"))
         _keep(config, items, lambda item: item.nodeid in kept)
 
 

@@ -82,6 +82,23 @@
 
 
 {#-
+    The settings that a plan records, as a dict of texts; none where the session's were not read, as in a first run.
+
+    Arguments:
+      settings (dict or none): the session's, as read_state returned them.
+      used (list): those of common_settings to record.
+-#}
+{% macro get_settings_to_record(settings, used) %}
+    {%- if settings is none -%} {{ return(none) }} {%- endif -%}
+    {%- set recorded = {} -%}
+    {%- for name, value in settings.items() if name in used or name not in dbt_backfill.common_settings() -%}
+        {%- do recorded.update({name: value}) -%}
+    {%- endfor -%}
+    {{ return(recorded) }}
+{% endmacro %}
+
+
+{#-
     The first setting that is not what it was when a plan was made: {'setting', 'words': to name it in a message, 'was', 'is'}, none if there is none.
 
     Arguments:

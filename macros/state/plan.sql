@@ -20,7 +20,8 @@
         fill_high: open above), filled_row_count (rows that were read to fill them), generation (of a swap: {'relation', 'id',
         'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
         the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
-        query_hash, query_columns, alias_columns (see find_alias_columns), used_settings (see find_used_settings: those to note beside the others) or kept_settings (those of an earlier plan), key (a list of
+        query_hash, query_columns, alias_columns (see find_alias_columns), settings (see get_settings_to_record) or, of a first run, which has
+        not read any, used_settings (see find_used_settings: those to record beside the others), key (a list of
         {name, upstream, type, position: the progress table's column, order: see is_descending}), vnode_count, backfill_mode,
         backfill_rate_limit.
         What is absent is null.
@@ -58,7 +59,9 @@
         'query': ['string', text(plan.query)],
         'query_hash': ['string', text(plan.query_hash)],
         'query_columns': ['string', text(plan.query_columns)],
-        'settings': ['map<string, string>', dbt_backfill._map_literal(plan.get('kept_settings')) or dbt_backfill.settings_expression(plan.used_settings)],
+        'settings': [
+            'map<string, string>', dbt_backfill._map_literal(plan.get('settings')) or dbt_backfill.settings_expression(plan.get('used_settings')),
+        ],
         'key': [dbt_backfill.rows_type(dbt_backfill.key_fields(plan.key)), row(plan.key, dbt_backfill.key_fields(plan.key))],
         'vnode_count': ['int', plan.vnode_count],
         'backfill_mode': ['string', text(plan.get('backfill_mode'))],

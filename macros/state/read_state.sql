@@ -56,13 +56,18 @@
       plan (dict or none): one of which to tell whether it was committed as what it is, `executed`.
       followed (dict or none): the table whose log is to be read.
       caches, controls, refuses (boolean): whether the script has such a variable, to be returned with it.
+      settings (boolean): whether to ask for the session's; a run asks once.
 -#}
-{% macro get_state_sql(relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false) -%}
+{% macro get_state_sql(
+    relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false, settings=true
+) -%}
     {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
+        {%- if settings %}
         {{ dbt_backfill.settings_expression() }} as settings,
+        {%- endif %}
         '${spark.databricks.delta.write.txnAppId}' as txn_app_id
         {%- if log %},
         {{ log }} as log

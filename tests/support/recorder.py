@@ -64,11 +64,13 @@ class Recorder:
         from dbt.clients.jinja import MacroGenerator
         from dbt_common.clients.jinja import CallableMacroGenerator
 
+        from support.macros import Macros
         from support.project import step_of
 
         generators: tuple[Any, ...] = (MacroGenerator, CallableMacroGenerator)
         for generator in generators:
             generator.__call__ = self._recording(generator.__call__)
+        self._record_rendered(Macros)
         for cursor in (Cursor, PyhiveConnectionWrapper):
             self._record_steps(cursor, step_of)
 
@@ -81,6 +83,17 @@ class Recorder:
             return call(generator, *args, **kwargs)
 
         return record_call
+
+    def _record_rendered(self, renderer: Any) -> None:
+        """Some tests render macros without dbt, and execute what they render on Spark."""
+        call = renderer.call
+
+        def record_call(this: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+            if self._stack:
+                self._stack[-1].macros.add(name)
+            return call(this, name, *args, **kwargs)
+
+        renderer.call = record_call
 
     def _record_steps(self, cursor: Any, step_of: Any) -> None:
         execute = cursor.execute

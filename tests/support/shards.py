@@ -11,7 +11,7 @@ LONG_FILE = 300.0
 """Tests of a file share fixtures, so they stay together, unless the file takes longer."""
 
 
-def tests_of_shard(names: Sequence[str], seconds: Mapping[str, float], shard: str) -> set[str]:
+def names_in_shard(names: Sequence[str], seconds: Mapping[str, float], shard: str) -> set[str]:
     """The names of the I-th of N parts, `shard` being "I/N"; each name is in exactly one of them.
 
     :raises ValueError: if the shard is not two numbers with 1 <= I <= N

@@ -2,7 +2,8 @@
 
 Each protection is needed: without it some history is wrong.
 
-DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (1000)
+DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (300; where a protection is
+                                     taken out at most 1000)
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from exactness.explore import (
 )
 from exactness.protocol import PROTECTIONS
 
-HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "1000"))
+HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "300"))
+UNTIL_MISSED = max(HISTORIES, 1000)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Without:
         if self.odds is None:
             return all_switches(self.file_format, [self.protection])
         found = random_histories(self.file_format, [self.protection], self.odds)
-        return islice(found, HISTORIES)
+        return islice(found, UNTIL_MISSED)
 
 
 NEEDED = (

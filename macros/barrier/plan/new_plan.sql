@@ -20,6 +20,7 @@
         'query_columns': learned.columns,
         'alias_columns': learned.alias_columns,
         'used_settings': learned.used_settings,
+        'settings': dbt_backfill.get_settings_to_record(state.get('settings'), learned.used_settings),
         'key': dbt_backfill.with_order(
             dbt_backfill.keep_positions(learned.key, state.committed), dbt_backfill._get_order(backfill, state)
         ),
@@ -67,6 +68,7 @@
         dbt_backfill.new_plan(backfill, state, dict(learned, key=filled.key), 'swap', reason),
         sweeps=false,
         used_settings=filled.settings.keys() | list,
+        settings=dbt_backfill.get_settings_to_record(state.get('settings'), filled.settings.keys()),
         key=dbt_backfill.place_positions(backfill, state, filled.key),
         last_range=true,
         next_bounds=[],
@@ -122,7 +124,7 @@
         last_range=false,
         next_bounds=[] if finds else dbt_backfill._bounds_ahead(state),
         bounds_complete=not finds and last.bounds_complete and not last.get('fills'),
-        kept_settings=last.settings,
+        settings=last.settings,
         vnode_count=vnode_count,
     )) }}
 {% endmacro %}

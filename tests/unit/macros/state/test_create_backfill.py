@@ -42,7 +42,7 @@ def test_what_another_model_has_begun_is_put_away_by_its_id(
     create("k")
     macros.config["file_format"] = file_format
     plan = make_plan(
-        epoch=0, kind="create", replaces="b0", vnode_row_counts=None, kept_settings={"a": "b"}
+        epoch=0, kind="create", replaces="b0", vnode_row_counts=None, settings={"a": "b"}
     )
     sql = macros.call("get_create_statements", backfill, plan, [{"name": "k", "type": "int"}])
     before, _ = " ".join(sql.split()).split("end if;", 1)

@@ -12,7 +12,7 @@ from support.duck import Duck
 from support.macros import Macros
 
 # Those of a session can only be read in Spark.
-KEPT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
+SETTINGS = {"spark.sql.ansi.enabled": "false"}
 
 
 @pytest.fixture
@@ -23,16 +23,14 @@ def creation(make_plan: Callable[..., Any], make_source: Callable[..., Any]) -> 
         make_plan(
             epoch=0, plan_id="p0", kind="create", sources=[source], upstream_row_count=None,
             range_low=None, range_high=None, vnode_row_counts=None, range_row_count=None,
-            next_bounds=None, bounds_complete=None, settings=None, kept_settings=KEPT_SETTINGS,
+            next_bounds=None, bounds_complete=None, settings=SETTINGS,
         )
     )  # fmt: skip
 
 
 @pytest.fixture
 def first(make_plan: Callable[..., Any]) -> dict[str, Any]:
-    return dict(
-        make_plan(epoch=1, plan_id="p1", vnode_row_counts="map(0, 4L)", kept_settings=KEPT_SETTINGS)
-    )
+    return dict(make_plan(epoch=1, plan_id="p1", vnode_row_counts="map(0, 4L)", settings=SETTINGS))
 
 
 # -- its rows ---------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_a_plan_is_read_back_as_it_was_made(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any], entries: dict[str, Any]
 ) -> None:
     """What is none is absent, whatever the session says of null fields."""
-    made = make_plan(kept_settings={"a": "it's"}, vnode_row_counts=None)
+    made = make_plan(settings={"a": "it's"}, vnode_row_counts=None)
     [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', made | entries)}")
     stored = json.loads(text)
 
@@ -105,7 +105,7 @@ def test_what_a_script_counts_is_a_variable_in_the_plan(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any]
 ) -> None:
     counts = {"range_row_count": "checked.rows", "vnode_row_counts": "checked.by_vnode"}
-    made = make_plan(kept_settings={"a": "b"}, **counts)
+    made = make_plan(settings={"a": "b"}, **counts)
     sql = f"select {macros.call('get_plan_json_sql', made)}"
     [(text,)] = duck.rows(sql, checked={"rows": 7, "by_vnode": {0: 3, 2: 4}})
     stored = json.loads(text)

@@ -40,7 +40,7 @@ def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
     for name in ("backfill_id", "query", "query_hash", "query_columns", "key", "backfill_mode"):
         assert made[name] == before[name]
     assert made["sources"][0]["version"] == "16"
-    assert made["kept_settings"] == before["settings"]
+    assert made["settings"] == before["settings"]
     assert (made["range_low"], made["range_high"]) == (POSITION, POSITION)
     assert not made["last_range"] and "range_row_count" not in made
 
