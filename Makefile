@@ -106,7 +106,7 @@ SHARD ?=
 test-all: lint docs jars
 	@$(LANES) all --shard '$(SHARD)'
 
-LANES := PYTHONPATH=tests:example_project DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES)} \
+LANES = PYTHONPATH=tests:example_project DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES)} \
 	$(BIN)/python -m support.lanes
 
 # What the core is, from the records that the last `make test-all` left in .records/.

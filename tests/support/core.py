@@ -4,9 +4,9 @@
     python -m support.core check RECORD...     fail if no test of these records executes some macro
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
-set found in which every macro is executed at least once, every statement is sent on each table
-format on which any test sends it, and every writing statement is killed once. Tests marked
-`core(*profiles)` in the source are always in it: they show what no count of macros shows.
+set found in which every macro is executed at least once, every writing statement of a barrier is
+sent on each table format on which any test sends it, and every such statement is killed once. Tests
+marked `core(*profiles)` in the source are always in it: they show what no count of macros shows.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ KILLED_ON = "session-iceberg"
 KILLED_ON_DELTA = "both one by one"
 """The scenario whose statements the core kills on Delta, too: those of an ordinary barrier."""
 SECONDS_PER_KILL = 12.0
+WORTH = 40.0
+"""Seconds that a macro is worth which only one test executes; a dearer one stays in UNCOVERED."""
 
 _DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
 _DEFINED = {
@@ -66,6 +68,20 @@ class Records:
     """Macros, also those that only a fixture executes."""
     kills: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """The writing statements of each scenario of the fault matrix, by profile."""
+
+    @property
+    def writes(self) -> set[str]:
+        """The statements of barriers that write."""
+        sent = (names for scenarios in self.kills.values() for names in scenarios.values())
+        return {name.partition(" (")[0] for names in sent for name in names}
+
+    def required(self, test: Recorded) -> frozenset[str]:
+        """What of a test's elements some test of the core has to have."""
+        return frozenset(
+            element
+            for element in test.elements
+            if " on " not in element or element.partition(" on ")[0] in self.writes
+        )
 
     def add(self, record: Mapping[str, Any]) -> None:
         profile = str(record["profile"])
@@ -133,8 +149,9 @@ def read(files: Iterable[Path]) -> Records:
 
 def choose(records: Records) -> dict[str, list[str]]:
     """The core set by profile: the fixed tests, then the best cover per second, then a pruning."""
+    required = {id(test): records.required(test) for test in records.tests}
     chosen = [test for test in records.tests if test.is_fixed]
-    covered = {element for test in chosen for element in test.elements}
+    covered = {element for test in chosen for element in required[id(test)]}
     paid = {fixture for test in chosen for fixture in test.fixtures}
     left = [
         test
@@ -146,29 +163,26 @@ def choose(records: Records) -> dict[str, list[str]]:
         unpaid = sum(records.fixture_seconds[name] for name in test.fixtures - paid)
         return test.seconds + unpaid + 0.1
 
+    def worth(test: Recorded) -> float:
+        return len(required[id(test)] - covered) / cost(test)
+
     while left:
-        best = max(left, key=lambda test: (len(test.elements - covered) / cost(test), test.name))
-        if not best.elements - covered:
+        best = max(left, key=lambda test: (worth(test), test.name))
+        if worth(best) * WORTH < 1:
             break
         chosen.append(best)
-        covered |= best.elements
+        covered |= required[id(best)]
         paid |= best.fixtures
         left.remove(best)
-    kept = _without_redundant(chosen)
+    kept = list(chosen)
+    for test in sorted(chosen, key=lambda test: -test.seconds):
+        others = {part for other in kept if other is not test for part in required[id(other)]}
+        if not test.is_fixed and required[id(test)] <= others:
+            kept.remove(test)
     core: dict[str, list[str]] = {}
     for test in sorted(kept, key=lambda test: (test.profile, test.name)):
         core.setdefault(test.profile, []).append(test.name)
     return core
-
-
-def _without_redundant(chosen: Sequence[Recorded]) -> list[Recorded]:
-    """The dearest tests go first whose elements others cover as well."""
-    kept = list(chosen)
-    for test in sorted(chosen, key=lambda test: -test.seconds):
-        others = {element for other in kept if other is not test for element in other.elements}
-        if not test.is_fixed and test.elements <= others:
-            kept.remove(test)
-    return kept
 
 
 def choose_kills(statements: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
