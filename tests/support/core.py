@@ -29,7 +29,7 @@ CORE = RECORDED / "core.json"
 KILLS = RECORDED / "kills.json"
 SECONDS = RECORDED / "seconds.json"
 UNCOVERED = RECORDED / "uncovered.txt"
-"""Macros that no test of the core executes yet. A line goes as soon as one does; none is added."""
+"""Macros that no test of the core executes yet: a debt. Lines go; none is added."""
 
 FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_after_a_fault"
 KILLED_ON = "session-iceberg"
