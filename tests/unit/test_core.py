@@ -38,12 +38,18 @@ def test_a_shared_fixture_is_paid_once() -> None:
     assert choose(found) == {"session-delta": ["first", "second"]}
 
 
-def test_a_statement_is_sent_on_each_format_on_which_any_test_sends_it() -> None:
-    found = records(one=part(1, "a", steps=["merge"]))
-    iceberg = {"profile": "session-iceberg", "tests": {}, "fixtures": {}}
+def test_what_writes_is_sent_on_each_format_on_which_any_test_sends_it() -> None:
+    found = records(one=part(1, "a", steps=["merge", "read"]))
+    iceberg = {"profile": "session-iceberg", "fixtures": {}}
     found.add(iceberg | {"tests": {"other": part(1, "a", steps=["merge"])}})
+    found.add(iceberg | {"tests": {"reads": part(1, "a", steps=["read"])}})
+    found.kills = {"session-delta": {"both": ["merge"]}}
 
     assert choose(found) == {"session-delta": ["one"], "session-iceberg": ["other"]}
+
+
+def test_a_test_that_costs_more_than_it_covers_is_left_out() -> None:
+    assert choose(records(dear=part(99, "a"), cheap=part(1, "b"))) == {"session-delta": ["cheap"]}
 
 
 def test_a_test_that_the_source_marks_is_in_the_core_whatever_it_executes() -> None:
