@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Random histories of each profile, always the same ones; DBT_BACKFILL_SEED=7 draws others.
-HISTORIES := 2
+# Random histories of each profile, always the same; DBT_BACKFILL_SEED=7 draws others.
+HISTORIES := 1
 test-all: HISTORIES := 4
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.
