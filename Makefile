@@ -112,7 +112,7 @@ LANES = PYTHONPATH=tests:example_project DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_
 # What the core is, from the records that the last `make test-all` left in .records/.
 .PHONY: core
 core: $(INSTALLED)
-	@PYTHONPATH=tests $(BIN)/python -m support.core choose .records/all/*.json
+	@PYTHONPATH=tests $(BIN)/python -m support.core .records/all/*.json
 
 # dbt's own suites, as docs/dbt-suites.md says that they end: too long for CI. PART takes what `pytest -k` does;
 # ADAPTER=spark runs them with stock dbt-spark: those that end as stock do so there too.

@@ -1,7 +1,6 @@
-"""Choose the core set of tests, which `make test` runs, and check that it executes every macro.
+"""Choose the core set of tests, which `make test` runs.
 
-    python -m support.core choose RECORD...    write `tests/recorded/`, from records of all tests
-    python -m support.core check RECORD...     fail if no test of these records executes some macro
+    python -m support.core RECORD...    write `tests/recorded/`, from records of all tests
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
 set found in which every macro is executed at least once, every writing statement of a barrier is
@@ -241,19 +240,14 @@ def write(records: Records) -> None:
         print(f"{profile}: {len(names)} tests, {times} kills, some {minutes:.1f} minutes")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m support.core")
-    parser.add_argument("command", choices=("choose", "check"))
     parser.add_argument("records", nargs="+", type=Path)
-    given = parser.parse_args(arguments)
-    records = read(given.records)
-    missing = missing_macros(records)
-    if given.command == "choose":
-        write(records)
-    for macro in missing:
+    records = read(parser.parse_args(arguments).records)
+    write(records)
+    for macro in missing_macros(records):
         print(f"executed by no recorded test: {macro}", file=sys.stderr)
-    return 1 if missing and given.command == "check" else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
