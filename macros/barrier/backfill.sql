@@ -47,7 +47,7 @@
 
 {#- Refuse several connections where there is no database to connect to. -#}
 {% macro check_backfill_partitions(upstream, options) %}
-    {%- if options.backfill_partitions > 1 and not dbt_backfill.stages_ranges(upstream) -%}
+    {%- if options.backfill_partitions > 1 and not dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- do dbt_backfill.refuse(
             'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
                 ~ ' is a table that Spark itself divides among its tasks',
@@ -71,7 +71,7 @@
 
 {#- Refuse options that read a version of the upstream again, where none can be. -#}
 {% macro check_versions_needed(upstream, options) %}
-    {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(none) }} {%- endif -%}
+    {%- if not dbt_backfill.upstream_traits(upstream).stages_ranges -%} {{ return(none) }} {%- endif -%}
     {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
         {%- do dbt_backfill.refuse(
             option ~ ' reads a version of its upstream again, and ' ~ upstream.relation.render() ~ ' is a live table, which keeps none',

@@ -8,10 +8,11 @@
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {%- if plan.backfill_mode == 'snapshot' and dbt_backfill.get_traits(plan).follows
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).holds_versions
+            and plan.backfill_mode == 'snapshot' and dbt_backfill.get_traits(plan).follows
             and (not state.finished or plan.kind == 'sweep') and not plan.last_range
             and [source.version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
-        {{ return(dbt_backfill.hold_version(backfill.upstream, source, dbt_backfill._hold_name(plan))) }}
+        {{ return(dbt_backfill.ask(backfill.upstream, 'hold')(source, dbt_backfill._hold_name(plan))) }}
     {%- endif -%}
     {{ return(false) }}
 {% endmacro %}
@@ -19,10 +20,11 @@
 
 {#- `plan` is what was committed last; `observed`, see observe_upstream. -#}
 {% macro release_upstream(backfill, observed, plan) %}
+    {%- if not dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%} {{ return(none) }} {%- endif -%}
     {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
-    {%- set held = dbt_backfill.get_held_version(backfill.upstream, observed, name) -%}
+    {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
     {%- if held is not none and not (plan.backfill_mode == 'snapshot' and source.get('version') == held) -%}
-        {%- do dbt_backfill.release_version(backfill.upstream, source, name) -%}
+        {%- do dbt_backfill.ask(backfill.upstream, 'release')(source, name) -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -39,9 +41,10 @@
             if plan and dbt_backfill.get_source(plan) is not none -%}
         {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
         {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-        {%- if source.relation not in tags and dbt_backfill.stands_as_noted(upstream) -%}
-            {%- set observed = dbt_backfill.read_upstream(upstream, source) -%}
-            {%- if dbt_backfill.get_held_version(upstream, observed, name) is not none -%}
+        {%- if dbt_backfill.upstream_traits(upstream).holds_versions and source.relation not in tags
+                and dbt_backfill.stands_as_noted(upstream) -%}
+            {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, source) -%}
+            {%- if dbt_backfill.ask(upstream, 'held_version')(observed, name) is not none -%}
                 {%- do tags.update({source.relation: {'upstream': upstream, 'source': source, 'name': name}}) -%}
             {%- endif -%}
         {%- endif -%}
@@ -52,7 +55,7 @@
 
 {% macro run_release(dropped, tags) %}
     {%- for tag in tags -%}
-        {%- do dbt_backfill.release_version(tag.upstream, tag.source, tag.name) -%}
+        {%- do dbt_backfill.ask(tag.upstream, 'release')(tag.source, tag.name) -%}
         {%- do log(dropped.name ~ ': dropped the tag ' ~ tag.name ~ ' of ' ~ tag.source.relation, info=true) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -60,7 +63,7 @@
 
 {#- Let the rows go that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
 {% macro release_staged(backfill, state, plan) %}
-    {%- if dbt_backfill.stages_ranges(backfill.upstream) and dbt_backfill.is_complete(state) and not state.get('planned')
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
         {#- A plan may name rows that are gone, or of a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}

@@ -14,8 +14,8 @@
         {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
     {%- else -%}
         {%- set staged = state.get('staged') -%}
-        {%- set read = dbt_backfill.get_staged_read(upstream, staged.version, staged.source, keys) if staged
-            else dbt_backfill.get_upstream_read(upstream, state.upstream_version) -%}
+        {%- set read = dbt_backfill.ask(upstream, 'staged_read')(upstream, staged.version, staged.source, keys) if staged
+            else dbt_backfill.ask(upstream, 'upstream_read')(upstream, state.upstream_version) -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
         {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}
         {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, relations, keys) -%}
@@ -62,6 +62,6 @@
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
-    {%- set feed = dbt_backfill.get_noted_feed(upstream, source) -%}
+    {%- set feed = dbt_backfill.ask(upstream, 'noted_feed')(source) if dbt_backfill.upstream_traits(upstream).stages_ranges else none -%}
     {{ return(dict(upstream, feed=feed) if feed else upstream) }}
 {% endmacro %}

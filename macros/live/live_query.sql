@@ -32,7 +32,7 @@
 {#- Q over the rest of the upstream. -#}
 {% macro _get_rest_sql(plan, version, rest) -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-    {%- set read = dbt_backfill.get_upstream_read(upstream, version) -%}
+    {%- set read = dbt_backfill.ask(upstream, 'upstream_read')(upstream, version) -%}
     {{ dbt_backfill.get_query_sql(
         plan.query, upstream.relation, 'select * from ' ~ read ~ ('' if rest == 'true' else ' where ' ~ rest)
     ) }}

@@ -91,15 +91,15 @@
     {%- set known = plan.get('evidence')
         or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
     {%- set evidence = known -%}
-    {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.stages_ranges(backfill.upstream) -%}
+    {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- set evidence = dbt_backfill.find_bounds(backfill, state, plan).evidence -%}
     {%- endif -%}
     {%- if not evidence -%}
-        {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
+        {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
         {%- set counted = dbt_backfill.run_json('count the rows of the upstream', "select to_json(named_struct('rows', " ~ total ~ '))')[0] -%}
         {%- set evidence = {'rows': [(counted.get('rows') or 0) - (state.row_count or 0), 0] | max, 'scans': none} -%}
     {%- endif -%}
-    {%- set bytes, rows = dbt_backfill.get_byte_count(backfill.upstream), evidence.rows -%}
+    {%- set bytes, rows = dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream), evidence.rows -%}
     {{ return({
         'rows': rows,
         'scans': evidence.get('scans'),
@@ -166,7 +166,7 @@
     By docs/statements.md. `ahead`: none where the barrier has no range.
 -#}
 {% macro _get_statements_line(backfill, state, plan, ahead, replica) %}
-    {%- if dbt_backfill.stages_ranges(backfill.upstream) -%}
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {{ return('a barrier with a range sends about 12 statements, see docs/statements.md') }}
     {%- endif -%}
     {%- set counted = dbt_backfill._count_statements(backfill, state, plan, ahead, replica) -%}

@@ -286,7 +286,7 @@
     {%- set relations = [] -%}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
     {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}
-    {%- for table in followed if table and table.kind and dbt_backfill.may_be_cached(table) -%}
+    {%- for table in followed if table and table.kind and dbt_backfill.upstream_traits(table).may_be_cached -%}
         {%- do relations.append(table.relation) -%}
     {%- endfor -%}
     {{ return(relations) }}

@@ -61,7 +61,8 @@
 {% macro get_state_sql(
     relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false, settings=true
 ) -%}
-    {%- set log = dbt_backfill.get_upstream_log_sql(followed) if followed else none -%}
+    {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
+        if followed and dbt_backfill.upstream_traits(followed).log_in_state else none -%}
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,

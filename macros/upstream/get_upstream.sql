@@ -19,7 +19,7 @@
         ) -%}
     {%- endif -%}
     {%- set upstream = {'relation': name, 'kind': format} -%}
-    {%- set feed = dbt_backfill.get_needed_feed(upstream, change_feed, sql) -%}
+    {%- set feed = dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql) -%}
     {{ return(dict(upstream, feed=feed) if feed else upstream) }}
 {% endmacro %}
 

@@ -27,6 +27,6 @@
 {#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
-    {%- if stage -%} {{ return(dbt_backfill.get_staged_read(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
-    {{ return(dbt_backfill.get_upstream_read(backfill.upstream, version)) }}
+    {%- if stage -%} {{ return(dbt_backfill.ask(backfill.upstream, 'staged_read')(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
+    {{ return(dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version)) }}
 {% endmacro %}

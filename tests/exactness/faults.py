@@ -439,6 +439,26 @@ class Theatre:
                 with self._noting_what_is_wrong():
                     self._end()
 
+    def die_in_turn(self, steps: Iterable[str]) -> None:
+        """One run after the other dies, each after the next of these statements.
+
+        The upstream changes after each. What `arguments` ask for is asked for until it is planned.
+        """
+        arguments = self.scenario.arguments
+        with self.scenario.merges():
+            scene = self._begin()
+            for step in steps:
+                self.tally.cells += 1
+                with stepping():
+                    runner = scene.runner(*arguments)
+                    runner.go_to(Statement(step))
+                    runner.advance(die_after)
+                    runner.finish()
+                if step.startswith("plan"):
+                    arguments = ()
+                scene.commit()
+            self._end()
+
     @contextmanager
     def _noting_what_is_wrong(self) -> Iterator[None]:
         try:

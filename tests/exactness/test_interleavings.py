@@ -281,7 +281,7 @@ def _position(at: Position) -> float:
     ("merges", "on_gap", "widens"),
     [
         (nullcontext, "reanchor", False),
-        pytest.param(two_merges, "reanchor", False, marks=pytest.mark.core),
+        (two_merges, "reanchor", False),
         (nullcontext, "sweep", False),
         (nullcontext, "reanchor", True),
     ],

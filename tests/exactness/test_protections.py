@@ -275,7 +275,7 @@ PROTECTIONS = (
 
 
 def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
-    """The interleaving, the run that follows, and all checks.
+    """The interleaving, all checks, and the run that follows, with all checks again.
 
     The MV has all rows: one that is written wrongly is never one that the query leaves out.
     """
@@ -285,6 +285,7 @@ def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
     scene.may_fail = may_fail
     with nullcontext() if protection.at_once else two_merges(), stepping():
         protection.play(scene)
+    scene.mv.check()
     scene.commit()
     scene.run()
     scene.mv.check()

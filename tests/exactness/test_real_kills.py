@@ -113,7 +113,6 @@ def survive(
     faults.barriers += checked.barriers
 
 
-@pytest.mark.core
 @sample_on("thrift-iceberg")
 def test_a_client_of_a_server_is_killed(project: Project) -> None:
     def die(scene: Scene, step: str, delay: float) -> None:

@@ -4,22 +4,27 @@
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
 set found in which every macro is executed at least once, every writing statement of a barrier is
-sent on each table format on which any test sends it, and every such statement is killed once. Tests
-marked `core(*profiles)` in the source are always in it: they show what no count of macros shows.
+sent on each table format on which any test sends it, and every such statement is killed once. The
+unit tests are always run, so a macro that they execute needs no other test, unless it sends
+statements: those have to reach Spark. Tests marked `core(*profiles)` in the source are always in
+the core: they show what no count of macros shows.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from support.profiles import SESSION_DELTA
+from support.recorder import OF_DBT
 
 ROOT = Path(__file__).resolve().parents[2]
 MACROS = ROOT / "macros"
@@ -31,6 +36,9 @@ UNCOVERED = RECORDED / "uncovered.txt"
 """Macros that no test of the core executes yet: a debt. Lines go; none is added."""
 
 FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_after_a_fault"
+"""What records the statements that write, by scenario."""
+IN_TURN = f"{FAULTS.removesuffix('a_fault')}runs_that_die_one_after_the_other"
+"""What kills them in the core."""
 KILLED_ON = "session-iceberg"
 """Each writing statement is killed there, where a barrier takes half the time."""
 KILLED_ON_DELTA = "both one by one"
@@ -38,6 +46,10 @@ KILLED_ON_DELTA = "both one by one"
 SECONDS_PER_KILL = 12.0
 WORTH = 40.0
 """Seconds that a macro is worth which only one test executes; a dearer one stays in UNCOVERED."""
+
+UNIT = "tests/unit/"
+SENDS = re.compile(r"dbt_backfill\.(run_table|run_json|run_merge)\(|\bcall statement\b")
+"""What is in the text of a macro that sends a statement to Spark."""
 
 _DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
 _DEFINED = {
@@ -64,7 +76,9 @@ class Records:
     tests: list[Recorded] = field(default_factory=list)
     fixture_seconds: dict[str, float] = field(default_factory=dict)
     executed: set[str] = field(default_factory=set)
-    """Macros, also those that only a fixture executes."""
+    """Macros that are executed on Spark, also those that only a fixture executes."""
+    rendered: set[str] = field(default_factory=set)
+    """Macros that unit tests execute."""
     kills: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """The writing statements of each scenario of the fault matrix, by profile."""
 
@@ -72,24 +86,34 @@ class Records:
     def writes(self) -> set[str]:
         """The statements of barriers that write."""
         sent = (names for scenarios in self.kills.values() for names in scenarios.values())
-        return {name.partition(" (")[0] for names in sent for name in names}
+        return {name for names in sent for name in names}
 
     def required(self, test: Recorded) -> frozenset[str]:
         """What of a test's elements some test of the core has to have."""
         return frozenset(
             element
-            for element in test.elements
+            for element in test.elements - self.unit_tested
             if " on " not in element or element.partition(" on ")[0] in self.writes
         )
 
+    @property
+    def unit_tested(self) -> set[str]:
+        """Macros that need no test on Spark, as they send nothing and a unit test executes them."""
+        return self.rendered - sending_macros()
+
     def add(self, record: Mapping[str, Any]) -> None:
         profile = str(record["profile"])
+        units = {name: part for name, part in record["tests"].items() if name.startswith(UNIT)}
+        for part in units.values():
+            self.rendered |= set(part["macros"])
         shared = {}
         for name, part in record["fixtures"].items():
             self.executed |= set(part["macros"])
             self.fixture_seconds[f"{profile} {name}"] = part["seconds"]
             shared[name] = elements_of(part, profile)
         for name, part in record["tests"].items():
+            if name in units:
+                continue
             self.executed |= set(part["macros"])
             if part["outcome"] != "passed":
                 continue
@@ -135,7 +159,7 @@ def _recorded(file: Path) -> dict[str, Any]:
 def elements_of(part: Mapping[str, Any], profile: str) -> set[str]:
     """What a test covers: macros, and statements on the profile's table format."""
     file_format = profile.partition("-")[2]
-    steps = {f"{step} on {file_format}" for step in part["steps"]}
+    steps = {f"{step} on {file_format}" for step in part["steps"] if step != OF_DBT}
     return {*part["macros"], *steps}
 
 
@@ -146,16 +170,25 @@ def read(files: Iterable[Path]) -> Records:
     return records
 
 
-def choose(records: Records) -> dict[str, list[str]]:
-    """The core set by profile: the fixed tests, then the best cover per second, then a pruning."""
+def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[str]]:
+    """The core set by profile: the fixed tests, then the best cover per second, then a pruning.
+
+    :param killing: the tests that kill statements, as `profile name`; they are fixed, too
+    """
+
+    def is_fixed(test: Recorded) -> bool:
+        return test.is_fixed or f"{test.profile} {test.name}" in killing
+
     required = {id(test): records.required(test) for test in records.tests}
-    chosen = [test for test in records.tests if test.is_fixed]
+    chosen = [test for test in records.tests if is_fixed(test)]
     covered = {element for test in chosen for element in required[id(test)]}
     paid = {fixture for test in chosen for fixture in test.fixtures}
     left = [
         test
         for test in records.tests
-        if not test.is_fixed and test.profile.startswith("session") and FAULTS not in test.name
+        if not is_fixed(test)
+        and test.profile.startswith("session")
+        and not test.name.startswith((FAULTS, IN_TURN))
     ]
 
     def cost(test: Recorded) -> float:
@@ -176,7 +209,7 @@ def choose(records: Records) -> dict[str, list[str]]:
     kept = list(chosen)
     for test in sorted(chosen, key=lambda test: -test.seconds):
         others = {part for other in kept if other is not test for part in required[id(other)]}
-        if not test.is_fixed and required[id(test)] <= others:
+        if not is_fixed(test) and required[id(test)] <= others:
             kept.remove(test)
     core: dict[str, list[str]] = {}
     for test in sorted(kept, key=lambda test: (test.profile, test.name)):
@@ -206,27 +239,44 @@ def defined_macros(directory: Path = MACROS) -> dict[str, str]:
     return found
 
 
+@functools.cache
+def sending_macros() -> frozenset[str]:
+    """The macros whose text sends a statement."""
+    found = set()
+    for path in MACROS.rglob("*.sql"):
+        text = path.read_text()
+        starts = [*_DEFINITION.finditer(text)]
+        for start, end in itertools.zip_longest(starts, starts[1:]):
+            body = text[start.start() : end.start() if end else None]
+            if SENDS.search(body):
+                kind, name, adapter = start.groups()
+                found.add(_DEFINED[kind].format(name=name, adapter=adapter or "default"))
+    return frozenset(found)
+
+
 def known_uncovered() -> set[str]:
     return set(UNCOVERED.read_text().splitlines()) if UNCOVERED.exists() else set()
 
 
 def missing_macros(records: Records) -> list[str]:
-    """The macros that no recorded test executes, as `file: macro`."""
+    """The macros that no recorded test executes where it has to, as `file: macro`."""
+    executed = records.executed | records.unit_tested
     return sorted(
-        f"{file}: {name}" for name, file in defined_macros().items() if name not in records.executed
+        f"{file}: {name}" for name, file in defined_macros().items() if name not in executed
     )
 
 
 def write(records: Records) -> None:
     """Write the choice, and how long every test takes, which splits `make test-all` evenly."""
-    core = choose(records)
-    kills = {profile: choose_kills(sent) for profile, sent in records.kills.items()}
+    kills = _recorded(KILLS) | {p: choose_kills(sent) for p, sent in records.kills.items()}
     on_delta = records.kills.get(SESSION_DELTA.name, {}).get(KILLED_ON_DELTA)
     if on_delta is not None:
         kills[SESSION_DELTA.name][KILLED_ON_DELTA] = on_delta
     killed = {KILLED_ON: [*kills.get(KILLED_ON, {})], SESSION_DELTA.name: [KILLED_ON_DELTA]}
-    for profile, scenarios in killed.items():
-        core[profile] = sorted({*core.get(profile, []), *(f"{FAULTS}[{s}]" for s in scenarios)})
+    killing = {p: [f"{IN_TURN}[{s}]" for s in scenarios] for p, scenarios in killed.items()}
+    core = choose(records, {f"{p} {name}" for p, names in killing.items() for name in names})
+    for profile, names in killing.items():
+        core[profile] = sorted({*core.get(profile, []), *names})
     seconds: dict[str, dict[str, float]] = {}
     for test in sorted(records.tests, key=lambda test: (test.profile, test.name)):
         seconds.setdefault(test.profile, {})[test.name] = round(test.seconds, 1)
@@ -234,7 +284,7 @@ def write(records: Records) -> None:
     for file, content in ((CORE, core), (KILLS, kills), (SECONDS, seconds)):
         file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for profile, names in core.items():
-        known = [seconds[profile].get(name, 0.0) for name in names if FAULTS not in name]
+        known = [seconds[profile].get(name, 0.0) for name in names if IN_TURN not in name]
         times = sum(len(kills.get(profile, {}).get(name, ())) for name in killed.get(profile, ()))
         minutes = (sum(known) + times * SECONDS_PER_KILL) / 60
         print(f"{profile}: {len(names)} tests, {times} kills, some {minutes:.1f} minutes")

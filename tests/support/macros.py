@@ -126,6 +126,12 @@ class Macros:
             raise KeyError(f"dbt_backfill has no macro {name}")
         self._stubs[name] = replacement
 
+    def answer(self, question: str, replacement: Callable[..., Any]) -> None:
+        """Let `replacement` answer a question of the upstreams' contract for every kind."""
+        for kind in ("delta", "iceberg", "postgres"):
+            if f"{kind}_{question}" in self._templates:
+                self.stub(f"{kind}_{question}", replacement)
+
     def _names(self, template: jinja2.Template) -> Iterable[str]:
         names = [n for n in vars(template.make_module()) if n.startswith(PREFIX)]
         return [name.removeprefix(PREFIX) for name in names]

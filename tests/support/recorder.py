@@ -21,6 +21,8 @@ from support.profiles import is_always_in_core
 
 PACKAGES = ("dbt_backfill", "dbt_spark_backfill", "spark_backfill")
 
+OF_DBT = "of dbt"
+
 
 @dataclass
 class Part:
@@ -28,7 +30,8 @@ class Part:
 
     seconds: float = 0.0
     macros: set[str] = field(default_factory=set)
-    steps: set[str] = field(default_factory=set)
+    steps: dict[str, float] = field(default_factory=dict)
+    """Seconds by statement of dbt; those without a step of ours are `of dbt`."""
     fixtures: set[str] = field(default_factory=set)
     outcome: str = ""
     fixed: bool = False
@@ -40,7 +43,7 @@ class Part:
         return {
             "seconds": round(self.seconds, 2),
             "macros": sorted(self.macros),
-            "steps": sorted(self.steps),
+            "steps": {step: round(seconds, 2) for step, seconds in sorted(self.steps.items())},
             "fixtures": sorted(self.fixtures),
             "outcome": self.outcome,
             "fixed": self.fixed,
@@ -99,10 +102,14 @@ class Recorder:
         execute = cursor.execute
 
         def record_step(this: Any, sql: str, *args: Any) -> Any:
-            step = step_of(sql)
-            if self._stack and step is not None:
-                self._stack[-1].steps.add(step.rstrip(" 0123456789"))
-            return execute(this, sql, *args)
+            started = time.perf_counter()
+            try:
+                return execute(this, sql, *args)
+            finally:
+                if self._stack:
+                    step = (step_of(sql) or OF_DBT).rstrip(" 0123456789")
+                    steps = self._stack[-1].steps
+                    steps[step] = steps.get(step, 0.0) + time.perf_counter() - started
 
         cursor.execute = record_step
 

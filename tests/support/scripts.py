@@ -41,7 +41,8 @@ def writes(statement: str) -> bool:
     """Whether a statement, or the one behind `if … then`, writes a table."""
     words = _bare(statement).lower().split() or [""]
     if words[:2] == ["execute", "immediate"]:
-        return "temporary" not in words[2:7] and not _reads_into(" ".join(words))
+        is_set = words[2].startswith("'set")
+        return not is_set and "temporary" not in words[2:7] and not _reads_into(" ".join(words))
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
 
 
@@ -91,7 +92,7 @@ def _without_comment(sql: str) -> str:
 def _reads_into(statement: str) -> bool:
     """Whether it is `execute immediate … into`, a query whose result goes to a variable."""
     words = statement.lower().split()
-    return words[:2] == ["execute", "immediate"] and "into" in words[2:5]
+    return words[:2] == ["execute", "immediate"] and "into" in (*words[2:5], *words[-2:-1])
 
 
 def _bare(statement: str) -> str:

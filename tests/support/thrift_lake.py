@@ -15,11 +15,10 @@ from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
-from support.lake import QUICK_COMPILER, SMALL, Lake
+from support.lake import QUICK, SMALL, Lake
 from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
-OPTIONS = "spark.driver.extraJavaOptions"
 
 POLL_SECONDS = 0.02
 """How often dbt in this process asks for a statement's end; a profile has whole seconds only."""
@@ -42,7 +41,7 @@ class ThriftLake(Lake):
             free_port(),
             self.profile.file_format,
             self._resources.enter_context(postgresql(programs)) if programs else None,
-            {**SMALL, OPTIONS: f"{SMALL[OPTIONS]} {QUICK_COMPILER}", **self.extra_parameters},
+            {**SMALL, **QUICK, **self.extra_parameters},
             packages=() if programs else (POSTGRESQL,),
         )
         self._resources.enter_context(polled_soon())

@@ -145,8 +145,9 @@
     {%- for plan in given_up.plans -%}
         {%- set source = dbt_backfill.get_source(plan) -%}
         {%- set moved = source.version != state.upstream_version -%}
-        {%- if not dbt_backfill.continues_upstream(backfill.upstream, observed, source)
-                or moved and dbt_backfill.may_forget_keys(backfill.upstream, observed, begun, source) -%}
+        {%- if not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, source)
+                or moved and dbt_backfill.upstream_traits(backfill.upstream).may_forget_keys
+                and dbt_backfill.ask(backfill.upstream, 'forgets_keys')(observed, begun, source) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}

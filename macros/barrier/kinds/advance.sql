@@ -14,7 +14,7 @@
     {%- if not dbt_backfill.has_range(plan) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_range_scan_sql(
         dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key,
-        with_null_keys=not dbt_backfill.enforces_keys(backfill.upstream)
+        with_null_keys=not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys
     )) }}
 {% endmacro %}
 

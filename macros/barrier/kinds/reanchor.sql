@@ -13,7 +13,7 @@
     {%- if plan.get('touched') is not none -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.get_prefix_scan_sql(
         dbt_backfill.get_planned_read(backfill, plan), state, backfill, plan.key,
-        with_null_keys=not dbt_backfill.enforces_keys(backfill.upstream)
+        with_null_keys=not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys
     )) }}
 {% endmacro %}
 

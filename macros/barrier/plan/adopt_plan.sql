@@ -11,7 +11,7 @@
     {%- endif -%}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {#- A swap reads another table than the upstream. -#}
-    {%- set readable = source.get('version') is none or plan.get('generation') or dbt_backfill.is_upstream_readable(backfill.upstream, observed, source) -%}
+    {%- set readable = source.get('version') is none or plan.get('generation') or dbt_backfill.ask(backfill.upstream, 'upstream_readable')(observed, source) -%}
     {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
     {%- if readable and dbt_backfill.has_changes(state, plan) -%}
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}

@@ -107,7 +107,7 @@
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill.stays_at_snapshot(backfill, state)
-            and not dbt_backfill.is_upstream_readable(backfill.upstream, observed, dbt_backfill.get_source(state.committed)) -%}
+            and not dbt_backfill.ask(backfill.upstream, 'upstream_readable')(observed, dbt_backfill.get_source(state.committed)) -%}
         {{ return('the version ' ~ state.upstream_version ~ ' of the snapshot can no longer be read') }}
     {%- endif -%}
     {{ return(dbt_backfill.find_feed_gap(backfill, observed, state.committed)) }}

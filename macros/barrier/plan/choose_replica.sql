@@ -30,7 +30,7 @@
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
     {%- if source.relation != backfill.replica.render() or not dbt_backfill._fits_query(backfill, state, noted)
             or not dbt_backfill._fits_ranges(backfill, state, noted)
-            or not dbt_backfill.continues_upstream(backfill.upstream, observed, upstream)
+            or not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, upstream)
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
@@ -67,7 +67,7 @@
     because the feed need not tell that one of two rows went.
 -#}
 {% macro why_no_replica(upstream, feed, options) %}
-    {%- set name, format = upstream.relation.render(), dbt_backfill.get_copy_format(upstream) -%}
+    {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
     {{ return(name ~ ' is a live table' if format is none
         else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
         else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format

@@ -7,8 +7,8 @@
 {% macro check_key_order(backfill, learned) %}
     {%- set texts = learned.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
     {%- if learned.key_order_checked or not texts -%} {{ return(learned) }} {%- endif -%}
-    {%- for followed in [backfill.upstream, backfill.feed] if followed -%}
-        {%- do dbt_backfill.check_upstream_key_order(followed, texts) -%}
+    {%- for followed in [backfill.upstream, backfill.feed] if followed and dbt_backfill.upstream_traits(followed).may_order_texts_otherwise -%}
+        {%- do dbt_backfill.ask(followed, 'check_key_order')(followed, texts) -%}
     {%- endfor -%}
     {{ return(dict(learned, key_order_checked=true)) }}
 {% endmacro %}

@@ -37,15 +37,17 @@
 -#}
 {% macro learn_query(backfill, learned, version=none) %}
     {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
-    {%- set upstream, takes_added = backfill.upstream.relation, dbt_backfill.takes_added_columns(backfill.upstream) -%}
+    {%- set upstream, takes_added = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream).takes_added_columns -%}
     {%- set is_at_version = version is not none and dbt_backfill.outgrows_versions(backfill.upstream) -%}
     {%- set explained = dbt_backfill.explain_query(
         backfill.sql, backfill.options.unique_key,
-        dbt_backfill.get_upstream_read(backfill.upstream, version) if is_at_version else upstream.render()
+        dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
     ) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
-    {%- do dbt_backfill.check_upstream_query(backfill.upstream, explained, backfill.sql) -%}
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
+        {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained, backfill.sql) -%}
+    {%- endif -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if takes_added else none -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
@@ -99,8 +101,10 @@
     {%- if not names or zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
     {%- set found = namespace(depends=zone in (state.committed.get('settings') or {})) -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
-        {%- set found.depends = dbt_backfill.reads_by_zone(backfill.upstream, observed, names)
-            or backfill.feed and dbt_backfill.reads_by_zone(backfill.feed, observed.feed, names) -%}
+        {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]
+                if table and dbt_backfill.upstream_traits(table).may_read_by_zone -%}
+            {%- set found.depends = found.depends or dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%}
+        {%- endfor -%}
     {%- endif -%}
     {{ return(dict(learned, moments=none, used_settings=learned.used_settings + ([zone] if found.depends else []))) }}
 {% endmacro %}
@@ -108,7 +112,8 @@
 
 {#- Whether the upstream may have columns that a version of it has not, also in the changes up to that version. -#}
 {% macro outgrows_versions(upstream) %}
-    {{ return(dbt_backfill.takes_added_columns(upstream) and not dbt_backfill.stages_ranges(upstream)) }}
+    {%- set traits = dbt_backfill.upstream_traits(upstream) -%}
+    {{ return(traits.takes_added_columns and not traits.stages_ranges) }}
 {% endmacro %}
 
 
@@ -135,7 +140,7 @@
 -#}
 {% macro check_query_at(backfill, observed, learned, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
-    {%- set scan = 'select * from ' ~ dbt_backfill.get_upstream_read(backfill.upstream, version) -%}
+    {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
     {%- set columns = dbt_backfill.explain_columns(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
     ) -%}

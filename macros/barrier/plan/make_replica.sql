@@ -9,7 +9,7 @@
     {%- set ranges = dbt_backfill.count_ranges_of_replica(backfill, plan, bounds) -%}
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
-    {%- set handler = dbt_backfill.get_lost_conditions(backfill.upstream) -%}
+    {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
     {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
     {%- set told = dbt_backfill.run_table('copy the rows that are ahead', dbt_backfill.get_copy_script(sql, handler)) -%}
@@ -155,7 +155,7 @@
         {%- do own.update(dbt_backfill.get_needed_features(names + types, types)) -%}
         {%- do own.update({'delta.dataSkippingNumIndexedCols': indexed}) -%}
     {%- endif -%}
-    {{ return(dict(own, **dbt_backfill.get_copy_properties(backfill.upstream, dbt_backfill.get_source(plan)))) }}
+    {{ return(dict(own, **dbt_backfill.ask(backfill.upstream, 'copy_properties')(dbt_backfill.get_source(plan)))) }}
 {% endmacro %}
 
 

@@ -135,7 +135,7 @@
     {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
     {%- set sources = [dict(
         plan.sources[0], id=upstream.id, version=version,
-        committed_at=dbt_backfill.get_version_time(backfill.upstream, upstream, version),
+        committed_at=dbt_backfill.ask(backfill.upstream, 'committed_at')(upstream, version),
         **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}

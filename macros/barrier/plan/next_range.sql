@@ -66,18 +66,18 @@
 
 {#- The bounds of the next ranges, found by one pass over the keys that remain. -#}
 {% macro find_bounds(backfill, state, plan) %}
-    {%- if plan.vnodes is none -%}
+    {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- set window = dbt_backfill.window_predicate(
             plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
         ) -%}
-        {%- set sql = dbt_backfill.get_key_bounds_sql(backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]) -%}
-        {%- if sql is not none -%}
-            {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds[0] -%}
-            {{ return(dbt_backfill._bounds_of_plan(plan, [bound] if bound else [], false)) }}
-        {%- endif -%}
+        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(
+            backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]
+        ) -%}
+        {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds[0] -%}
+        {{ return(dbt_backfill._bounds_of_plan(plan, [bound] if bound else [], false)) }}
     {%- endif -%}
     {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
-    {%- set total = dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
+    {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
     {{ return(dbt_backfill._bounds_of_plan(
         plan, found.bounds, found.complete, none if backfill.get('read_from') else {'scans': found.get('scans'), 'rows': found.rows}

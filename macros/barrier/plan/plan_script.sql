@@ -18,7 +18,7 @@
         plan, counted=scan is not none, staged=stage is not none, overlaid=overlay is not none
     ) -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
-    {%- set handler = dbt_backfill.get_lost_conditions(backfill.feed or backfill.upstream) if stage else none -%}
+    {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
     begin
         {%- if handler %}
         declare lost boolean default false;
@@ -41,7 +41,7 @@
         {{ dbt_backfill.get_staging_statements(stage.statements, handler, 'set lost = true') }}
         {%- endif %}
         {%- if overlay %}
-        {{ dbt_backfill.get_staging_statements(overlay.statements, dbt_backfill.get_lost_conditions(backfill.upstream), 'set overlaid = null') }}
+        {{ dbt_backfill.get_staging_statements(overlay.statements, dbt_backfill.upstream_traits(backfill.upstream).lost_conditions, 'set overlaid = null') }}
         if overlaid.doubtful = 0 then
         {%- endif %}
         {%- if scan %}
@@ -62,9 +62,9 @@
 {#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
 {% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
     {%- set plan = attempt.plan -%}
-    {%- set total = 'coalesce(' ~ dbt_backfill.get_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
+    {%- set total = 'coalesce(' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
         ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
-    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not dbt_backfill.enforces_keys(backfill.upstream) -%}
+    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
     {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
 {%- endmacro %}
 

@@ -18,11 +18,11 @@
         they are, they are gone, the database may have lost them, or one has a value that cannot be read, which may have been corrected since.
 -#}
 {% macro take_staged_range(backfill, state, observed, plan, again=false) %}
-    {%- if not dbt_backfill.stages_ranges(backfill.upstream) or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
+    {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_needed_columns(backfill, plan) -%}
-    {%- do dbt_backfill.check_staged(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
+    {%- do dbt_backfill.ask(backfill.upstream, 'check_staged')(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
@@ -47,7 +47,7 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
-    {%- set unclear = dbt_backfill.find_staged_doubt(backfill.upstream, observed, plan, waited) -%}
+    {%- set unclear = dbt_backfill.ask(backfill.upstream, 'staged_doubt')(observed, plan, waited) -%}
     {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
     {{ return({
         'plan': dict(plan, sources=sources),
@@ -59,8 +59,8 @@
 
 
 {% macro _observe_again(backfill, state) %}
-    {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
-    {%- do dbt_backfill.check_upstream_feed(backfill.upstream, observed) -%}
+    {%- set observed = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
+    {%- do dbt_backfill.ask(backfill.upstream, 'check_feed')(observed) -%}
     {{ return(observed) }}
 {% endmacro %}
 
@@ -91,9 +91,9 @@
     } -%}
     {%- set scan = dbt_backfill._get_partitioned_scan(backfill, state, plan, dbt_backfill.get_checked_scan(backfill, state, plan)) -%}
     {%- set read = dbt_backfill.run_json(
-        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.get_stage_script(backfill.upstream, scan, staged)
+        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.ask(backfill.upstream, 'stage_script')(backfill.upstream, scan, staged)
     )[0] -%}
-    {%- do dbt_backfill.check_stage_reached(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
+    {%- do dbt_backfill.ask(backfill.upstream, 'check_stage_reached')(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
     {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {{ return(dict(
         read,
@@ -120,7 +120,7 @@
     {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
     {%- set rows = limit or dbt_backfill._estimate_rows(backfill, state, plan) -%}
     {%- for part in range(1, count) -%} {%- do counts.append((rows * part // count, 1) | max) -%} {%- endfor -%}
-    {%- set sql = dbt_backfill.get_key_bounds_sql(backfill.upstream, keys, window, counts) -%}
+    {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(backfill.upstream, keys, window, counts) -%}
     {%- for bound in dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds if bound and bound not in bounds -%}
         {%- do bounds.append(bound) -%}
     {%- endfor -%}
@@ -135,8 +135,9 @@
 
 {#- How many rows a scan without a limit may have. -#}
 {% macro _estimate_rows(backfill, state, plan) %}
-    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.get_row_count_sql(
-        backfill.upstream, dbt_backfill.get_source(plan).version) ~ '))' -%}
+    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(
+        backfill.upstream, dbt_backfill.get_source(plan).version
+    ) ~ '))' -%}
     {%- set rows = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
     {{ return(rows - (state.row_count if plan.get('range_low') else 0)) }}
 {% endmacro %}
@@ -240,13 +241,13 @@
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
-        {%- if not dbt_backfill.land_feed(backfill.upstream) -%}
+        {%- if not dbt_backfill.ask(backfill.upstream, 'land_feed')(backfill.upstream) -%}
             {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
                 ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
         {%- endif -%}
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(
-        'wait for the feed', dbt_backfill.get_wait_script(backfill.upstream, observed, noted, stage, seconds)
+        'wait for the feed', dbt_backfill.ask(backfill.upstream, 'wait_script')(backfill.upstream, observed, noted, stage, seconds)
     )[0]) }}
 {% endmacro %}

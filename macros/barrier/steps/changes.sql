@@ -96,8 +96,8 @@
             dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, view
         ) -%}
     {%- else -%}
-        {%- set changes = dbt_backfill.get_upstream_changes(
-            backfill.upstream, observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
+        {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
+            observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
         ) -%}
     {%- endif -%}
     {%- set events = dbt_backfill._get_events_of_version(changes.events, learned, dbt_backfill.get_source(plan).version) -%}

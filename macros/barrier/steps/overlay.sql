@@ -17,8 +17,8 @@
     {%- set since, version = fromjson(replica.definition).version, dbt_backfill.get_source(plan).version -%}
     {%- if since == version -%} {{ return(none) }} {%- endif -%}
     {%- set keys, name = plan.key, dbt_backfill.get_stage_name(backfill, plan, '__overlay') -%}
-    {%- set changes = dbt_backfill.get_upstream_changes(
-        backfill.upstream, observed, since, version, keys, dbt_backfill.get_stage_name(backfill, plan, '__overlay_events')
+    {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
+        observed, since, version, keys, dbt_backfill.get_stage_name(backfill, plan, '__overlay_events')
     ) -%}
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set kept = dbt_backfill.get_range_scan_sql(

@@ -26,5 +26,5 @@
 
 {% macro get_replica_rows_sql(replica) -%}
     {%- set table = {'relation': dbt_backfill.parse_relation(replica.relation), 'kind': replica.kind} -%}
-    select {{ dbt_backfill.identifiers(fromjson(replica.definition).columns) }} from {{ dbt_backfill.get_upstream_read(table, replica.version) }}
+    select {{ dbt_backfill.identifiers(fromjson(replica.definition).columns) }} from {{ dbt_backfill.ask(table, 'upstream_read')(table, replica.version) }}
 {%- endmacro %}

@@ -14,9 +14,9 @@
     {%- set committed, as_it_is = dbt_backfill.get_source(state.committed), {'state': state, 'unsettled': none} -%}
     {%- if state.get('upstream_version') is none -%} {{ return(as_it_is) }} {%- endif -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(state.committed) -%}
-    {%- if not dbt_backfill.stages_ranges(upstream) -%} {{ return(as_it_is) }} {%- endif -%}
-    {%- set observed = dbt_backfill.read_upstream(upstream, committed) -%}
-    {%- set gap = dbt_backfill.find_upstream_gap(upstream, observed, dbt_backfill.get_followed_source(state.committed)) -%}
+    {%- if not dbt_backfill.upstream_traits(upstream).stages_ranges -%} {{ return(as_it_is) }} {%- endif -%}
+    {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
+    {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(state.committed)) -%}
     {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
     {%- set taken = {'unclear': gap.reason} if gap
         else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}
@@ -29,7 +29,7 @@
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
     {%- set changed = [] -%}
     {%- for column in dbt_backfill.upstream_columns(plan.key) -%} {%- do changed.append(column ~ ' as __bf_changed_' ~ loop.index) -%} {%- endfor -%}
-    {%- set changes = dbt_backfill.get_upstream_changes(upstream, observed, committed.version, version, plan.key, none) -%}
+    {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, committed.version, version, plan.key, none) -%}
     {{ return({
         'state': dict(state, staged={'version': version, 'source': dbt_backfill.get_source(taken.plan, 'stage')}),
         'unsettled': 'select distinct ' ~ changed | join(', ') ~ ' from (' ~ changes.events ~ ')',

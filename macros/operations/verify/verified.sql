@@ -35,8 +35,8 @@
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
     {%- set readable = dbt_backfill.stands_as_noted(upstream) -%}
     {%- if readable -%}
-        {%- set observed = dbt_backfill.read_upstream(upstream, dbt_backfill.get_source(plan)) -%}
-        {%- set readable = dbt_backfill.is_upstream_readable(upstream, observed, dbt_backfill.get_source(plan)) -%}
+        {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, dbt_backfill.get_source(plan)) -%}
+        {%- set readable = dbt_backfill.ask(upstream, 'upstream_readable')(observed, dbt_backfill.get_source(plan)) -%}
     {%- endif -%}
     {%- if not readable -%}
         {%- do dbt_backfill.refuse(

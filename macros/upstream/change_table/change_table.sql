@@ -34,8 +34,8 @@
 {#- Why the events since the committed position cannot be read, see new_gap; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
     {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
-    {%- set gap = dbt_backfill.find_upstream_gap(feed, observed, since) -%}
-    {%- if not gap and not dbt_backfill.is_upstream_readable(feed, observed, since) -%}
+    {%- set gap = dbt_backfill.ask(feed, 'upstream_gap')(observed, since) -%}
+    {%- if not gap and not dbt_backfill.ask(feed, 'upstream_readable')(observed, since) -%}
         {{ return(dbt_backfill.new_gap('the version ' ~ since.version ~ ' of the change feed can no longer be read')) }}
     {%- endif -%}
     {{ return(dbt_backfill.new_gap(gap.reason | replace('the upstream', 'the change feed'), gap.refusal) if gap else none) }}
@@ -52,8 +52,8 @@
       view (string): see get_upstream_changes.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
-    {%- set added = dbt_backfill.get_upstream_changes(feed, observed, from_version, to_version, none, view) -%}
-    {%- set before = dbt_backfill.get_upstream_read(feed, from_version) -%}
+    {%- set added = dbt_backfill.ask(feed, 'upstream_changes')(observed, from_version, to_version, none, view) -%}
+    {%- set before = dbt_backfill.ask(feed, 'upstream_read')(feed, from_version) -%}
     {%- set events = dbt_backfill._get_events_sql(feed, added.events, before, dbt_backfill.upstream_columns(keys), columns) -%}
     {{ return(dict(added, events=events, may_repeat=true)) }}
 {% endmacro %}

@@ -7,12 +7,12 @@
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- if not backfill.feed -%}
-        {%- set observed = dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since), state.get('log')) -%}
-        {%- do dbt_backfill.check_upstream_feed(backfill.upstream, observed) -%}
+        {%- set observed = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since), state.get('log')) -%}
+        {%- do dbt_backfill.ask(backfill.upstream, 'check_feed')(observed) -%}
     {%- else -%}
-        {%- set feed = dbt_backfill.read_upstream(backfill.feed, dbt_backfill.get_source(since, 'feed'), state.get('log')) -%}
-        {%- do dbt_backfill.check_upstream_feed(backfill.feed, feed) -%}
-        {%- set observed = dict(dbt_backfill.read_upstream(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
+        {%- set feed = dbt_backfill.ask(backfill.feed, 'read_upstream')(backfill.feed, dbt_backfill.get_source(since, 'feed'), state.get('log')) -%}
+        {%- do dbt_backfill.ask(backfill.feed, 'check_feed')(feed) -%}
+        {%- set observed = dict(dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
     {%- endif -%}
     {{ return(observed) }}
 {% endmacro %}
@@ -27,8 +27,8 @@
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
         {%- do dbt_backfill._check_key_followed(backfill, observed, committed) -%}
-        {%- set gap = dbt_backfill.find_upstream_gap(backfill.upstream, observed, dbt_backfill.get_followed_source(committed)) -%}
-    {%- elif not dbt_backfill.continues_upstream(backfill.upstream, observed, dbt_backfill.get_source(committed)) -%}
+        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(committed)) -%}
+    {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- else -%}
         {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
@@ -42,7 +42,7 @@
 {#- By the key of before: a model with another one is refused, or rebuilt, and a former generation may be what cannot be followed. -#}
 {% macro _check_key_followed(backfill, observed, committed) %}
     {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
-    {%- if backfill.get('generation') != 'former' and names == backfill.options.unique_key | map('lower') | list -%}
-        {%- do dbt_backfill.check_followed(backfill.upstream, observed, dbt_backfill.get_followed_source(committed)) -%}
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former' and names == backfill.options.unique_key | map('lower') | list -%}
+        {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, dbt_backfill.get_followed_source(committed)) -%}
     {%- endif -%}
 {% endmacro %}

@@ -15,7 +15,7 @@
     Arguments:
       since (dict or none): the source of the committed plan.
 -#}
-{% macro delta_read_upstream(upstream, since, log) %}
+{% macro delta_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('version') is not none -%}

@@ -1,3 +1,17 @@
+{#-
+    What Delta always answers, see upstream_traits. Of its conditions handlers know the states only: change data that was not recorded
+    (KD002), other columns in between or a version past its retention (0AKDC), and an entry of the log that is gone (42K03).
+-#}
+{% macro delta_upstream_traits() %}
+    {{ return({
+        'stages_ranges': false, 'enforces_keys': false, 'holds_versions': false, 'log_in_state': false, 'may_be_cached': false,
+        'takes_added_columns': true, 'may_read_by_zone': true, 'may_forget_keys': false, 'may_order_texts_otherwise': false,
+        'copy_format': 'delta',
+        'lost_conditions': "FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002', sqlstate '0AKDC', sqlstate '42K03'",
+    }) }}
+{% endmacro %}
+
+
 {% macro delta_upstream_read(upstream, version) %}
     {{ return(upstream.relation.render() ~ ' version as of ' ~ version) }}
 {% endmacro %}
@@ -6,11 +20,6 @@
 {#- Read off the log. -#}
 {% macro delta_row_count_sql(upstream, version) %}
     {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
-{% endmacro %}
-
-
-{% macro delta_copy_format() %}
-    {{ return('delta') }}
 {% endmacro %}
 
 
@@ -41,54 +50,9 @@
 {% endmacro %}
 
 
-{#-
-    Of Delta's conditions handlers know the states only: change data that was not recorded (KD002), other columns in
-    between or a version past its retention (0AKDC), and an entry of the log that is gone (42K03).
--#}
-{% macro delta_lost_conditions() %}
-    {{ return("FAILED_READ_FILE.FILE_NOT_EXIST, sqlstate 'KD002', sqlstate '0AKDC', sqlstate '42K03'") }}
-{% endmacro %}
-
-
 {% macro delta_committed_at(observed, version) %}
     {%- for entry in observed.log if entry.version == version | int -%} {{ return(entry.committed_at) }} {%- endfor -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- A table keeps its versions for a time that its owner sets; none can be kept longer. -#}
-{% macro delta_hold(source, name) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro delta_release(source, name) %}
-{% endmacro %}
-
-
-{% macro delta_held_version(observed, name) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- Its log can be read by a statement of its own only. -#}
-{% macro delta_log_sql(upstream) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- Spark takes the files' minima and maxima of a key as they are. -#}
-{% macro delta_check_key_order(upstream, columns) %}
-{% endmacro %}
-
-
-{% macro delta_may_be_cached() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro delta_forgets_keys(observed, committed, source) %}
-    {{ return(false) }}
 {% endmacro %}
 
 
@@ -100,17 +64,6 @@
     {%- set partitions = observed.get('partitions') -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(observed.relation).partitions -%} {%- endif -%}
     {%- for name in columns if modules.re.search('(?i)[\'"]' ~ modules.re.escape(name) ~ '[\'"]', partitions) -%} {{ return(true) }} {%- endfor -%}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro delta_takes_added_columns() %}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#- A version of it can be read again. -#}
-{% macro delta_stages_ranges() %}
     {{ return(false) }}
 {% endmacro %}
 

@@ -19,7 +19,7 @@
       since (dict or none): the source of the committed plan.
       log (list or none): what get_upstream_log_sql returned, if the state was read with it.
 -#}
-{% macro iceberg_read_upstream(upstream, since, log) %}
+{% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
     {%- if log is none -%}
         {%- set log = dbt_backfill.run_json(

@@ -1,3 +1,13 @@
+{#- What Iceberg always answers, see upstream_traits. Another schema is a gap, and a partition keeps a number for a timestamp. -#}
+{% macro iceberg_upstream_traits() %}
+    {{ return({
+        'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
+        'takes_added_columns': false, 'may_read_by_zone': false, 'may_forget_keys': true, 'may_order_texts_otherwise': true,
+        'copy_format': 'iceberg', 'lost_conditions': none,
+    }) }}
+{% endmacro %}
+
+
 {% macro iceberg_upstream_read(upstream, version) %}
     {{ return(dbt_backfill._iceberg_table_at(upstream.relation, version)) }}
 {% endmacro %}
@@ -17,11 +27,6 @@
     {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
     {{ return("(select cast(summary['total-records'] as bigint) - coalesce(cast(summary['total-position-deletes'] as bigint), 0) from "
         ~ upstream.relation.render() ~ '.snapshots where snapshot_id = ' ~ version ~ ')') }}
-{% endmacro %}
-
-
-{% macro iceberg_copy_format() %}
-    {{ return('iceberg') }}
 {% endmacro %}
 
 
@@ -298,35 +303,6 @@
 {% macro iceberg_committed_at(observed, version) %}
     {%- for snapshot in observed.log if snapshot.version == version | int -%} {{ return(snapshot.committed_at) }} {%- endfor -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- None of its errors has a condition of its own. -#}
-{% macro iceberg_lost_conditions() %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro iceberg_may_be_cached() %}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#- A partition keeps a number. -#}
-{% macro iceberg_reads_by_zone(observed, columns) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{#- Another schema is a gap. -#}
-{% macro iceberg_takes_added_columns() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{#- A snapshot of it can be read again. -#}
-{% macro iceberg_stages_ranges() %}
-    {{ return(false) }}
 {% endmacro %}
 
 

@@ -1,3 +1,13 @@
+{#- What a live PostgreSQL always answers, see upstream_traits. A table without a primary key, or what is as good, is refused. -#}
+{% macro postgres_upstream_traits() %}
+    {{ return({
+        'stages_ranges': true, 'enforces_keys': true, 'holds_versions': false, 'log_in_state': false, 'may_be_cached': false,
+        'takes_added_columns': true, 'may_read_by_zone': false, 'may_forget_keys': false, 'may_order_texts_otherwise': false,
+        'copy_format': none, 'lost_conditions': none,
+    }) }}
+{% endmacro %}
+
+
 {#-
     A table of a live PostgreSQL, which has no versions: they are those of its change table, which lands its events. A version is
     the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
@@ -24,7 +34,7 @@
     Arguments:
       since (dict or none): the source of the committed plan.
 -#}
-{% macro postgres_read_upstream(upstream, since, log) %}
+{% macro postgres_read_upstream(upstream, since, log=none) %}
     {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
     {%- set landed = dbt_backfill.get_table_columns(upstream.feed.relation) | map(attribute='name') | map('lower') | list -%}
     {%- set feed = dict(upstream.feed, notes=upstream.feed.format == 'landed' and '_note' in landed) -%}
@@ -163,68 +173,12 @@
 {% endmacro %}
 
 
-{% macro postgres_forgets_keys(observed, committed, source) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
 {#- What a barrier reads of it was staged with its plan. -#}
 {% macro postgres_upstream_readable(observed, source) %}
     {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
 {% endmacro %}
 
 
-{% macro postgres_upstream_lag(observed, source) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {% macro postgres_committed_at(observed, version) %}
     {{ return(none) }}
-{% endmacro %}
-
-
-{% macro postgres_held_version(observed, name) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro postgres_hold(source, name) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro postgres_release(source, name) %}
-{% endmacro %}
-
-
-{#- Its feed is read with what the database says of the table, in a statement of its own. -#}
-{% macro postgres_log_sql(upstream) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro postgres_lost_conditions() %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- Asked of the facts, with all else that they tell. -#}
-{% macro postgres_check_key_order(upstream, columns) %}
-{% endmacro %}
-
-
-{% macro postgres_may_be_cached() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{#- Its own type has no zone, and what Spark makes of it is looked at elsewhere. -#}
-{% macro postgres_reads_by_zone(observed, columns) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro postgres_takes_added_columns() %}
-    {{ return(true) }}
 {% endmacro %}

@@ -13,21 +13,6 @@
 {% endmacro %}
 
 
-{% macro postgres_copy_format() %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro postgres_copy_properties(source) %}
-    {{ return({}) }}
-{% endmacro %}
-
-
-{% macro postgres_byte_count(upstream) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#- A text as PostgreSQL writes it. -#}
 {% macro postgres_literal(text) %}
     {{ return("'" ~ text | replace("'", "''") ~ "'") }}
@@ -96,7 +81,7 @@
 {#- The table of staged ranges, at the version of a stage. -#}
 {% macro get_kept_read(stage) %}
     {%- set kept = {'relation': dbt_backfill.parse_relation(stage.relation), 'kind': stage.kind} -%}
-    {{ return(dbt_backfill.get_upstream_read(kept, stage.version)) }}
+    {{ return(dbt_backfill.ask(kept, 'upstream_read')(kept, stage.version)) }}
 {% endmacro %}
 
 

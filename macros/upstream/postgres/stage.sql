@@ -1,14 +1,3 @@
-{% macro postgres_stages_ranges() %}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#- A table without a primary key, or what is as good, is refused. -#}
-{% macro postgres_enforces_keys() %}
-    {{ return(true) }}
-{% endmacro %}
-
-
 {#- Sort, offset and limit go to the database, which walks its index. -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order = [] -%}

@@ -266,8 +266,8 @@ def test_the_upstream_is_asked_if_it_is_there(
 ) -> None:
     if exists:
         macros.tables["lake.up"] = Table()
-    macros.stub("read_upstream", lambda upstream, source: "read")
-    macros.stub("get_upstream_lag", lambda upstream, observed, source: "asked")
+    macros.answer("read_upstream", lambda upstream, source: "read")
+    macros.answer("upstream_lag", lambda observed, source: "asked")
 
     assert macros.call("_find_lag", source) == found
 

@@ -306,7 +306,7 @@ def find_tags(macros: Macros) -> Callable[..., list[str]]:
             asked.append(source["relation"])
             return {"holds": holds}
 
-        macros.stub("read_upstream", read)
+        macros.answer("read_upstream", read)
         tags = macros.call("find_tags", state)
         assert len(asked) == len(set(asked)), "an upstream is asked once"
         return [f"{tag['name']} of {tag['upstream']['relation'].render()}" for tag in tags]

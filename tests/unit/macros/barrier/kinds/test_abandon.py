@@ -205,8 +205,9 @@ def touched(
         **state: Any,
     ) -> Any:
         macros.stub("find_feed_gap", lambda *_: gap)
-        macros.stub("continues_upstream", lambda *_: continues)
-        macros.stub("may_forget_keys", lambda *_: forgets)
+        macros.answer("continues_upstream", lambda *_: continues)
+        macros.answer("forgets_keys", lambda *_: forgets)
+        backfill["upstream"]["kind"] = "iceberg"
         given_up = {
             "since": {"epoch": 1, "sources": [make_source(version="16")]},
             "plans": [make_plan(kind="abandon", **plan) for plan in plans],

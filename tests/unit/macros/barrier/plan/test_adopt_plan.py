@@ -58,7 +58,7 @@ def adopt(
         committed: dict[str, Any] | None = None,
         **plan: Any,
     ) -> Any:
-        def is_readable(upstream: Any, observed: Any, source: Any) -> bool:
+        def is_readable(observed: Any, source: Any) -> bool:
             asked.append((source["version"], source["id"]))
             return readable
 
@@ -66,7 +66,7 @@ def adopt(
             events = [make_source(role="feed", relation="lake.events", version=feed)]
             return [make_source(version=version), *(events if feed else [])]
 
-        macros.stub("is_upstream_readable", is_readable)
+        macros.answer("upstream_readable", is_readable)
         macros.stub("find_feed_gap", lambda backfill, observed, committed: gap)
         plan = {"sources": sources(version, feed), **plan}
         planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
@@ -147,7 +147,7 @@ def test_a_plan_whose_staged_rows_are_gone_is_abandoned(
     results: list[Any],
     becomes: str,
 ) -> None:
-    macros.stub("is_upstream_readable", lambda *_: True)
+    macros.answer("upstream_readable", lambda *_: True)
     macros.stub("find_feed_gap", lambda *_: None)
     macros.stub("find_table", lambda _: "found" if found else None)
     macros.results = results

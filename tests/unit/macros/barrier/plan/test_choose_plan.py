@@ -349,8 +349,8 @@ def test_names_that_mean_something_else_are_a_gap_of_all_rows(
 def test_a_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
     choose: Any, macros: Macros
 ) -> None:
-    macros.stub("find_upstream_gap", lambda *_: None)
-    macros.stub("is_upstream_readable", lambda up, observed, source: source["version"] != "16")
+    macros.answer("upstream_gap", lambda *_: None)
+    macros.answer("upstream_readable", lambda observed, source: source["version"] != "16")
     plan = choose(**SNAPSHOT)
 
     assert (plan["kind"], plan["version"]) == ("reanchor", "17")

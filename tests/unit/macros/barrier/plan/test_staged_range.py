@@ -40,7 +40,7 @@ def parts(
         macros.results = [[[json.dumps({"bounds": bounds})]]]
         if planned["backfill_rate_limit"] is None or planned["kind"] == "reanchor":
             macros.results.insert(0, [[json.dumps({"rows": 1000})]])
-        macros.stub("get_row_count_sql", lambda *_: "1000")
+        macros.answer("row_count_sql", lambda *_: "1000")
         scan = macros.call("_get_partitioned_scan", backfill, make_state(), planned, SCAN)
         return [[a for (a,) in duck.rows(part)] for part in scan.split("union all")]
 
@@ -118,17 +118,17 @@ class Staging:
         for name, answer in {
             "get_checked_scan": lambda *_: SCAN,
             "get_needed_columns": lambda *_: [{"name": "a", "type": "int"}],
-            "check_staged": lambda *_: None,
+            "postgres_check_staged": lambda *_: None,
             "get_table_columns": lambda *_: [{"name": "a", "type": "int"}, {"name": "__bf_stage"}],
             "load_table": lambda *_: macros.relation,
             "read_table_properties": lambda *_: self.properties,
-            "get_stage_script": lambda *_: "",
+            "postgres_stage_script": lambda *_: "",
             "read_version": lambda *_: "3",
-            "land_feed": lambda *_: True,
+            "postgres_land_feed": lambda *_: True,
             "get_set_properties_sql": lambda _, properties: self.properties.update(properties),
-            "get_wait_script": lambda upstream, observed, noted, *_: self.noted.append(noted),
-            "check_upstream_feed": lambda *_: None,
-            "read_upstream": lambda *_: dict(self.observed, landed=99, renewed=95),
+            "postgres_wait_script": lambda upstream, observed, noted, *_: self.noted.append(noted),
+            "postgres_check_feed": lambda *_: None,
+            "postgres_read_upstream": lambda *_: dict(self.observed, landed=99, renewed=95),
             "run_table": lambda *_: [],
             "run_json": lambda step, _: [(self.waits if "wait" in step else self.reads).pop(0)],
         }.items():

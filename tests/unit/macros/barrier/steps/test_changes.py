@@ -37,7 +37,7 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
 ) -> None:  # fmt: skip
     """If the feed tells what it was before."""
     events = {"events": "", "tells_before": tells_before}
-    macros.stub("get_upstream_changes", lambda *_: events)
+    macros.answer("upstream_changes", lambda *_: events)
     known = {**learned, "read_columns": [{"name": "id", "type": "int"}]}
     arguments = backfill, make_state(**state), observed, known, make_plan(**plan)
 

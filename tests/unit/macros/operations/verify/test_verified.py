@@ -27,8 +27,8 @@ def observe(macros: Macros, stored: Callable[..., str]) -> Callable[..., Any]:
     columns = {"k": "bigint", "shard": "int"}
     for name in ("mv", "mv__progress", "mv__barriers", "up"):
         macros.tables[f"lake.{name}"] = Table(properties=properties, columns=columns)
-    macros.stub("read_upstream", lambda upstream, since: {"version": 17})
-    macros.stub("is_upstream_readable", lambda *given: True)
+    macros.answer("read_upstream", lambda upstream, since: {"version": 17})
+    macros.answer("upstream_readable", lambda *given: True)
 
     def observe(*missing: str, **state: Any) -> Any:
         for name in missing:
@@ -78,7 +78,7 @@ def test_a_version_that_cannot_be_read_is_refused(
     macros: Macros, observe: Callable[..., Any], refused: Any, file_format: str, readable: bool
 ) -> None:
     macros.tables["lake.up"].file_format = file_format
-    macros.stub("is_upstream_readable", lambda *given: readable)
+    macros.answer("upstream_readable", lambda *given: readable)
 
     with refused("version 16 of its upstream lake.up, which it shows, can no longer be read. Run "):
         observe()
@@ -101,6 +101,6 @@ def test_a_session_in_another_ansi_mode_is_refused_where_the_query_depends_on_it
 def test_an_mv_that_has_read_nothing_needs_no_version(
     macros: Macros, observe: Callable[..., Any]
 ) -> None:
-    macros.stub("is_upstream_readable", lambda *given: False)
+    macros.answer("upstream_readable", lambda *given: False)
 
     assert observe(upstream_version=None)["name"] == "mv"

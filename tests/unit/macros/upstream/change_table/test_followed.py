@@ -21,11 +21,8 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
         asked.append((upstream["relation"].identifier, since, log))
         return {"version": len(asked)}
 
-    def check_upstream_feed(upstream: Any, observed: Any) -> None:
-        asked.append(("check", upstream["relation"].identifier, observed["version"]))
-
-    macros.stub("read_upstream", read_upstream)
-    macros.stub("check_upstream_feed", check_upstream_feed)
+    macros.answer("read_upstream", read_upstream)
+    macros.answer("check_feed", lambda observed: asked.append(("check", observed["version"])))
 
     def observe(feed: Any = None, since: Any = None, **state: Any) -> Any:
         backfill["feed"] = feed
@@ -45,7 +42,7 @@ def test_a_change_table_is_read_before_its_upstream(
     assert observed == {"version": 3, "feed": {"version": 1}}
     assert asked == [
         ("changes", of_feed, ["log"]),
-        ("check", "changes", 1),
+        ("check", 1),
         ("up", of_upstream, None),
     ]
 
@@ -66,8 +63,8 @@ def gap(
             return {"reason": reason, "refusal": refusal}
 
         macros.stub("describe_change_table", lambda feed: "the feed")
-        macros.stub("continues_upstream", lambda upstream, observed, committed: continues)
-        macros.stub("find_upstream_gap", lambda *_: found("of the upstream"))
+        macros.answer("continues_upstream", lambda observed, committed: continues)
+        macros.answer("upstream_gap", lambda *_: found("of the upstream"))
         macros.stub("find_change_table_gap", lambda feed, observed, _: found(f"of {observed}"))
         observed = {"feed": "the change table"}
         plan = make_plan(**({"sources": followed(definition=noted)} if noted else {}))

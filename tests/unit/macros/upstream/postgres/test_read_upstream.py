@@ -33,8 +33,8 @@ def read(macros: Macros) -> Any:
         named = {"relation": macros.relation, "table": "public.t", **columns, **deletes, **feed}
         upstream = {"relation": macros.relation, "kind": "postgres", "feed": named}
         macros.stub("get_catalog", lambda _: "pg")
-        observed: dict[str, Any] = macros.call("read_upstream", upstream, since)
-        macros.call("check_upstream_feed", upstream, observed)
+        observed: dict[str, Any] = macros.call("postgres_read_upstream", upstream, since)
+        macros.call("postgres_check_feed", observed)
         return observed
 
     return read
