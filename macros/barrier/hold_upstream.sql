@@ -9,7 +9,7 @@
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {%- if dbt_backfill.upstream_traits(backfill.upstream).holds_versions
-            and plan.backfill_mode == 'snapshot' and dbt_backfill.get_traits(plan).follows
+            and plan.backfill_mode == 'snapshot' and dbt_backfill.kind_of(plan).follows
             and (not state.finished or plan.kind == 'sweep') and not plan.last_range
             and [source.version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
         {{ return(dbt_backfill.ask(backfill.upstream, 'hold')(source, dbt_backfill._hold_name(plan))) }}

@@ -93,7 +93,7 @@
 {% macro find_departure(relations, snapshot_id, reset_id, state) %}
     {%- set committed, planned = state.committed, state.get('planned') -%}
     {%- if committed.get('mv_snapshot_id') in [none, snapshot_id]
-            or planned and (dbt_backfill.get_traits(planned).replaces_mv or dbt_backfill.get_traits(planned).gives_up) -%}
+            or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}

@@ -2,13 +2,61 @@
 {% macro report_barrier(backfill, barrier, allowance=none) %}
     {%- set plan = barrier.plan -%}
     {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(barrier.state)] -%}
-    {%- do parts.extend(dbt_backfill.of_kind(plan.kind, 'report')(barrier)) -%}
+    {%- do parts.extend(dbt_backfill.get_report_of_kind(barrier)) -%}
     {%- set is_ours = plan.get('invocation_id', invocation_id) == invocation_id -%}
     {%- set ruled = dbt_backfill.get_allowance_text(allowance, barrier.state) if is_ours else '' -%}
     {%- if ruled -%} {%- do parts.append(ruled) -%} {%- endif -%}
     {%- do parts.append(dbt_backfill.get_time_text(barrier)) -%}
     {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
     {%- do log(dbt_backfill.get_model_name(model) ~ generation ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- The middle of a barrier's line in dbt's output, as a list of texts. -#}
+{% macro get_report_of_kind(barrier) %}
+    {%- set plan, state, counts, parts = barrier.plan, barrier.state, barrier.counts, [] -%}
+    {%- if plan.kind == 'reset' -%}
+        {{ return(['emptied: ' ~ plan.reason]) }}
+    {%- elif plan.kind == 'abandon' -%}
+        {{ return(['plan given up: ' ~ plan.reason]) }}
+    {%- elif plan.kind == 'rescale' -%}
+        {%- set removed = counts.get('deleted') -%}
+        {{ return(['rescaled ' ~ plan.reason] + (['{:,} rows are read again'.format(removed)] if removed else [])) }}
+    {%- endif -%}
+    {%- set version = 'version ' ~ dbt_backfill.get_source(plan).version -%}
+    {%- if plan.kind == 'swap' -%}
+        {{ return(['{:,} rows'.format(state.row_count), 'next generation put in place: ' ~ plan.reason, version]) }}
+    {%- elif plan.kind == 'sweep' -%}
+        {{ return(['sweeps from the start: ' ~ plan.reason, version]) }}
+    {%- elif plan.kind == 'fill' -%}
+        {%- do parts.append(('filled ' if plan.get('last_fill') else 'fills ') ~ plan.fills | map(attribute='name') | join(', ')) -%}
+        {%- if not plan.get('last_fill') -%}
+            {%- do parts.append('{:,} of {:,} rows'.format(plan.get('filled_row_count') or 0, state.row_count)) -%}
+        {%- endif -%}
+        {%- do parts.append('+{:,} read for it'.format(plan.get('range_row_count') or 0)) -%}
+    {%- elif not state.finished or plan.get('range_row_count') is not none -%}
+        {#- A database may not have estimated how many there are. -#}
+        {%- set total = plan.get('upstream_row_count') if not state.finished else none -%}
+        {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows') -%}
+        {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
+        {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
+    {%- endif -%}
+    {%- if plan.kind == 'reanchor' -%}
+        {%- set limited = ', only what it could touch' if plan.get('touched') is not none else '' -%}
+        {%- do parts.append('re-anchored: ' ~ plan.reason ~ limited) -%}
+    {%- endif -%}
+    {%- if plan.get('drops') -%} {%- do parts.append('dropped ' ~ plan.drops | join(', ')) -%} {%- endif -%}
+    {%- if counts -%}
+        {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
+        {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
+    {%- endif -%}
+    {{ return(parts + [version]) }}
+{% endmacro %}
+
+
+{#- How much of a comparison a barrier does, as it follows what is compared; empty without a rate limit. -#}
+{% macro get_slices_text(rate_limit) %}
+    {{ return(', up to ' ~ '{:,}'.format(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
 {% endmacro %}
 
 
@@ -47,7 +95,7 @@
 {% macro get_time_text(barrier) %}
     {%- set took = dbt_backfill.get_duration_text(barrier.seconds) -%}
     {%- set rows, left = barrier.plan.get('range_row_count'), dbt_backfill.get_rows_left(barrier.state) -%}
-    {%- if not rows or not dbt_backfill.get_traits(barrier.plan).reads_range -%} {{ return(took) }} {%- endif -%}
+    {%- if not rows or not dbt_backfill.reads_range(barrier.plan) -%} {{ return(took) }} {%- endif -%}
     {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.range_seconds, 0.001] | max) ~ ' rows/s' -%}
     {#- Those that are left are not like this one where it read some vnodes only, or was the last of those that fill a column. -#}
     {%- set differs = barrier.plan.get('vnodes') is not none

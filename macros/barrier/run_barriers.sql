@@ -89,98 +89,28 @@
     {%- endif -%}
     {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
-    {%- set traits = dbt_backfill.get_traits(run.plan) -%}
-    {%- if traits.replaces_mv -%}
+    {%- set kind, reads_range = dbt_backfill.kind_of(run.plan), dbt_backfill.reads_range(run.plan) -%}
+    {%- set replaces_mv = dbt_backfill.replaces_mv(run.plan) -%}
+    {%- if replaces_mv -%}
         {%- set run.rebuild = none -%}
         {%- set run.replaced = true -%}
     {%- endif -%}
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
         {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
     {%- endif -%}
-    {%- if traits.reads_range and run.plan.get('range_row_count') -%}
+    {%- if reads_range and run.plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + run.plan.range_row_count -%}
         {%- set run.read_seconds = run.read_seconds + barrier.range_seconds -%}
     {%- endif -%}
     {#- A rebuild is still to come where another run had planned an advance before it. -#}
-    {%- if traits.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
+    {%- if kind.follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
     {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
-    {%- set reads = not traits.reads_range or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
+    {%- set reads = not reads_range or run.plan.last_range or run.plan.get('range_row_count') is not none -%}
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
-    {%- set run.done = run.barriers == backfill.options.barriers_per_run or traits.replaces_mv and run.next
+    {%- set run.done = run.barriers == backfill.options.barriers_per_run or replaces_mv and run.next
         or backfill.options.barriers_per_run is none and run.followed == 2 -%}
     {%- if not run.done and dbt_backfill.is_budget_spent(backfill, run) -%}
         {%- set run.done = true -%}
         {%- set run.spent = true -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    One barrier: {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the
-    ranges ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
-
-    Arguments:
-      learned (dict): what the run has learned of its query before, see new_learned.
-      next (dict or text): see choose_plan.
-      last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
--#}
-{% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
-    {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set copied_in = 0 -%}
-    {%- set plan = state.get('planned') -%}
-    {#- Where nothing was committed, the log has to reach back to what is planned. -#}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or plan) -%}
-    {%- set columns = none -%}
-    {%- if plan -%}
-        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
-    {%- else -%}
-        {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
-        {%- set choice = dbt_backfill.choose_plan(
-            dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
-        ) -%}
-        {%- if choice is none -%}
-            {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
-            {{ return(none) }}
-        {%- endif -%}
-        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
-            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
-        {%- endif -%}
-        {%- set chosen_at = modules.datetime.datetime.now() -%}
-        {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
-        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
-        {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
-        {%- set choice = dict(choice, learned=learned) -%}
-        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
-        {%- if planned.get('waits') -%} {{ return({'waits': planned.waits}) }} {%- endif -%}
-        {%- if state.get('missing') -%}
-            {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
-            {%- set state = dict(state, missing=false) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {%- set plan = planned.plan -%}
-    {%- set backfill = dict(backfill, read_from=planned.get('read_from')) -%}
-    {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
-    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
-    {%- set done = dbt_backfill.execute_plan(backfill, state, plan, work) -%}
-    {%- set counts = {} if done.failed else done.counts -%}
-    {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
-    {%- set ends = last and dbt_backfill.get_traits(plan).follows -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
-    {%- if planned.get('outgrown') -%}
-        {%- do dbt_backfill.let_go_of_replica(backfill) -%}
-        {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}
-    {%- endif -%}
-    {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
-    {%- if counts -%}
-        {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
-    {%- endif -%}
-    {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
-    {{ return({
-        'plan': plan,
-        'counts': counts,
-        'state': committed,
-        'seconds': seconds,
-        'range_seconds': seconds - copied_in,
-        'learned': work.learned,
-    }) }}
 {% endmacro %}

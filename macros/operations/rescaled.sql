@@ -48,10 +48,10 @@
 {#- Execute and commit such a plan. Returns the MV as it is then, see observe_operated. -#}
 {% macro run_rescale(operated, plan) %}
     {%- set state = operated.state -%}
-    {%- set done = dbt_backfill.execute_plan(operated, state, plan, {'guarded': false}) -%}
+    {%- set done = dbt_backfill.run_steps(operated, state, plan, {'guarded': false}) -%}
     {%- set committed = dbt_backfill.commit_barrier(operated, state, plan, done.counts) -%}
     {%- set barrier = {'plan': plan, 'state': committed, 'counts': dbt_backfill.get_committed_counts(committed.committed)} -%}
-    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(committed)] + dbt_backfill.rescale_report(barrier) -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(committed)] + dbt_backfill.get_report_of_kind(barrier) -%}
     {%- do log(operated.name ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
     {{ return(dict(operated, state=committed)) }}
 {% endmacro %}

@@ -245,11 +245,11 @@ PROTECTIONS = (
         (
             (
                 "barrier/steps/range.sql",
-                "merge into {{ backfill.mv.render() }} as mv\n        using (",
+                "merge into {{ backfill.mv.render() }} as mv\n    using (",
                 "insert into {{ backfill.mv.render() }}",
             ),
-            ("barrier/steps/range.sql", "        ) as range\n        on", "        /*"),
-            ("barrier/steps/range.sql", "        when not matched then insert *", "*/"),
+            ("barrier/steps/range.sql", "    ) as range\n    on", "    /*"),
+            ("barrier/steps/range.sql", "    when not matched then insert *", "*/"),
         ),
         a_range_is_sent_twice,
     ),

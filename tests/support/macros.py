@@ -91,6 +91,8 @@ class Macros:
     def __post_init__(self) -> None:
         self._stubs: dict[str, Callable[..., Any]] = {}
         self._loaded: dict[str, Any] = {}
+        self._made_for: dict[str, Any] = {}
+        self._modules: dict[jinja2.Template, Any] = {}
         self.relation = SparkRelation.create(
             schema="lake", identifier="mv", type=RelationType.Table
         )
@@ -113,12 +115,22 @@ class Macros:
             return self._stubs[name](*args, **kwargs)
         if name not in self._templates:
             raise CompilationError(f"dbt_backfill has no macro {name}")
-        context = {**self.context, "config": self.config, "dbt_backfill": _Namespace(self)}
-        module = self._templates[name].make_module(vars=context)
         try:
-            return getattr(module, PREFIX + name)(*args, **kwargs)
+            return getattr(self._module(name), PREFIX + name)(*args, **kwargs)
         except MacroReturn as returned:
             return returned.value
+
+    def _module(self, name: str) -> Any:
+        """The file of a macro with the context as it is now, which a test may have changed."""
+        context = {**self.context, "config": self.config}
+        if self._made_for != context:
+            self._made_for, self._modules = context, {}
+        template = self._templates[name]
+        if template not in self._modules:
+            self._modules[template] = template.make_module(
+                vars=context | {"dbt_backfill": _Namespace(self)}
+            )
+        return self._modules[template]
 
     def stub(self, name: str, replacement: Callable[..., Any]) -> None:
         """Let `replacement` answer instead of the macro `name`."""

@@ -3,9 +3,9 @@
     MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {%- set traits = dbt_backfill.get_traits(plan) -%}
+    {%- set is_given_up = plan.kind == 'abandon' -%}
     {#- Nothing that it reads can be lost, and a rebuild may follow it. -#}
-    {%- if traits.rescales -%}
+    {%- if plan.kind == 'rescale' -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
         {{ return({'plan': plan, 'guarded': false}) }}
     {%- endif -%}
@@ -17,17 +17,17 @@
         {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
     {%- endif -%}
     {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
-    {%- set stage = none if traits.gives_up or plan.get('generation') else dbt_backfill.get_source(plan, 'stage') -%}
+    {%- set stage = none if is_given_up or plan.get('generation') else dbt_backfill.get_source(plan, 'stage') -%}
     {%- if stage and not lost and not dbt_backfill.is_stage_kept(stage) -%} {%- set lost = 'the rows that were staged for it are gone' -%} {%- endif -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
-    {%- set wanted = not rebuild or traits.replaces_mv and dbt_backfill._has_configured_shape(backfill, plan)
+    {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and dbt_backfill._has_configured_shape(backfill, plan)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
-    {%- if traits.gives_up or (not lost and wanted) -%}
-        {%- if not traits.gives_up and not plan.get('generation') -%}
+    {%- if is_given_up or (not lost and wanted) -%}
+        {%- if not is_given_up and not plan.get('generation') -%}
             {%- do dbt_backfill.check_model_of_plan(dbt_backfill._get_planned_model(backfill, state, plan), state.settings, plan) -%}
         {%- endif -%}
         {%- do dbt_backfill.report_adoption(plan) -%}
-        {{ return({'plan': plan, 'guarded': not traits.gives_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
+        {{ return({'plan': plan, 'guarded': not is_given_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
@@ -63,7 +63,7 @@
       views (list): the temporary views to drop before.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
-    {%- if dbt_backfill.get_traits(plan).rescales -%} {{ return(none) }} {%- endif -%}
+    {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
@@ -88,7 +88,7 @@
 
 {#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
 {% macro report_adoption(plan) %}
-    {%- if dbt_backfill.get_traits(plan).gives_up -%} {{ return(none) }} {%- endif -%}
+    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
     {%- set name = dbt_backfill.get_model_name(model) -%}
     {%- do log(
         name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at

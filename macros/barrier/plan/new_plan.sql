@@ -139,7 +139,7 @@
         **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
-        {%- set pinned = dbt_backfill.get_traits(plan).reads_range and dbt_backfill.stays_at_snapshot(backfill, state) -%}
+        {%- set pinned = dbt_backfill.reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
         {%- do sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
     {%- endif -%}
     {{ return(dict(

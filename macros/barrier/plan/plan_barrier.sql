@@ -41,7 +41,7 @@
             {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
             {%- set planning.read_from = attempt.read_from if is_own else none -%}
             {%- set planning.outgrown = dbt_backfill.is_outgrown(result) -%}
-            {%- if not is_own and not dbt_backfill.get_traits(result.plan).gives_up -%}
+            {%- if not is_own and result.plan.kind != 'abandon' -%}
                 {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
             {%- endif -%}
         {%- elif result.get('copy_is_gone') -%}
@@ -204,7 +204,7 @@
 {% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
     {%- set row = dict(plan) -%}
     {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
-    {%- if counted and dbt_backfill.get_traits(plan).reads_range -%}
+    {%- if counted and dbt_backfill.reads_range(plan) -%}
         {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
         {%- if plan.get('fills') -%}
             {%- do row.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
@@ -228,6 +228,6 @@
 
 {#- Whether the plan may read more rows than that. -#}
 {% macro reads_many(plan) %}
-    {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.get_traits(plan).reads_range else none -%}
+    {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.reads_range(plan) else none -%}
     {{ return(limit is none or limit > dbt_backfill.at_once_rows()) }}
 {% endmacro %}

@@ -136,9 +136,3 @@
         backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
     ) }}
 {%- endmacro %}
-
-
-{#- The rows that the plan reads anew; none if it reads none. -#}
-{% macro get_checked_scan(backfill, state, plan) %}
-    {{ return(dbt_backfill.of_kind(plan.kind, 'scan')(backfill, state, plan)) }}
-{% endmacro %}

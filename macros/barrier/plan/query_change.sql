@@ -16,7 +16,7 @@
 {% macro find_change(backfill, state, learned) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
     {%- set planned = state.get('planned') -%}
-    {%- set is_replaced = planned and dbt_backfill.get_traits(planned).replaces_mv -%}
+    {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
     {%- set last = planned if is_replaced else state.committed -%}
     {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
     {%- if not reason -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}

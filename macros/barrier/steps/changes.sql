@@ -1,40 +1,20 @@
-{#-
-    Step 3 of a barrier: one MERGE of the staged changes. A key whose row Q no longer returns is deleted. Returns
-    {'failed': see run_merge, 'counts': get_merge_counts}.
-
-    Arguments:
-      staged (dict): as stage_changes returned it.
--#}
-{% macro run_changes(backfill, plan, work, staged) %}
-    {%- set bounds = dbt_backfill.staged_predicate(plan, staged) -%}
-    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, 'select * from ' ~ staged.name, bounds) -%}
-    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
-{% endmacro %}
+{#- The rows of a range, in addition to those of the stage, where one MERGE merges both. -#}
+{% macro get_range_beside_changes_sql(backfill, state, plan) -%}
+    {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') %}
+    union all
+    {# As they are: from an alias of a column that a filter names, Spark derives that filter once more. #}
+    select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
+    from (
+        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+    )
+{%- endmacro %}
 
 
 {#-
-    Steps 3 and 4 by one MERGE, where both are small: the keys of the changes are those up to the old position, and those
-    of the range lie above it.
+    One MERGE of changed rows. A key whose row the query no longer returns is deleted.
+
+    `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files.
 -#}
-{% macro run_changes_and_range(backfill, state, plan, work, staged) %}
-    {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') -%}
-    {%- set rows -%}
-        select * from {{ staged.name }}
-        union all
-        {# As they are: from an alias of a column that a filter names, Spark derives that filter once more. #}
-        select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
-        from (
-            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-        )
-    {%- endset -%}
-    {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, rows, dbt_backfill.at_once_predicate(plan, staged)) -%}
-    {%- set merged = dbt_backfill.run_merge(backfill, work, 'merge the changes and the range of the barrier ' ~ plan.epoch, sql) -%}
-    {{ return({'failed': merged.failed, 'counts': dbt_backfill.get_merge_counts(backfill, plan, staged, merged)}) }}
-{% endmacro %}
-
-
-{#- `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files. -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (

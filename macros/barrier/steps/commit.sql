@@ -41,7 +41,7 @@
     {%- endfor -%}
     {%- set committed = dict(sent.state, settings=sent.state.get('settings') or state.settings) -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
-    {%- set overtaken = dbt_backfill.get_traits(plan).replaces_mv and committed.epoch > plan.epoch -%}
+    {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan, backfill.get('name')) -%} {%- endif -%}
     {%- do dbt_backfill.check_controls_are_ours(backfill, committed) -%}
     {{ return(committed) }}
@@ -56,7 +56,7 @@
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
-    {%- set replaces = dbt_backfill.get_traits(plan).replaces_mv -%}
+    {%- set replaces = dbt_backfill.replaces_mv(plan) -%}
     {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
     select to_json(struct(
         current_timestamp() as committed_at,
@@ -90,10 +90,9 @@
 
 
 {% macro get_commit_sql(backfill, state, plan) -%}
-    {%- set traits = dbt_backfill.get_traits(plan) -%}
-    {%- if traits.rescales -%}
+    {%- if plan.kind == 'rescale' -%}
         {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
-    {%- elif traits.replaces_mv and (dbt_backfill.is_abandoned_reset(state.committed)
+    {%- elif dbt_backfill.replaces_mv(plan) and (dbt_backfill.is_abandoned_reset(state.committed)
             or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
@@ -115,7 +114,7 @@
 {#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
 {% macro get_committed_columns(state, plan) %}
     {{ return(dict(
-        dbt_backfill.get_state_columns(state, plan), **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
+        dbt_backfill.get_state_columns(state, plan), **dbt_backfill.get_positions_columns(state, plan)
     )) }}
 {% endmacro %}
 

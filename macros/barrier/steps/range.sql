@@ -1,22 +1,19 @@
 {#-
-    Step 4 of a barrier: one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was
-    written by this same plan. The literals in ON prune the target to nothing. Returns the step if it failed, see run_merge.
+    One MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was written by this same plan. The
+    literals in ON prune the target to nothing.
 -#}
-{% macro run_range(backfill, state, plan, work) %}
+{% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
-    {%- set sql -%}
-        merge into {{ backfill.mv.render() }} as mv
-        using (
-            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-            where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, '__bf_row.') }}
-        ) as range
-        on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
-            and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
-        {{ dbt_backfill.get_matched_clause('update set *') }}
-        when not matched then insert *
-    {%- endset -%}
-    {{ return(dbt_backfill.run_merge(backfill, work, 'merge the range of the barrier ' ~ plan.epoch, sql).failed) }}
-{% endmacro %}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, '__bf_row.') }}
+    ) as range
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
+        and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
+    {{ dbt_backfill.get_matched_clause('update set *') }}
+    when not matched then insert *
+{%- endmacro %}
 
 
 {#- The query's rows of the plan's range, or of another one. -#}

@@ -45,10 +45,34 @@
             'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false',
             'upstream_version': dbt_backfill.string_literal(state.get('upstream_version')),
         },
-        **dbt_backfill.of_kind(plan.kind, 'columns')(state, plan)
+        **dbt_backfill.get_positions_columns(state, plan)
     ) -%}
     {{ dbt_backfill.get_vnodes_statement(
         backfill, plan, dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan), '__bf_vnode',
         dbt_backfill.get_committed_columns(state, plan), new
     ) }}
+{%- endmacro %}
+
+
+{#- A MERGE that removes the rows of the MV above the position that their vnode will have. -#}
+{% macro get_lowering_sql(backfill, state, plan) -%}
+    {%- set keys = plan.key -%}
+    {%- set columns = dbt_backfill.mv_columns(keys, 'mv.') -%}
+    {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}
+    {#- No vnode has a lower position than this. -#}
+    {%- set bounds = dbt_backfill.window_predicate(keys, columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select {{ columns | join(', ') }}
+        from {{ backfill.mv.render() }} as mv
+        join (
+            {{ dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan) }}
+        ) as vnodes
+        on vnodes.__bf_vnode = {{ dbt_backfill.vnode_expression(dbt_backfill.get_mv_keys(keys), plan.vnode_count, 'mv.') }}
+        where not vnodes.__bf_finished
+            and ({{ positions[0] }} is null or {{ dbt_backfill.ordered_predicate(keys, columns, '>', positions) }})
+            and {{ bounds }} and {{ dbt_backfill.get_fence(backfill, plan) }}
+    ) as removed
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'removed.') }} and {{ bounds }}
+    when matched then delete
 {%- endmacro %}

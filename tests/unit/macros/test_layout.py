@@ -1,6 +1,6 @@
 """The folders of macros need each other in one direction.
 
-What is found by its name (of_kind) is no need: the one that asks knows the question only.
+What is found by its name (of_kind) is no need: who asks knows the question only.
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ def test_no_two_folders_need_each_other() -> None:
     order = list(TopologicalSorter(_needs()).static_order())
 
     assert order.index("statement") < order.index("state") < order.index("barrier/steps")
-    assert order.index("barrier/steps") < order.index("barrier/kinds") < order.index("barrier")
+    assert order.index("barrier/steps") < order.index("barrier/plan") < order.index("barrier")

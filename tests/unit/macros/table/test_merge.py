@@ -36,7 +36,7 @@ def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
     def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
         staged = {**STAGED, "drops": drops}
         merged = {"guarded": guarded, "result": result}
-        return macros.call("get_merge_counts", backfill, make_plan(), staged, merged)
+        return macros.call("get_merge_counts", backfill, make_plan(), "changes", merged, staged)
 
     return merged
 
@@ -65,7 +65,7 @@ def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_
     plan = make_plan(kind="reanchor")
 
     counts = macros.call(
-        "get_reanchor_counts", backfill, plan, {"guarded": False, "result": _Counts(**WRITTEN)}
+        "get_merge_counts", backfill, plan, "all", {"guarded": False, "result": _Counts(**WRITTEN)}
     )
     assert counts == {"changed": "5 + 3", "deleted": 2}
 
@@ -94,9 +94,9 @@ def count(
         backfill["options"]["file_format"] = "iceberg"
         made = make_plan(kind="reanchor" if reanchor else "advance", **plan)
         counts = (
-            macros.call("get_reanchor_counts", backfill, made, {})
+            macros.call("get_merge_counts", backfill, made, "all", {})
             if reanchor
-            else macros.call("get_merge_counts", backfill, made, STAGED, {})
+            else macros.call("get_merge_counts", backfill, made, "changes", {}, STAGED)
         )
         duck.create(
             "lake.mv.snapshots",

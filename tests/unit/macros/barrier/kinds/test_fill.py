@@ -74,4 +74,4 @@ def test_its_line_says_what_is_filled(
     counts = {"changed": 2, "deleted": 1}
     barrier = {"plan": made, "state": filling(**plan), "counts": counts}
 
-    assert " · ".join(macros.call("fill_report", barrier)) == text
+    assert " · ".join(macros.call("get_report_of_kind", barrier)) == text

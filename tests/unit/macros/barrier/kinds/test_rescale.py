@@ -112,7 +112,7 @@ def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_togethe
     """What it does then is executed in test_merges.py and test_other_vnodes.py."""
     plan = make_plan(kind="rescale", vnode_count=vnode_count, sweeps=sweeps)
     state = make_state(uniform=uniform, position=None)
-    macros.call("execute_plan", backfill, state, plan, work)
+    macros.call("run_steps", backfill, state, plan, work)
 
     assert len(macros.statements) == touched
 
@@ -170,7 +170,7 @@ def test_its_line_says_how_many_rows_are_read_again(
 ) -> None:
     plan = make_plan(kind="rescale", reason="from 8 to 2 vnodes")
 
-    assert macros.call("rescale_report", {"plan": plan, "counts": counts}) == says
+    assert macros.call("get_report_of_kind", {"plan": plan, "state": {}, "counts": counts}) == says
 
 
 # -- where positions go down ----------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_plans_of_a_sweep_say_so_until_a_reset(
 def test_its_line_says_why(macros: Macros, make_plan: Any) -> None:
     plan = make_plan(kind="sweep", reason="the upstream was replaced")
 
-    assert macros.call("sweep_report", {"plan": plan}) == [
+    assert macros.call("get_report_of_kind", {"plan": plan, "state": {}, "counts": {}}) == [
         "sweeps from the start: the upstream was replaced",
         "version 17",
     ]
@@ -90,7 +90,7 @@ def test_how_many_rows_are_compared_with_the_query_is_said_before(
     macros.context["model"] = SimpleNamespace(name="mv")
     macros.results = [[["k", "bigint"]]]
     plan = make_plan(kind=kind, reason="it was replaced", backfill_rate_limit=limit)
-    macros.call("execute_plan", backfill, make_state(row_count=1234567), plan, work)
+    macros.call("run_steps", backfill, make_state(row_count=1234567), plan, work)
 
     slices = "up to 500,000 rows of the upstream per barrier, "
     slices = slices if kind == "sweep" and limit else ""

@@ -55,7 +55,7 @@ def test_the_keys_that_are_read_are_checked_together_with_null_ones(
     made = planned(**plan)
     rows = [(number, 2) for number in range(7)] + [(None, 1), (9, None)]
     duck.create("lake.up@17", {"id": "bigint", "shard": "int"}, rows)
-    scan = macros.call("of_kind", made["kind"], "scan")(backfill, make_state(), made)
+    scan = macros.call("get_checked_scan", backfill, make_state(), made)
 
     if checked is None:
         assert scan is None

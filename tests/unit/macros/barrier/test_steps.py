@@ -93,7 +93,7 @@ def test_a_plan_has_these_statements(
         work["staged"] = {"name": "`stage`", "low": None, "high": None, **merged}
     elif macros.call("has_changes", state, made):
         work["changes"] = {"events": "select 1"}
-    done = macros.call("execute_plan", backfill, state, made, work)
+    done = macros.call("run_steps", backfill, state, made, work)
 
     assert sent == steps
     assert bool(done["failed"]) is ("failing" in given)

@@ -1,44 +1,4 @@
 {#-
-    What is left of a plan that was given up: its epoch is committed at the old position and version, and as `dirty`, since
-    one of its MERGEs may have been sent. A re-anchor follows, or, after a reset that was given up, another reset.
--#}
-{% macro abandon_traits() %}
-    {{ return({'follows': false, 'reads_range': false, 'replaces_mv': false, 'gives_up': true, 'rescales': false}) }}
-{% endmacro %}
-
-
-{% macro abandon_scan(backfill, state, plan) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro abandon_follows_feed(plan) %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro abandon_execute(backfill, state, plan, work) %}
-    {%- do dbt_backfill.run_abandon(backfill, plan) -%}
-    {{ return({'failed': none, 'counts': {}}) }}
-{% endmacro %}
-
-
-{#- What it could touch is noted with it, for the re-anchor that follows. -#}
-{% macro abandon_columns(state, plan) %}
-    {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) -%}
-    {{ return({
-        'dirty': 'true',
-        'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),
-    }) }}
-{% endmacro %}
-
-
-{% macro abandon_report(barrier) %}
-    {{ return(['plan given up: ' ~ barrier.plan.reason]) }}
-{% endmacro %}
-
-
-{#-
     Give up a plan that cannot be executed. What it says of the number of vnodes, and of the names in the query, is then that of the
     state, which stays. It is never overwritten by another: marked as abandoned, it fences the runs
     that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
@@ -67,24 +27,32 @@
 {% endmacro %}
 
 
-{#-
-    Its step. One of its MERGEs may be on its way, past its fence: on Delta a change of the table's metadata makes it fail. On
-    Iceberg a row that is written anew does, as it is: merge-on-read notes a deleted position for it, which may be of any key,
-    and each MERGE fails that finds one committed since its base. (An empty MV has no such row, and copy-on-write notes none.)
-
-    An MV without the plan's key has no MERGE on its way that could land: the plan is one that replaces the MV, by no MERGE, and
-    has not done so, or only begun to; or something else has replaced it since, and Iceberg merges nothing on the base of before.
--#}
+{#- Send what stops the MERGEs of a plan that was given up, see get_stopping_sql. -#}
 {% macro run_abandon(backfill, plan) %}
+    {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
+    {%- if sql -%}
+        {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    A statement that lets a MERGE of a plan that was given up fail which is on its way, past its fence; none if none can be. On Delta a
+    change of the table's metadata does that. On Iceberg a row that is written anew does, as it is: merge-on-read notes a deleted
+    position for it, which may be of any key, and each MERGE fails that finds one committed since its base. (An empty MV has no such row,
+    and copy-on-write notes none.)
+
+    An MV without the plan's key has no MERGE on its way that could land: the plan is one that replaces the MV, by no MERGE, and has not
+    done so, or only begun to; or something else has replaced it since, and Iceberg merges nothing on the base of before.
+-#}
+{% macro get_stopping_sql(backfill, plan) -%}
     {%- if backfill.options.file_format == 'delta' -%}
-        {%- set sql = 'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')" -%}
+        {{ return('alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- elif not dbt_backfill.has_key_columns(dbt_backfill.get_table_columns(backfill.mv), plan.key) -%}
         {{ return(none) }}
-    {%- else -%}
-        {%- set sql = dbt_backfill.get_row_anew_sql(backfill.mv, plan.key) -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%}
-{% endmacro %}
+    {{ return(dbt_backfill.get_row_anew_sql(backfill.mv, plan.key)) }}
+{%- endmacro %}
 
 
 {#- Whether a key is among an MV's columns, see get_table_columns. What Spark cannot compare only has the name of one. -#}

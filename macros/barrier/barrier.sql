@@ -1,0 +1,198 @@
+{#-
+    One barrier: {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the
+    ranges ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
+
+    Arguments:
+      learned (dict): what the run has learned of its query before, see new_learned.
+      next (dict or text): see choose_plan.
+      last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
+-#}
+{% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
+    {%- set started_at = modules.datetime.datetime.now() -%}
+    {%- set copied_in = 0 -%}
+    {%- set plan = state.get('planned') -%}
+    {#- Where nothing was committed, the log has to reach back to what is planned. -#}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or plan) -%}
+    {%- set columns = none -%}
+    {%- if plan -%}
+        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
+    {%- else -%}
+        {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
+        {%- set choice = dbt_backfill.choose_plan(
+            dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
+        ) -%}
+        {%- if choice is none -%}
+            {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
+            {{ return(none) }}
+        {%- endif -%}
+        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
+            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
+        {%- endif -%}
+        {%- set chosen_at = modules.datetime.datetime.now() -%}
+        {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
+        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
+        {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
+        {%- set choice = dict(choice, learned=learned) -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
+        {%- if planned.get('waits') -%} {{ return({'waits': planned.waits}) }} {%- endif -%}
+        {%- if state.get('missing') -%}
+            {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
+            {%- set state = dict(state, missing=false) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set plan = planned.plan -%}
+    {%- set backfill = dict(backfill, read_from=planned.get('read_from')) -%}
+    {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
+    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
+    {%- set done = dbt_backfill.run_steps(backfill, state, plan, work) -%}
+    {%- set counts = {} if done.failed else done.counts -%}
+    {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
+    {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
+    {%- if planned.get('outgrown') -%}
+        {%- do dbt_backfill.let_go_of_replica(backfill) -%}
+        {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}
+    {%- endif -%}
+    {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
+    {%- if counts -%}
+        {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
+    {%- endif -%}
+    {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
+    {{ return({
+        'plan': plan,
+        'counts': counts,
+        'state': committed,
+        'seconds': seconds,
+        'range_seconds': seconds - copied_in,
+        'learned': work.learned,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    What a barrier needs beside its plan, made once the plan stands, and gone with the barrier: {
+      'guarded': whether a statement of it that fails gives the plan up, see run_merge,
+      'staged': its changes, if they were staged while it was planned, as stage_changes tells them; else none,
+      'changes': how they are read, see get_changes, if they are still to be staged; none if not, or if it has none,
+      'views': the temporary views that it has cached or will cache, which the commit drops,
+      'columns': of the MV, if this run has looked at them because it creates or replaces it; else none,
+      'learned': what the run has learned of its query by now, see new_learned
+    }
+
+    Arguments:
+      observed (dict): as observe_upstream returned it.
+      planned (dict): the plan that stands, as adopt_plan or plan_barrier returned it.
+-#}
+{% macro new_work(backfill, state, observed, learned, planned, columns=none) %}
+    {%- set plan, staged = planned.plan, planned.get('staged') -%}
+    {%- set views, changes = planned.get('views', []), none -%}
+    {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
+        {%- set learned = dbt_backfill.learn_feed_columns(backfill, learned) -%}
+        {%- set changes = dbt_backfill.get_changes(
+            backfill, state, observed, dbt_backfill.learn_columns_of_plan(backfill, learned, plan), plan
+        ) -%}
+        {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
+    {%- endif -%}
+    {{ return({
+        'guarded': planned.get('guarded', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': columns,
+        'learned': learned,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Send what a plan does to the MV, the same whenever it is sent for this plan and state: {
+      'failed': the step that failed, of a plan that is guarded, see run_merge; else none,
+      'counts': see get_merge_counts; {} if the plan merged no changes,
+      'left_at': see run_replacement; none of a plan that does not replace the MV
+    }
+-#}
+{% macro run_steps(backfill, state, plan, work) %}
+    {%- set kind, done = dbt_backfill.kind_of(plan), {'failed': none, 'counts': {}, 'left_at': none} -%}
+    {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
+    {%- if compares or plan.kind == 'sweep' -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query'
+                ~ (dbt_backfill.get_slices_text(plan.get('backfill_rate_limit')) if not compares else '') ~ ', because ' ~ plan.reason,
+            info=true
+        ) -%}
+    {%- endif -%}
+    {%- if kind.follows and kind.table == 'keep' -%} {%- do dbt_backfill.run_alterations(backfill, plan) -%} {%- endif -%}
+    {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) if work.get('changes') else work.get('staged') -%}
+    {%- if staged and staged.get('failed') -%} {{ return(dict(done, failed=staged.failed)) }} {%- endif -%}
+    {%- for step in dbt_backfill.get_steps(backfill, state, plan, work, staged) -%}
+        {%- if step.get('replaces') -%}
+            {%- do done.update({'left_at': dbt_backfill.run_replacement(backfill, plan, step.name, step.sql)}) -%}
+        {%- elif kind.table != 'keep' or plan.kind == 'abandon' -%}
+            {%- do dbt_backfill.run_table(step.name, step.sql, backfill.mv) -%}
+        {%- elif not done.failed -%}
+            {%- set merged = dbt_backfill.run_merge(backfill, work, step.name, step.sql) -%}
+            {%- do done.update({'failed': merged.failed}) -%}
+            {%- if step.get('counts') -%}
+                {%- do done.update({'counts': dbt_backfill.get_merge_counts(backfill, plan, step.counts, merged, staged)}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(done) }}
+{% endmacro %}
+
+
+{#-
+    The statements of a plan that write the MV, in their order, as data: a list of {'name', 'sql', 'counts': what is counted of it, see
+    get_merge_counts; absent if nothing is, 'replaces': true of one that replaces the MV}. Nothing is sent but what tells the columns of
+    the MV and of the query.
+
+    Arguments:
+      staged (dict or none): the changes, as stage_changes returned them; none if there are none.
+-#}
+{% macro get_steps(backfill, state, plan, work, staged=none) %}
+    {%- set kind, of_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch -%}
+    {%- set in_barrier = ' in the barrier ' ~ plan.epoch -%}
+    {%- if kind.table == 'empty' -%}
+        {{ return(dbt_backfill.get_reset_steps(backfill, plan, work.get('columns'))) }}
+    {%- elif kind.table == 'swap' -%}
+        {{ return([{
+            'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan), 'replaces': true,
+        }]) }}
+    {%- elif kind.positions == 'give_up' -%}
+        {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
+        {{ return([{'name': 'stop what is on its way' ~ in_barrier, 'sql': sql}] if sql else []) }}
+    {%- elif kind.positions == 'rescale' -%}
+        {#- In a sweep nothing is promised above the position, and the rows there are compared once it has come to them. -#}
+        {{ return([] if state.uniform or plan.sweeps or plan.vnode_count > state.committed.vnode_count else [{
+            'name': 'remove what is read again after the barrier ' ~ plan.epoch,
+            'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
+        }]) }}
+    {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
+        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
+    {%- endif -%}
+    {%- set steps, changes = [], none -%}
+    {%- if staged and staged.upserts + staged.drops -%}
+        {%- set changes = 'select * from ' ~ staged.name -%}
+    {%- endif -%}
+    {%- set reads = dbt_backfill.reads_range(plan) and dbt_backfill.merges_range(plan) -%}
+    {%- if changes and reads and plan.at_once -%}
+        {#- The keys of the changes are those up to the old position, and those of the range lie above it. -#}
+        {{ return([{
+            'name': 'merge the changes and the range' ~ of_barrier, 'counts': 'changes',
+            'sql': dbt_backfill.get_changes_merge_sql(
+                backfill, plan, changes ~ dbt_backfill.get_range_beside_changes_sql(backfill, state, plan),
+                dbt_backfill.at_once_predicate(plan, staged)
+            ),
+        }]) }}
+    {%- endif -%}
+    {%- if changes -%}
+        {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, changes, dbt_backfill.staged_predicate(plan, staged)) -%}
+        {%- do steps.append({'name': 'merge the changes' ~ of_barrier, 'sql': sql, 'counts': 'changes'}) -%}
+    {%- endif -%}
+    {%- if reads -%}
+        {%- set window = dbt_backfill.get_fill_window(plan) if kind.slice == 'replace' else plan -%}
+        {%- set sql = dbt_backfill.get_compared_range_sql(backfill, state, plan, window) if kind.slice == 'replace' or plan.sweeps
+            else dbt_backfill.get_range_merge_sql(backfill, state, plan) -%}
+        {%- do steps.append({'name': 'merge the range' ~ of_barrier, 'sql': sql}) -%}
+    {%- elif kind.slice == 'all' and plan.touched -%}
+        {%- set sql = dbt_backfill.get_removal_sql(backfill, plan) -%}
+        {%- do steps.append({'name': 'remove what was given up' ~ in_barrier, 'sql': sql}) -%}
+    {%- endif -%}
+    {{ return(steps) }}
+{% endmacro %}
