@@ -18,3 +18,233 @@
     {%- do dbt_backfill.speak_for(node) -%}
     {%- for line in dbt_backfill.get_explained_lines(node) -%} {%- do log(name ~ ': ' ~ line, info=true) -%} {%- endfor -%}
 {% endmacro %}
+
+
+{#- From here on the operation is this model: what reads the model's config, or names it, finds it. -#}
+{% macro speak_for(node) %}
+    {%- do model.update(node) -%}
+{% endmacro %}
+
+
+{#- What explain_backfill says of a model, as a list of lines. -#}
+{% macro get_explained_lines(node) %}
+    {%- set backfill = dict(
+        dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
+    ) -%}
+    {%- set observed = dbt_backfill._observe_explained(backfill) -%}
+    {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
+    {%- set state, planned = observed.state, observed.state.get('planned') -%}
+    {#- As before the first barrier of a run. -#}
+    {%- set rebuild = none if state.get('missing')
+        else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
+    {%- set allowance = dbt_backfill.get_allowance(
+        backfill, state, {'rows': 0, 'measures': dbt_backfill.read_measures(backfill, state)}
+    ) -%}
+    {%- set backfill = dbt_backfill.get_allowed_backfill(backfill, allowance) -%}
+    {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
+    {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
+    {%- set begun = [dbt_backfill._get_begun_line(backfill, state, upstream)] + (['what a range may read: ' ~ ruled] if ruled else []) -%}
+    {%- if planned -%}
+        {{ return(begun + ['the barrier ' ~ planned.epoch ~ ' was planned at ' ~ planned.planned_at ~ ' and not committed; the next run goes on with it']) }}
+    {%- endif -%}
+    {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
+    {%- set choice = dbt_backfill.choose_plan(
+        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild
+    ) -%}
+    {%- if choice is none -%}
+        {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}
+        {{ return(begun + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}
+    {%- endif -%}
+    {{ return(begun + dbt_backfill._get_plan_lines(backfill, state, choice.plan, replica)) }}
+{% endmacro %}
+
+
+{#- As observe_state, but nothing is written; {'taken'}: the line that is said of a table that the next run takes. -#}
+{% macro _observe_explained(backfill) %}
+    {%- set standing = dbt_backfill.find_standing(backfill) -%}
+    {%- if standing.get('observed') -%}
+        {{ return(standing.observed) }}
+    {%- elif standing.get('taking') == 'replace' -%}
+        {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
+    {%- elif standing.get('taking') -%}
+        {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
+            ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
+    {%- endif -%}
+    {%- set missing, planned = standing.missing, standing.left.get('planned') -%}
+    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not standing.gives_way else missing) }}
+{% endmacro %}
+
+
+{% macro _get_begun_line(backfill, state, upstream) %}
+    {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}
+    {%- if not dbt_backfill.has_started(state) -%} {{ return('nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest) }} {%- endif -%}
+    {%- set total = state.committed.get('upstream_row_count') -%}
+    {{ return('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name ~ ' were read, up to version '
+        ~ state.upstream_version ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)) }}
+{% endmacro %}
+
+
+{% macro _get_plan_lines(backfill, state, plan, replica) %}
+    {%- if plan.kind != 'advance' -%}
+        {{ return([
+            'the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else ''),
+            'docs/statements.md says how many statements it sends',
+        ]) }}
+    {%- endif -%}
+    {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) if dbt_backfill.has_range(plan) else none -%}
+    {{ return(
+        (['the next barrier merges what has changed since'] if dbt_backfill.has_changes(state, plan) else [])
+            + (dbt_backfill._get_range_lines(backfill, plan, ahead, replica) if ahead else [])
+            + [dbt_backfill._get_statements_line(backfill, state, plan, ahead, replica)]
+    ) }}
+{% endmacro %}
+
+
+{#-
+    What is ahead of a plan with a range: {
+      'rows': that are left,
+      'scans': see get_bounds_sql; none if it is not known,
+      'bytes': of the files of the upstream, of which the rows that are left have their share; none if that is not known,
+      'known': whether a run knows of these scans, which it measures only where it finds the bounds of ranges,
+      'copies': whether the ranges are to be copied first
+    }
+-#}
+{% macro _measure_ahead(backfill, state, plan, replica) %}
+    {%- set known = plan.get('evidence')
+        or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
+    {%- set evidence = known -%}
+    {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
+        {%- set evidence = dbt_backfill.find_bounds(backfill, state, plan).evidence -%}
+    {%- endif -%}
+    {%- if not evidence -%}
+        {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
+        {%- set counted = dbt_backfill.run_json('count the rows of the upstream', "select to_json(named_struct('rows', " ~ total ~ '))')[0] -%}
+        {%- set evidence = {'rows': [(counted.get('rows') or 0) - (state.row_count or 0), 0] | max, 'scans': none} -%}
+    {%- endif -%}
+    {%- set bytes, rows = dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream), evidence.rows -%}
+    {{ return({
+        'rows': rows,
+        'scans': evidence.get('scans'),
+        'known': known is not none,
+        'bytes': bytes * rows / [rows + (state.row_count or 0), 1] | max if bytes else none,
+        'copies': not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known),
+    }) }}
+{% endmacro %}
+
+
+{% macro _get_range_lines(backfill, plan, ahead, replica) %}
+    {%- set limit, is_open = backfill.options.backfill_rate_limit, not plan.get('bounds_complete') and not plan.last_range -%}
+    {{ return([
+        '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
+            ~ (' of up to {:,} rows'.format(limit) if limit else ', because it has no backfill_rate_limit'),
+        'a barrier for each, in ' ~ dbt_backfill._get_runs_text(backfill, dbt_backfill.count_ranges_ahead(plan), ahead.rows, is_open),
+    ] + dbt_backfill._get_replica_lines(backfill, plan, ahead, replica) + dbt_backfill._get_bytes_lines(backfill, plan, ahead, replica)) }}
+{% endmacro %}
+
+
+{#- `is_open`: whether there may be more ranges. A budget cuts a range short, and how much fits into minutes is not known. -#}
+{% macro _get_runs_text(backfill, ranges, rows, is_open) %}
+    {%- set options, runs = backfill.options, [1] -%}
+    {%- for left, of_a_run in [(ranges, options.barriers_per_run), (rows, options.run_rows)] if of_a_run -%}
+        {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
+    {%- endfor -%}
+    {%- set is_least = is_open or options.run_minutes or options.run_rows -%}
+    {%- set unsure = 'about ' if options.barrier_seconds else 'at least ' if is_least else '' -%}
+    {{ return(unsure ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
+        ~ ('; barrier_seconds gives the ranges to come another size' if options.barrier_seconds else '')) }}
+{% endmacro %}
+
+
+{% macro _get_replica_lines(backfill, plan, ahead, replica) %}
+    {%- if replica -%} {{ return(['the ranges are read from ' ~ backfill.replica.render()]) }} {%- endif -%}
+    {%- if dbt_backfill.count_ranges_ahead(plan) == 1 or not dbt_backfill.may_replicate(backfill) -%} {{ return([]) }} {%- endif -%}
+    {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the bounds of before does not know that, so ' -%}
+    {{ return([
+        'replicate is ' ~ backfill.options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
+            ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
+    ]) }}
+{% endmacro %}
+
+
+{#- At most: how large the columns are that the query does not need is not known. -#}
+{% macro _get_bytes_lines(backfill, plan, ahead, replica) %}
+    {%- if not ahead.bytes -%} {{ return([]) }} {%- endif -%}
+    {%- set ranges, left = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._megabytes_text(ahead.bytes) -%}
+    {%- set scans = 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
+    {%- set range = dbt_backfill._megabytes_text(ahead.bytes * scans / ranges) -%}
+    {%- set unneeded = ', at most: columns that are not needed are left out' -%}
+    {%- if ahead.copies -%}
+        {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
+        {{ return([
+            ('the copy reads ' ~ left ~ ' once' if parts == 1 else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left)
+                ~ '; a range then reads about ' ~ range ~ ' of it' ~ unneeded
+        ]) }}
+    {%- endif -%}
+    {{ return(['a range reads about ' ~ range ~ (' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left') ~ unneeded]) }}
+{% endmacro %}
+
+
+{#-
+    By docs/statements.md. `ahead`: none where the barrier has no range.
+-#}
+{% macro _get_statements_line(backfill, state, plan, ahead, replica) %}
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
+        {{ return('a barrier with a range sends about 12 statements, see docs/statements.md') }}
+    {%- endif -%}
+    {%- set counted = dbt_backfill._count_statements(backfill, state, plan, ahead, replica) -%}
+    {%- set once, sum, among = counted.once, namespace(once=0), [] -%}
+    {%- for what, count in once.items() if count -%}
+        {%- set sum.once = sum.once + count -%}
+        {%- do among.append(count ~ ' ' ~ what) -%}
+    {%- endfor -%}
+    {%- set merges = 2 if ahead and dbt_backfill.has_changes(state, plan) else 1 -%}
+    {%- set later = [] -%}
+    {%- if backfill.options.compact_every -%}
+        {%- do later.append('1 after every ' ~ dbt_backfill.get_count_text(backfill.options.compact_every, 'barrier') ~ ', to compact the MV') -%}
+    {%- endif -%}
+    {%- if backfill.options.sort_when_finished -%} {%- do later.append('1 once all is read, to sort the MV') -%} {%- endif -%}
+    {%- if replica or ahead and ahead.copies -%} {%- do later.append('2 once all is read, to drop the copy') -%} {%- endif -%}
+    {{ return(
+        'the first barrier of the next run sends ' ~ dbt_backfill._get_span_text(counted.base + counted.each + sum.once, merges) ~ ' statements'
+            ~ (' (' ~ among | join(', ') ~ ')' if among else '') ~ ', each further one ' ~ dbt_backfill._get_span_text(counted.further + counted.each, 2)
+            ~ ('; besides ' ~ later | join(', ') if later else '')
+    ) }}
+{% endmacro %}
+
+
+{#- A barrier merges changes and range by one statement, or by two. -#}
+{% macro _get_span_text(least, merges) %}
+    {{ return(least if merges == 1 else least ~ ' or ' ~ (least + 1)) }}
+{% endmacro %}
+
+
+{#-
+    How many statements are sent, with one MERGE: {
+      'base': by the first barrier of a run, 'further': by another one,
+      'each': by any of them, besides,
+      'once': what for -> how many besides by the first barrier of the next run
+    }
+-#}
+{% macro _count_statements(backfill, state, plan, ahead, replica) %}
+    {%- set options, is_delta = backfill.options, backfill.options.file_format == 'delta' -%}
+    {%- set reads_log = 0 if (backfill.feed or backfill.upstream).kind == 'iceberg' else 1 -%}
+    {%- set finds = ahead and options.backfill_rate_limit is not none and dbt_backfill.get_next_bounds(backfill, state, plan) is none -%}
+    {%- set has_measures = not state.get('missing') and state.committed.get('range_row_count') -%}
+    {{ return({
+        'base': 8 if state.get('missing') else 6 + reads_log,
+        'further': 3 + reads_log,
+        'each': (1 if backfill.feed else 0) + (2 if options.live_view else 0) + (0 if state.uniform else 1),
+        'once': {
+            'to find the bounds of ranges': 1 if finds else 0,
+            'to copy the upstream': 0 if not ahead or not ahead.copies else 4 if is_delta else 3,
+            'to look at the copy': 0 if not replica else 2 if is_delta else 1,
+            'to look at the live view': 1 if options.live_view else 0,
+            'to read how long barriers took': 1 if options.barrier_seconds and has_measures else 0,
+        },
+    }) }}
+{% endmacro %}
+
+
+{% macro _megabytes_text(bytes) %}
+    {{ return('{:,.1f} MB'.format(bytes / 1000000)) }}
+{% endmacro %}

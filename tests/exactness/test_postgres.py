@@ -32,9 +32,9 @@ BARRIERS = int(os.environ.get("DBT_BACKFILL_LIVE_BARRIERS", "3"))
 RANGE = 240
 ROWS = LiveScene.rows
 
-STAGE = "upstream/postgres/stage.sql"
-READS = "upstream/postgres/reads.sql"
-PLAN = "barrier/plan/staged_range.sql"
+STAGE = "upstreams/postgres/stage.sql"
+READS = "upstreams/postgres/reads.sql"
+PLAN = "features/staged_range.sql"
 
 NO_OVERLAY: Replacement = (
     READS,

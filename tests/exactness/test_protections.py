@@ -149,10 +149,10 @@ class Protection:
     """Whether one statement merges changes and range in the play."""
 
 
-FENCE = "barrier/steps/fence.sql"
-CLAUSES = "table/table_clauses.sql"
-COMMITTED = "barrier/steps/commit.sql"
-RESCALED = "barrier/steps/rescale.sql"
+FENCE = "core/barrier/fence.sql"
+CLAUSES = "core/table/clauses.sql"
+COMMITTED = "core/barrier/commit.sql"
+RESCALED = "features/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.plan_of_kind_stands_predicate(plan, '{}.')"
 STANDS = "backfill, dbt_backfill.plan_of_kind_stands_predicate(plan),"
 SERIALIZABLE = "{%- set level = 'serializable' -%}"
@@ -162,12 +162,12 @@ PROTECTIONS = (
         "a plan that stands is adopted",
         (
             (
-                "barrier/run_barriers.sql",
+                "core/barrier/run.sql",
                 "{%- set plan = state.get('planned') -%}",
                 "{%- set plan = none -%}",
             ),
             (
-                "barrier/plan/plan_script.sql",
+                "core/barrier/plan_barrier.sql",
                 "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
                 "where epoch = {{ plan.epoch - 1 }}",
             ),
@@ -233,7 +233,7 @@ PROTECTIONS = (
         "a stage is named by its plan",
         (
             (
-                "barrier/steps/stage.sql",
+                "core/barrier/stage.sql",
                 "'changes', plan.epoch, plan.plan_id, invocation]",
                 "'changes', plan.epoch]",
             ),
@@ -244,24 +244,24 @@ PROTECTIONS = (
         "a range is merged",
         (
             (
-                "barrier/steps/range.sql",
+                "core/barrier/merges.sql",
                 "merge into {{ backfill.mv.render() }} as mv\n    using (",
                 "insert into {{ backfill.mv.render() }}",
             ),
-            ("barrier/steps/range.sql", "    ) as range\n    on", "    /*"),
-            ("barrier/steps/range.sql", "    when not matched then insert *", "*/"),
+            ("core/barrier/merges.sql", "    ) as range\n    on", "    /*"),
+            ("core/barrier/merges.sql", "    when not matched then insert *", "*/"),
         ),
         a_range_is_sent_twice,
     ),
     Protection(
         "an Iceberg range has a WHEN MATCHED clause",
-        (("table/merge.sql", "when matched then {{ action }}", ""),),
+        (("core/table/lookup.sql", "when matched then {{ action }}", ""),),
         a_range_is_sent_twice_at_once,
         "iceberg",
     ),
     Protection(
         "snapshots that the log does not know may delete",
-        (("upstream/iceberg/reads.sql", "operations == [] or ", ""),),
+        (("upstreams/iceberg/reads.sql", "operations == [] or ", ""),),
         a_run_executes_the_plan_of_a_younger_snapshot,
         "iceberg",
     ),

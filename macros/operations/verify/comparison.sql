@@ -1,4 +1,105 @@
 {#-
+    What is known of the MV before it is compared, as observe_operated returned it, and {
+      'state': of a committed epoch whose version of the upstream can be read,
+      'key': of the committed plan, as the MV names its columns,
+      'columns': as get_table_columns returned them
+    }
+-#}
+{% macro observe_verified(node) %}
+    {%- set verified = dbt_backfill.observe_operated(node) -%}
+    {%- set state = verified.state -%}
+    {%- do dbt_backfill.check_barrier_is_committed(
+        state, verified.name, 'Run the model first (dbt run --select ' ~ verified.name ~ '), and then verify it'
+    ) -%}
+    {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
+    {{ return(dict(
+        verified,
+        key=dbt_backfill.get_mv_keys(state.committed.key),
+        columns=dbt_backfill.get_table_columns(verified.mv),
+    )) }}
+{% endmacro %}
+
+
+{#- Refuse a definition that cannot be evaluated any more: its version is gone, or the session is another one. -#}
+{% macro check_definition_is_readable(verified, state) %}
+    {%- set plan = state.committed -%}
+    {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
+    {%- if changed -%}
+        {%- do dbt_backfill.refuse(
+            changed.words ~ ' is ' ~ changed.is ~ ', and was ' ~ changed.was ~ ' at its last barrier',
+            'Set ' ~ changed.setting ~ ' to ' ~ changed.was,
+            mv=verified.name
+        ) -%}
+    {%- endif -%}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+    {%- set readable = dbt_backfill.stands_as_noted(upstream) -%}
+    {%- if readable -%}
+        {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, dbt_backfill.get_source(plan)) -%}
+        {%- set readable = dbt_backfill.ask(upstream, 'upstream_readable')(observed, dbt_backfill.get_source(plan)) -%}
+    {%- endif -%}
+    {%- if not readable -%}
+        {%- do dbt_backfill.refuse(
+            'version ' ~ state.upstream_version ~ ' of its upstream ' ~ dbt_backfill.get_source(plan).relation ~ ', which it shows, can no longer be read',
+            'Run the model (dbt run --select ' ~ verified.name ~ '), which takes it to a later version, and then verify it',
+            mv=verified.name
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    What is needed to evaluate the definition of an MV whose upstream has no versions that can be read again: {
+      'state': with `staged`, see get_promised_sql,
+      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate; their rows of
+        then cannot be told any more
+    }
+
+    Of other upstreams the state as it was, and none. All rows up to the position are read for it, once, and the feed is waited for.
+
+    Arguments:
+      relations (dict): of the MV, with 'name' and 'options': {'file_format'}.
+-#}
+{% macro stage_definition(relations, state) %}
+    {%- set committed, as_it_is = dbt_backfill.get_source(state.committed), {'state': state, 'unsettled': none} -%}
+    {%- if state.get('upstream_version') is none -%} {{ return(as_it_is) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.get_upstream_of_plan(state.committed) -%}
+    {%- if not dbt_backfill.upstream_traits(upstream).stages_ranges -%} {{ return(as_it_is) }} {%- endif -%}
+    {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
+    {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(state.committed)) -%}
+    {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
+    {%- set taken = {'unclear': gap.reason} if gap
+        else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}
+    {%- if taken.unclear or taken.waits -%}
+        {%- do dbt_backfill.refuse(
+            'its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
+            'Run the model, which takes it to a later version, and then compare it', mv=relations.name
+        ) -%}
+    {%- endif -%}
+    {%- set version = dbt_backfill.get_source(taken.plan).version -%}
+    {%- set changed = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(plan.key) -%} {%- do changed.append(column ~ ' as __bf_changed_' ~ loop.index) -%} {%- endfor -%}
+    {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, committed.version, version, plan.key, none) -%}
+    {{ return({
+        'state': dict(state, staged={'version': version, 'source': dbt_backfill.get_source(taken.plan, 'stage')}),
+        'unsettled': 'select distinct ' ~ changed | join(', ') ~ ' from (' ~ changes.events ~ ')',
+    }) }}
+{% endmacro %}
+
+
+{#- How many keys that is, in a line of dbt's output. -#}
+{% macro report_unsettled(relations, unsettled) %}
+    {%- if unsettled -%}
+        {%- set count = dbt_backfill.run_table(
+            'count the keys that changed', 'select count(*) from (' ~ unsettled ~ ')', relations.mv
+        )[0][0] -%}
+        {%- do log(relations.name ~ ': ' ~ dbt_backfill.get_count_text(count | int, 'key')
+            ~ (' has' if count | int == 1 else ' have') ~ ' changed since its last barrier, and cannot be compared', info=true) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
     Compare the selected part of the MV with its definition, in one pass over both. The keys that differ are staged as a
     cached view, because what follows reads only their rows. Returns {
       'rows': how many rows of the MV were compared,

@@ -50,3 +50,118 @@
     {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
     {%- do dbt_backfill.report_repair(verified, found, kinds, again) -%}
 {% endmacro %}
+
+
+{#- Refuse arguments that are unknown or of the wrong type. -#}
+{% macro check_verify_arguments(name, given, unknown) %}
+    {%- do dbt_backfill.check_argument_names('verify_backfill', unknown, ['model'] + given.keys() | list, name) -%}
+    {%- if given.repair is not boolean -%}
+        {%- do dbt_backfill.refuse_argument(name, 'repair', given.repair, 'true or false') -%}
+    {%- elif given.sample is not integer or given.sample < 0 -%}
+        {%- do dbt_backfill.refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
+    {%- endif -%}
+    {%- set vnodes = dbt_backfill.as_list(given.vnodes) -%}
+    {%- if given.vnodes is not none
+            and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
+        {%- do dbt_backfill.refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
+    {%- endif -%}
+    {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
+        {%- if given[argument] is mapping or not dbt_backfill.as_list(given[argument])
+                or dbt_backfill.as_list(given[argument]) | select('none') | list -%}
+            {%- do dbt_backfill.refuse_argument(
+                name, argument, given[argument], 'a list of key values, in the order of the key'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- The part of the keys that the arguments ask for, as selection_predicate takes it. -#}
+{% macro read_selection(verified, given) %}
+    {%- set selection = {'vnodes': none, 'vnode_count': verified.state.committed.vnode_count} -%}
+    {%- if given.vnodes is not none -%}
+        {%- do selection.update({'vnodes': dbt_backfill.as_list(given.vnodes) | unique | sort}) -%}
+        {%- for vnode in selection.vnodes if not 0 <= vnode < selection.vnode_count -%}
+            {%- do dbt_backfill.refuse(
+                'vnodes names vnode ' ~ vnode ~ ', and its vnode_count is ' ~ selection.vnode_count,
+                'Vnodes are numbered from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name
+            ) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- if given.key_from is not none or given.key_to is not none -%}
+        {%- do selection.update(dbt_backfill.read_key_range(verified, given)) -%}
+    {%- endif -%}
+    {{ return(selection) }}
+{% endmacro %}
+
+
+{#- key_from and key_to as literals of the key's types: Spark casts and renders them. -#}
+{% macro read_key_range(verified, given) %}
+    {%- set low = dbt_backfill._read_bound(verified, given, 'key_from') -%}
+    {%- set high = dbt_backfill._read_bound(verified, given, 'key_to') -%}
+    {%- set both = [low | length, high | length] | min -%}
+    {%- set sql -%}
+        select to_json(named_struct(
+            'low', array({{ low | map(attribute='literal') | join(', ') }}),
+            'high', array({{ high | map(attribute='literal') | join(', ') }}),
+            'is_empty', {{ dbt_backfill.tuple_predicate(
+                low[:both] | map(attribute='value') | list, '>', high[:both] | map(attribute='value') | list
+            ) if both else 'false' }}
+        ))
+    {%- endset -%}
+    {%- set read = dbt_backfill.run_json('read the key range', sql, verified.mv)[0] -%}
+    {%- set range = {
+        'low': dbt_backfill._check_bound(verified, given, 'key_from', read.low),
+        'high': dbt_backfill._check_bound(verified, given, 'key_to', read.high),
+    } -%}
+    {%- if read.is_empty -%}
+        {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%}
+    {%- endif -%}
+    {{ return(range) }}
+{% endmacro %}
+
+
+{#- The values of key_from or key_to as expressions: a list of {'value', 'literal': the text of its literal}. -#}
+{% macro _read_bound(verified, given, argument) %}
+    {%- if given[argument] is none -%} {{ return([]) }} {%- endif -%}
+    {%- set values = dbt_backfill.as_list(given[argument]) -%}
+    {%- if values | length > verified.key | length -%}
+        {%- do dbt_backfill.refuse(
+            argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', and its key '
+                ~ dbt_backfill.get_count_text(verified.key | length, 'column'),
+            'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name
+        ) -%}
+    {%- endif -%}
+    {%- set bound = [] -%}
+    {%- for given_value in values -%}
+        {%- set type = verified.key[loop.index0].type -%}
+        {%- set value = dbt_backfill._value_expression(given_value, type) -%}
+        {%- do bound.append({'value': value, 'literal': dbt_backfill.literal_expression(value, type)}) -%}
+    {%- endfor -%}
+    {{ return(bound) }}
+{% endmacro %}
+
+
+{#- A value that YAML gave, as text that Spark casts; null if it cannot. -#}
+{% macro _value_expression(value, type) -%}
+    {%- set text = dbt_backfill.string_literal(value) -%}
+    {%- if type == 'string' -%} {{ return(text) }} {%- endif -%}
+    {{ return('unhex(' ~ text ~ ')' if type == 'binary' else 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(type) ~ ')') }}
+{%- endmacro %}
+
+
+{% macro _check_bound(verified, given, argument, literals) %}
+    {%- set values = dbt_backfill.as_list(given[argument]) -%}
+    {%- for literal in literals -%}
+        {%- set key = verified.key[loop.index0] -%}
+        {#- YAML has made a number of an unquoted 007. -#}
+        {%- if literal is none or key.type == 'string' and values[loop.index0] is not string -%}
+            {%- do dbt_backfill.refuse(
+                argument ~ ' has ' ~ tojson(values[loop.index0], values[loop.index0] | string) ~ ' for the column ' ~ key.name
+                    ~ ', whose type is ' ~ key.type,
+                'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(literals or none) }}
+{% endmacro %}

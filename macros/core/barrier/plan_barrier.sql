@@ -1,0 +1,405 @@
+{#-
+    Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}, see take_staged_range, or {
+      'plan': the one that now stands,
+      'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
+      'views': the temporary views that were made on the way,
+      'read_from': what its range is read from, see get_range_read; none where the upstream itself is, or the plan is another run's,
+      'outgrown': see is_outgrown
+    }
+
+    One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
+    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one stands already.
+    If so, because an earlier run died or another is alive, that one is adopted word for word. So whatever is
+    refused is refused before anything is written.
+
+    Arguments:
+      choice (dict): what choose_plan chose.
+      columns (list): of the MV, where it is about to be created.
+-#}
+{% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
+    {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
+    {%- set planning = namespace(
+        attempt=dbt_backfill.begin_attempt(
+            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('replica')
+        ),
+        stands=none, staged=none, views=[], read_from=none, outgrown=false,
+    ) -%}
+    {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
+    {%- for _ in range(4) if planning.stands is none and not planning.attempt.get('waits') -%}
+        {%- set attempt = planning.attempt -%}
+        {%- set backfill = dict(backfill, read_from=attempt.read_from) -%}
+        {%- set result = dbt_backfill.run_json(
+            'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
+        )[0] -%}
+        {%- set planning.views = planning.views + attempt.views -%}
+        {%- set checked = result.get('checked') or {} -%}
+        {%- set unclear = dbt_backfill.find_lost_changes(state, result)
+            or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+        {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
+        {%- if result.get('plan') -%}
+            {%- set planning.stands = result.plan -%}
+            {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
+            {%- set planning.read_from = attempt.read_from if is_own else none -%}
+            {%- set planning.outgrown = dbt_backfill.is_outgrown(result) -%}
+            {%- if not is_own and result.plan.kind != 'abandon' -%}
+                {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
+            {%- endif -%}
+        {%- elif result.get('copy_is_gone') -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': the copy of its upstream is gone, because another run has dropped it, so that its '
+                    ~ 'upstream itself is read', info=true
+            ) -%}
+            {%- do adapter.cache_dropped(backfill.replica) -%}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
+        {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
+            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+        {%- elif 'plan' in result -%}
+            {%- do dbt_backfill.drop_stages(planning.views) -%}
+            {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
+        {%- elif unclear -%}
+            {%- set reanchor = dbt_backfill.choose_reanchor(
+                backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
+                filling=dbt_backfill.get_filling_of_plan(attempt.plan)
+            ) -%}
+            {%- set planning.attempt = dbt_backfill.begin_attempt(
+                backfill, state, observed, learned, dbt_backfill.with_void_replica_of(reanchor, attempt.plan)
+            ) -%}
+        {%- elif attempt.overlay and (result.get('overlaid') or {'doubtful': 1}).doubtful -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': the feed does not tell all that has changed since its rows were copied, so that '
+                    ~ 'its upstream itself is read', info=true
+            ) -%}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
+        {%- elif attempt.read_from and (checked.null_keys or checked.duplicates) -%}
+            {#- They may be gone from the upstream, which the feed need not tell. -#}
+            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
+        {%- elif twice -%}
+            {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
+        {%- elif checked.null_keys or checked.duplicates -%}
+            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
+            {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
+        {%- else -%}
+            {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
+            {#- A part ends with the bounds of before. -#}
+            {%- set attempt = attempt if not attempt.read_from or dbt_backfill.is_whole(attempt.read_from)
+                else dbt_backfill.without_replica(attempt) -%}
+            {%- set bounds = find(dict(backfill, read_from=attempt.read_from), state, attempt.plan) -%}
+            {%- set planning.attempt = dbt_backfill.new_attempt(
+                backfill, state, observed, learned, dict(attempt.plan, **bounds), replica=attempt.read_from
+            ) -%}
+            {%- set planning.attempt = dict(planning.attempt, keys_are_unique=attempt.keys_are_unique) -%}
+        {%- endif -%}
+        {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
+    {%- endfor -%}
+    {%- if planning.attempt.get('waits') -%}
+        {%- do dbt_backfill.drop_stages(planning.views) -%}
+        {{ return({'waits': planning.attempt.waits}) }}
+    {%- elif planning.stands is none -%}
+        {%- do dbt_backfill.drop_stages(planning.views) -%}
+        {%- do dbt_backfill.refuse(
+            'its barrier ' ~ epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'read_from': planning.read_from,
+        'outgrown': planning.outgrown,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    An attempt at a plan: what planning needs beside it, which is not stored: {
+      'plan': as it would be stored, but for the rows that the script counts,
+      'changes': how they are read, see get_changes; none if it has none,
+      'views': the temporary views that they are staged in,
+      'most_rows': with how many rows its range holds; none for any number,
+      'read_from': what its range is read from, see get_range_read; none where the upstream itself is,
+      'overlay': how what changed since the version of the replica is read, see get_overlay; none where nothing can have,
+      'keys_are_unique': whether equal hashes were found to be no equal keys
+    }
+
+    Arguments:
+      replica (dict or none): as a source of the plan.
+-#}
+{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
+    {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
+        if dbt_backfill.has_changes(state, plan) else none -%}
+    {%- set overlay = dbt_backfill.get_overlay(backfill, state, observed, plan, replica) if replica else none -%}
+    {{ return({
+        'plan': plan,
+        'changes': changes,
+        'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (overlay.views if overlay else []),
+        'most_rows': most_rows,
+        'read_from': dict(replica, overlay=overlay.name if overlay else none) if replica else none,
+        'overlay': overlay,
+        'keys_are_unique': false,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    The same after the rows that the plan reads were staged, where they have to be. {'waits'} if the feed has not landed what they
+    may show. Where it told something that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
+-#}
+{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
+    {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
+    {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
+        {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
+            {%- set begun.plan = dbt_backfill.choose_reanchor(
+                backfill, state, begun.observed, learned, begun.taken.unclear, started=true, whole=true,
+                filling=dbt_backfill.get_filling_of_plan(plan)
+            ) -%}
+        {%- endif -%}
+        {%- set begun.taken = dbt_backfill.take_staged_range(
+            backfill, state, begun.observed, begun.plan, again=begun.taken is not none
+        ) -%}
+        {%- set begun.observed = begun.taken.seen -%}
+    {%- endfor -%}
+    {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
+    {%- if begun.taken.unclear -%}
+        {%- do dbt_backfill.refuse(
+            begun.taken.unclear ~ ', four times in a row',
+            'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
+        ) -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows, replica)) }}
+{% endmacro %}
+
+
+{#- The same attempt at a plan whose range is read from the upstream itself. -#}
+{% macro without_replica(attempt) %}
+    {%- set plan = dict(attempt.plan, sources=dbt_backfill.with_void_replica(attempt.plan.sources)) -%}
+    {{ return(dict(attempt, plan=plan, read_from=none, overlay=none)) }}
+{% endmacro %}
+
+
+{#- What the script staged, with its name; none if there was nothing or another run's plan stands. -#}
+{% macro _own_stage(backfill, planned, stands, result) %}
+    {%- if not result.get('staged') or stands is none or stands.plan_id != planned.plan_id -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.get_own_stage(backfill, planned, result)) }}
+{% endmacro %}
+
+
+{#- Why the changes of a plan cannot be merged whose script could not stage them; none if it could. -#}
+{% macro find_lost_changes(state, result) %}
+    {%- if result.get('lost') -%}
+        {{ return('the changes since version ' ~ state.upstream_version ~ ' can no longer be read') }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    The plan, with the numbers of rows that the script has counted.
+
+    Arguments:
+      counted (boolean): whether the script's variable `checked` has the counts.
+      staged (boolean): whether `merged` has those of the changes.
+      overlaid (boolean): whether its range has changes laid over it. They and those that are merged are not read by one statement: of
+        two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
+-#}
+{% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
+    {%- set row = dict(plan) -%}
+    {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
+    {%- if counted and dbt_backfill.reads_range(plan) -%}
+        {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+        {%- if plan.get('fills') -%}
+            {%- do row.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
+        {%- elif staged and not plan.sweeps and not overlaid -%}
+            {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
+                ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(row) }}
+{% endmacro %}
+
+
+{#-
+    Up to how many changes, and rows of a range, both are merged by one statement. A range alone is merged without the
+    clauses for rows that are there, which on Delta is faster for many rows.
+-#}
+{% macro at_once_rows() %}
+    {{ return(100000) }}
+{% endmacro %}
+
+
+{#- Whether the plan may read more rows than that. -#}
+{% macro reads_many(plan) %}
+    {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.reads_range(plan) else none -%}
+    {{ return(limit is none or limit > dbt_backfill.at_once_rows()) }}
+{% endmacro %}
+
+
+{#-
+    The script. Its result: {
+      'plan': the one that stands, absent if the checks failed,
+      'settings': the session's, of a first run, which has not read a state; see session_settings,
+      'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'copy_is_gone': whether a table is, where one of them is a replica; then absent is all else,
+      'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
+      'overlaid': see get_overlay, absent if there is none, or the changes are gone,
+      'checked': see get_key_check_sql, absent if the plan reads no keys
+    }
+-#}
+{% macro get_plan_script(backfill, state, attempt, columns=none) -%}
+    {%- set plan, changes = attempt.plan, attempt.changes -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set overlay = attempt.overlay -%}
+    {%- set counted = dbt_backfill.get_counted_plan(
+        plan, counted=scan is not none, staged=stage is not none, overlaid=overlay is not none
+    ) -%}
+    {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
+    {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
+    begin
+        {%- if handler %}
+        declare lost boolean default false;
+        {%- endif %}
+        {%- for declaration in (((stage or {}).declarations or []) + ((overlay or {}).declarations or [])) | unique %}
+        {{ declaration }};
+        {%- endfor %}
+        {%- if scan %}
+        declare checked {{ dbt_backfill.key_check_type() }};
+        {%- endif %}
+        {%- if state.get('missing') %}
+        {{ dbt_backfill.declare_creation() }}
+        {%- else %}
+        declare planned string;
+        {%- endif %}
+        {%- if attempt.read_from %}
+        declare exit handler for sqlstate '42P01' begin select to_json(named_struct('copy_is_gone', true)); end;
+        {%- endif %}
+        {%- if stage %}
+        {{ dbt_backfill.get_staging_statements(stage.statements, handler, 'set lost = true') }}
+        {%- endif %}
+        {%- if overlay %}
+        {{ dbt_backfill.get_staging_statements(overlay.statements, dbt_backfill.upstream_traits(backfill.upstream).lost_conditions, 'set overlaid = null') }}
+        if overlaid.doubtful = 0 then
+        {%- endif %}
+        {%- if scan %}
+        set checked = ({{ dbt_backfill._get_attempt_check_sql(backfill, attempt, scan) }});
+        {%- endif %}
+        {%- if overlay %}
+        end if;
+        {%- endif %}
+        if {{ dbt_backfill._get_attempt_condition(attempt, known) }} then
+            {{ dbt_backfill._get_storing_statements(backfill, state, counted, known, columns) }}
+        else
+            select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
+        end if;
+    end
+{%- endmacro %}
+
+
+{#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
+{% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
+    {%- set plan = attempt.plan -%}
+    {%- set total = 'coalesce(' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
+        ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
+    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
+    {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
+{%- endmacro %}
+
+
+{#- Whether the plan may be stored, over those of its variables that it has (`known`). -#}
+{% macro _get_attempt_condition(attempt, known) %}
+    {%- set conditions = ['true'] -%}
+    {%- if 'staged' in known -%}
+        {%- do conditions.append('staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
+    {%- endif -%}
+    {%- if 'overlaid' in known -%} {%- do conditions.append('overlaid.doubtful = 0') -%} {%- endif -%}
+    {%- if 'checked' in known -%}
+        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
+        {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}
+    {%- endif -%}
+    {{ return(conditions | join(' and ')) }}
+{% endmacro %}
+
+
+{#- The statements that store it, and tell what stands then. -#}
+{% macro _get_storing_statements(backfill, state, plan, known, columns) -%}
+    {%- if state.get('missing') -%}
+    {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, plan) }}
+    select concat(
+        '{"settings":', to_json({{ dbt_backfill.settings_expression() }}),
+        {%- if 'checked' in known %} ',"checked":', to_json(checked),{% endif %} ',"plan":', coalesce(standing, 'null'), '}'
+    );
+    {%- else -%}
+    {{ dbt_backfill.get_store_plan_statements(backfill, plan) }}
+    {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+    The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
+    every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a
+    variable has no condition any more, and no handler takes it.
+
+    Arguments:
+      handler (string or none): the conditions by which that shows, see get_lost_conditions.
+      then (string): what is done where it does.
+-#}
+{% macro get_staging_statements(statements, handler, then) -%}
+    {%- if handler -%}
+        begin
+            declare exit handler for {{ handler }} begin {{ then }}; end;
+        {% endif -%}
+        {{ statements | join(';\n        ') }};
+    {%- if handler %}
+        end;
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+    Statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of
+    two at once the second finds that of the first.
+-#}
+{% macro get_store_plan_statements(backfill, plan) -%}
+    set planned = ({{ 'select ' ~ dbt_backfill.get_plan_json_sql(plan) }});
+    {% set sql -%}
+        update {{ backfill.progress.render() }}
+        set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},
+            plan = if(vnode = 0, __bf_planned__, null)
+        where epoch = {{ plan.epoch - 1 }} and plan_id is null
+    {%- endset -%}
+    {{ dbt_backfill.get_guarded_update_sql(
+        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
+    ) }}
+{%- endmacro %}
+
+
+{#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
+{% macro refuse_keys(backfill, state, plan, checked, views=[]) %}
+    {%- if checked.null_keys -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse(
+            dbt_backfill.get_source(plan).relation ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row')
+                ~ ' with a null in ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
+            'Give these rows a key or delete them; a primary key is never null'
+        ) -%}
+    {%- endif -%}
+    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
+    {%- set duplicates = dbt_backfill.run_json(
+        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, plan.key)
+    ) -%}
+    {%- if duplicates -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- `duplicates`: some of the keys, as lists of literals; `views`: those to drop. -#}
+{% macro refuse_duplicate_keys(plan, duplicates, views) %}
+    {%- do dbt_backfill.drop_stages(views) -%}
+    {%- do dbt_backfill.refuse(
+        'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
+            ~ duplicates | map('join', ', ') | join('), (') ~ ')',
+        'Delete the duplicates, or name in unique_key the columns that are unique'
+    ) -%}
+{% endmacro %}

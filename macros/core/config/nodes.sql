@@ -1,0 +1,100 @@
+{#-
+    The node of the graph that a user names, as `name` or `package.name`, where it has versions as `name.v2` or
+    `package.name.v2`; refused unless it is a backfilled_mv.
+
+    Arguments:
+      operation (string): the run-operation that was given the name.
+-#}
+{% macro find_backfilled_mv(name, operation) %}
+    {%- if not name or name is not string -%}
+        {%- do dbt_backfill.refuse(
+            'the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation
+        ) -%}
+    {%- endif -%}
+    {%- set node = dbt_backfill.find_model(name) -%}
+    {%- if node.config.materialized != 'backfilled_mv' -%}
+        {%- do dbt_backfill.refuse(
+            "its materialization is '" ~ node.config.materialized ~ "', so it is no backfilled_mv",
+            "Name a model with materialized='backfilled_mv'", mv=name
+        ) -%}
+    {%- endif -%}
+    {{ return(node) }}
+{% endmacro %}
+
+
+{#- One of any materialization; `change` is what a user can do where there is none of this name. -#}
+{% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
+    {%- set found = [] -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model'
+            and name in [node.name, node.package_name ~ '.' ~ node.name, dbt_backfill.get_model_name(node), node.unique_id[6:]] -%}
+        {%- do found.append(node) -%}
+    {%- endfor -%}
+    {%- if not found -%}
+        {%- do dbt_backfill.refuse('there is no model of this name', change, mv=name) -%}
+    {%- elif found | length > 1 -%}
+        {%- do dbt_backfill.refuse(
+            'there are ' ~ found | length ~ ' models of this name',
+            'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', '), mv=name
+        ) -%}
+    {%- endif -%}
+    {{ return(found[0]) }}
+{% endmacro %}
+
+
+{#- All enabled backfilled_mvs of the project and its packages. -#}
+{% macro find_backfilled_mvs() %}
+    {%- set nodes = [] -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
+        {%- do nodes.append(node) -%}
+    {%- endfor -%}
+    {{ return(nodes) }}
+{% endmacro %}
+
+
+{#- The node of the project that makes a table; none if there is none. -#}
+{% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
+    {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'
+            and (node.get('alias') or node.name) | lower == relation.identifier | lower -%}
+        {%- if dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(relation) -%}
+            {{ return(node) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
+{% macro get_node_relation(node) %}
+    {%- set relation = api.Relation.create(
+        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
+    ) -%}
+    {%- set quoting = node.get('quoting') or {} -%}
+    {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
+    {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
+{% endmacro %}
+
+
+{#- One option of a model, see read_option, that is not running, as the graph has it. -#}
+{% macro get_option_of(node, name) %}
+    {%- set value = node.config.get(name) -%}
+    {{ return(value if value is not none else (node.config.get('meta') or {}).get(name)) }}
+{% endmacro %}
+
+
+{#- The name of a table to compare it by: Spark takes small letters for large ones. -#}
+{% macro get_table_key(relation) %}
+    {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
+{% endmacro %}
+
+
+{#- What dbt itself calls a model in its output and takes in --select: `orders`, or `orders.v2` of one with versions. -#}
+{% macro get_model_name(node) %}
+    {%- set version = node.version if node.version is defined else none -%}
+    {{ return(node.name ~ ('' if version is none else '.v' ~ version)) }}
+{% endmacro %}
+
+
+{#- The same of the model of an MV, also outside of a run of it. -#}
+{% macro get_name_of(backfill) %}
+    {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
+{% endmacro %}

@@ -1,0 +1,108 @@
+{#-
+    Refuse to compare an MV whose barrier has begun: it may stand between two definitions. The same after a plan that
+    was abandoned, whose changes may have been merged.
+-#}
+{% macro check_barrier_is_committed(state, mv, change) %}
+    {%- if state.get('planned') or state.dirty -%}
+        {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun and is not committed', change, mv=mv) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version, the order
+    and the positions that were committed.
+
+    Arguments:
+      state (dict): as read_state returned it; of an upstream without versions that can be read again with 'staged', see stage_definition.
+      selection (dict): the part of the keys that is wanted, see selection_predicate; all of them by default.
+-#}
+{% macro get_promised_sql(relations, state, selection={}) -%}
+    {%- set plan = state.committed -%}
+    {%- set keys = plan.key -%}
+    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
+    {%- if state.get('upstream_version') is none -%}
+        {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
+    {%- else -%}
+        {%- set staged = state.get('staged') -%}
+        {%- set read = dbt_backfill.ask(upstream, 'staged_read')(upstream, staged.version, staged.source, keys) if staged
+            else dbt_backfill.ask(upstream, 'upstream_read')(upstream, state.upstream_version) -%}
+        {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
+        {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}
+        {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, relations, keys) -%}
+    {%- endif -%}
+    {{ dbt_backfill.get_filled_sql(dbt_backfill.get_query_sql(plan.query, upstream.relation, scan), state) }}
+{%- endmacro %}
+
+
+{#- Rows of the MV's columns, with nulls for the columns that are being filled where they have not been yet, see new_filling. -#}
+{% macro get_filled_sql(rows, state) -%}
+    {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
+    {%- if not filling -%} {{ return(rows) }} {%- endif -%}
+    {%- if filling.position is not none -%}
+        {%- set filled = dbt_backfill.ordered_predicate(
+            state.committed.key, dbt_backfill.mv_columns(state.committed.key), '<=', filling.position
+        ) -%}
+    {%- endif -%}
+    {%- for column in filling.columns -%}
+        {%- set name = dbt_backfill.identifier(column.name) -%}
+        {%- do columns.append('if(' ~ filled ~ ', ' ~ name ~ ', null) as ' ~ name) -%}
+    {%- endfor -%}
+    select * except ({{ dbt_backfill.identifiers(filling.columns | map(attribute='name')) }}), {{ columns | join(', ') }}
+    from (
+        {{ rows }}
+    )
+{%- endmacro %}
+
+
+{#-
+    What of the MV the promise is of, as a relation: all of it; in a sweep what is up to the position, and of columns that are
+    being filled what is up to the second one.
+-#}
+{% macro get_present_sql(relations, state) -%}
+    {%- set is_sweeping = dbt_backfill.is_sweeping(state) -%}
+    {%- if not is_sweeping and not dbt_backfill.get_filling(state) -%} {{ return(relations.mv.render()) }} {%- endif -%}
+    {%- set rows = dbt_backfill.get_prefix_scan_sql(
+        relations.mv.render(), state, relations, dbt_backfill.get_mv_keys(state.committed.key)
+    ) if is_sweeping else 'select * from ' ~ relations.mv.render() -%}
+    {{ return('(' ~ dbt_backfill.get_filled_sql(rows, state) ~ ')') }}
+{%- endmacro %}
+
+
+{#- The upstream of a plan that was read back, as get_upstream returned it. -#}
+{% macro get_upstream_of_plan(plan) %}
+    {%- set source = dbt_backfill.get_source(plan) -%}
+    {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
+    {%- set feed = dbt_backfill.ask(upstream, 'noted_feed')(source) if dbt_backfill.upstream_traits(upstream).stages_ranges else none -%}
+    {{ return(dict(upstream, feed=feed) if feed else upstream) }}
+{% endmacro %}
+
+
+{#-
+    A predicate for a part of the keys, over columns of the names `upstream` in `keys`; `true` for all of them.
+
+    Arguments:
+      selection (dict): {
+        'vnodes': a list, none for all of them, and 'vnode_count',
+        'low', 'high': the first and the last key as literals; fewer than the key has columns mean all keys that begin
+          with them. None is open,
+        'unsettled': a select of keys that are not wanted, as `__bf_changed_1` and so on; absent or none if there are none
+      }
+-#}
+{% macro selection_predicate(selection, keys, prefix='') -%}
+    {%- set parts = [] -%}
+    {%- if selection.get('vnodes') is not none -%}
+        {%- set vnode = dbt_backfill.vnode_expression(keys, selection.vnode_count, prefix) -%}
+        {%- do parts.append(vnode ~ ' in (' ~ selection.vnodes | join(', ') ~ ')') -%}
+    {%- endif -%}
+    {%- for op, bound in [('>=', selection.get('low')), ('<=', selection.get('high'))] if bound is not none -%}
+        {%- set columns = dbt_backfill.upstream_columns(keys, prefix) -%}
+        {%- do parts.append(dbt_backfill.tuple_predicate(columns[:bound | length], op, bound)) -%}
+    {%- endfor -%}
+    {%- if selection.get('unsettled') -%}
+        {%- set same = [] -%}
+        {%- for column in dbt_backfill.upstream_columns(keys, prefix) -%} {%- do same.append('__bf_changed_' ~ loop.index ~ ' = ' ~ column) -%} {%- endfor -%}
+        {%- do parts.append('not exists (select 1 from (' ~ selection.unsettled ~ ') where ' ~ same | join(' and ') ~ ')') -%}
+    {%- endif -%}
+    {{ return(parts | join(' and ') or 'true') }}
+{%- endmacro %}

@@ -1,0 +1,168 @@
+{#-
+    Run a statement of a barrier and return the JSON objects in the first column of its result.
+
+    Results come back as JSON text that Spark renders: dbt's tables guess types, which turns a key `007`
+    into a number and cannot hold binary values.
+
+    Arguments:
+      step (string): what the statement does; it stands as a comment in front, for the Spark UI and dbt's log.
+      sql (string): the statement, or a script (`begin … end`) whose last statement is a query.
+      mv (relation): the MV, where it is not the model that is running.
+-#}
+{% macro run_json(step, sql, mv=none) %}
+    {%- set rows = [] -%}
+    {%- for row in dbt_backfill.run_table(step, sql, mv) -%}
+        {%- do rows.append(fromjson(row[0])) -%}
+    {%- endfor -%}
+    {{ return(rows) }}
+{% endmacro %}
+
+
+{#- Run a statement and return its result as dbt's table, empty if it has none. -#}
+{% macro run_table(step, sql, mv=none) %}
+    {%- call statement('dbt_backfill_' ~ step, fetch_result=true, auto_begin=false) -%}
+        {{ dbt_backfill._with_step(step, sql, mv) }}
+    {%- endcall -%}
+    {{ return(load_result('dbt_backfill_' ~ step).table) }}
+{% endmacro %}
+
+
+{#-
+    Run a statement on which nothing depends: {'table': its result, none if it failed, 'error': the text of Spark's error, none if
+    there was none}. With the plain package, an error ends the run as that of any statement does: Jinja cannot catch it.
+-#}
+{% macro try_table(step, sql, mv=none) %}
+    {%- if adapter.type() == 'spark_backfill' -%} {{ return(adapter.attempt(dbt_backfill._with_step(step, sql, mv))) }} {%- endif -%}
+    {{ return({'table': dbt_backfill.run_table(step, sql, mv), 'error': none}) }}
+{% endmacro %}
+
+
+{#- The statement behind the comment that says whose it is and what it does. A run-operation has no `this`. -#}
+{% macro _with_step(step, sql, mv) -%}
+    /* {{ mv or (this if this is defined else 'dbt_backfill') }}: {{ step }} */
+    {{ sql }}
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that executes `sql` with some texts in it replaced by the values of variables.
+
+    Arguments:
+      literals (dict): text in `sql` -> SQL expression of what stands there instead.
+-#}
+{% macro get_execute_with_literals_sql(sql, literals) -%}
+    {%- set text = namespace(sql=dbt_backfill.string_literal(sql)) -%}
+    {%- for placeholder, value in literals.items() -%}
+        {%- set text.sql = 'replace(' ~ text.sql ~ ", '" ~ placeholder ~ "', " ~ value ~ ')' -%}
+    {%- endfor -%}
+    {{ return('execute immediate ' ~ text.sql) }}
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that gives way to another one which wrote the same table meanwhile, on Delta without an error.
+
+    Arguments:
+      noted (string): what is done then, a statement of the script; empty for nothing.
+-#}
+{% macro get_yielding_sql(sql, file_format, noted='') -%}
+    {%- if file_format == 'delta' -%}
+    begin
+        declare exit handler for sqlstate '2D521' begin {{ noted ~ '; ' if noted }}end;
+        {{ sql }};
+    end;
+    {%- else -%}
+    {{ sql }};
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- `name` as a quoted Spark identifier; a backtick in it is doubled. -#}
+{% macro identifier(name) -%}
+    {{ return('`' ~ name | replace('`', '``') ~ '`') }}
+{%- endmacro %}
+
+
+{#- `names` as quoted identifiers, comma separated, each with `prefix` in front (such as `t.`). -#}
+{% macro identifiers(names, prefix='') -%}
+    {%- set quoted = [] -%}
+    {%- for name in names -%}
+        {%- do quoted.append(prefix ~ dbt_backfill.identifier(name)) -%}
+    {%- endfor -%}
+    {{ return(quoted | join(', ')) }}
+{%- endmacro %}
+
+
+{#- `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
+{% macro string_literal(text) -%}
+    {%- if text is none -%} {{ return('null') }} {%- endif -%}
+    {{ return("'" ~ text | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') ~ "'") }}
+{%- endmacro %}
+
+
+{#- `texts` as an array of strings; `null` for none. -#}
+{% macro string_array_literal(texts) -%}
+    {%- if texts is none -%} {{ return('null') }} {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for text in texts -%}
+        {%- do literals.append(dbt_backfill.string_literal(text)) -%}
+    {%- endfor -%}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
+{%- endmacro %}
+
+
+{#-
+    A type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
+    spark.sql.timestampType says that this one has no zone. Names of fields stay.
+-#}
+{% macro type_sql(type) -%}
+    {%- set parts = [] -%}
+    {%- for part in modules.re.split('(`[^`]*`)', type) -%}
+        {%- do parts.append(part if part.startswith('`') else modules.re.sub('(?:^|(?<=[<,:]))timestamp(?=[,>]|$)', 'timestamp_ltz', part)) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
+{%- endmacro %}
+
+
+{#- `columns` (list of {'name', 'type'}) as a statement defines them, comma separated. -#}
+{% macro column_definitions(columns) -%}
+    {%- set definitions = [] -%}
+    {%- for column in columns -%}
+        {%- do definitions.append(dbt_backfill.identifier(column.name) ~ ' ' ~ dbt_backfill.type_sql(column.type)) -%}
+    {%- endfor -%}
+    {{ return(definitions | join(', ')) }}
+{%- endmacro %}
+
+
+{#- `1 row`, `12,345 rows`. -#}
+{% macro get_count_text(count, noun) %}
+    {{ return('{:,} {}{}'.format(count, noun, '' if count == 1 else 's')) }}
+{% endmacro %}
+
+
+{#-
+    The macro that answers a question for a kind of upstream, or of feed: its name is that of the kind and of the question,
+    such as `delta_read_upstream`. The questions are in `upstreams/contract.sql`. Nothing but its name ties a macro to them, so
+    a new kind is a new folder.
+-#}
+{% macro of_kind(kind, question) %}
+    {{ return(dbt_backfill[kind ~ '_' ~ question]) }}
+{% endmacro %}
+
+
+{#-
+    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark
+    has no transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it
+    would elsewhere: before the others, or after them.
+
+    Arguments:
+      hooks (list of {'sql', 'transaction'}): as dbt gives them to a materialization.
+      outside_first (boolean): whether those outside come first, as before a model.
+-#}
+{% macro run_all_hooks(hooks, outside_first) %}
+    {%- set inside, outside = [], [] -%}
+    {%- for hook in hooks -%}
+        {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%}
+    {%- endfor -%}
+    {{ run_hooks(outside + inside if outside_first else inside + outside) }}
+{% endmacro %}

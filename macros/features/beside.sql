@@ -1,0 +1,288 @@
+{#-
+    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. It is
+    filled by the barriers of as many runs as it takes, while the MV in use, the former one by then, goes on following its
+    changes with the query that it was made by. Once all of the upstream is read, a barrier of the kind `swap` puts its rows in
+    the MV's place, with its state; see run_beside.
+-#}
+
+
+{#-
+    The next generation that a run fills: {'backfill': as get_backfill describes it, 'reason': why there is to be one, as far as
+    this run knows}; none where there is none, and none is to begin.
+
+    An MV that has to be emptied anyway is rebuilt in place: nobody can use what it has.
+
+    Arguments:
+      observed (dict): of the MV in use, as observe_state returned it.
+      rebuild (string or none): why the user wants it rebuilt.
+-#}
+{% macro find_next_generation(backfill, observed, rebuild) %}
+    {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
+    {%- set is_beside = backfill.options.full_refresh_mode == 'beside' -%}
+    {#- Only to warn of it nothing is asked of Spark: of another catalog dbt has no list of tables. -#}
+    {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
+    {%- set exists = looks and dbt_backfill.load_table(next.progress) is not none -%}
+    {%- if not is_beside -%}
+        {%- if exists -%} {%- do dbt_backfill._warn_of_next_generation(next) -%} {%- endif -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set state = observed.state -%}
+    {%- set planned = state.get('planned') or {} -%}
+    {%- if state.get('missing') or observed.begun_anew or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
+    {%- set goes_on = exists or planned.get('generation') is not none -%}
+    {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
+    {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_query_change(backfill, state, observed.learned) -%} {%- endif -%}
+    {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
+{% endmacro %}
+
+
+{% macro _warn_of_next_generation(next) %}
+    {%- if dbt_backfill.find_maker(next.progress) is none -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '
+                ~ "full refresh has begun. To go on with it set full_refresh_mode='beside'; to drop it: "
+                ~ dbt_backfill.get_drop_next_text()
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro get_drop_next_text() %}
+    {{ return(dbt_backfill.get_operation_text(
+        'drop_backfill', '{model: ' ~ dbt_backfill.get_model_name(model) ~ ', generation: next}'
+    )) }}
+{% endmacro %}
+
+
+{#-
+    The next generation as a run sees it. Nobody uses it yet, so it begins anew where the model has changed since. What is set
+    for the MV in use, whose last plan is `committed`, rules how it is filled.
+-#}
+{% macro get_next_backfill(backfill, committed) %}
+    {%- set on_schema_change = backfill.options.on_schema_change -%}
+    {{ return(dict(
+        backfill, **dict(
+            dbt_backfill.get_next_relations(backfill.mv),
+            controls=backfill.controls,
+            controls_of=(committed or {}).get('backfill_id'),
+            generation='next',
+            options=dict(
+                backfill.options, on_query_change='rebuild',
+                on_schema_change='ignore' if on_schema_change == 'fail' else on_schema_change,
+            ),
+        )
+    )) }}
+{% endmacro %}
+
+
+{#-
+    The MV in use while the next generation is filled: with the query that it was made by, over the same upstream. It reads no
+    more ranges.
+-#}
+{% macro get_former_backfill(backfill, state) %}
+    {%- set committed = state.committed -%}
+    {{ return(dict(
+        backfill,
+        generation='former',
+        sql=dbt_backfill.get_query_by_name(committed.query, backfill.upstream.relation),
+        query=committed.query,
+        query_hash=committed.query_hash,
+        options=dict(
+            backfill.options, unique_key=committed.key | map(attribute='name') | list,
+            upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
+            backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0, on_query_change='fail', on_schema_change='ignore',
+        ),
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Whether the former generation can follow its changes while the next one is filled: {
+      'learned': of its query, see new_learned,
+      'why': it stands still, as the end of a sentence; none if it can follow
+    }
+
+    What would stop the run, or read all of it again, is not done for a table that is about to be replaced.
+-#}
+{% macro find_standstill(former, state) %}
+    {%- set learned = dbt_backfill.new_learned() -%}
+    {%- set why = dbt_backfill._find_lasting_difference(former, state, learned) -%}
+    {%- if not why -%}
+        {%- set learned = dbt_backfill.learn_query(former, learned) -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
+    {%- endif -%}
+    {{ return({'learned': learned, 'why': why}) }}
+{% endmacro %}
+
+
+{#- The same, as far as it shows before its query is explained, which has to run for that. -#}
+{% macro _find_lasting_difference(former, state, learned) %}
+    {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
+        {{ return('it does not hold what its query gives yet') }}
+    {%- elif state.get('upstream_version') is none -%}
+        {{ return('it has no rows yet') }}
+    {%- endif -%}
+    {%- set difference = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
+    {%- if difference -%} {{ return(difference) }} {%- endif -%}
+    {%- set observed = dbt_backfill.observe_upstream(
+        former, state, dbt_backfill.get_feed_start(state) or state.get('planned')
+    ) -%}
+    {%- set gap = dbt_backfill.find_gap(former, state, observed) -%}
+    {%- if not gap and dbt_backfill.explain_comparably(former, former.query) is none -%}
+        {%- set gap = 'its query does not run any more' -%}
+    {%- endif -%}
+    {{ return(gap) }}
+{% endmacro %}
+
+
+{#-
+    A run while there is a next generation: barriers of it; then, if all of the upstream is read, the swap, and else barriers of
+    the former one, so that whoever reads the MV sees what changes. Returns what run_barriers does, and
+    'filling': whether the next generation is still to be put in place.
+
+    Each step may be the last of a run, and the next run goes on from what stands. A next generation that has been put in place
+    is only dropped.
+
+    Arguments:
+      observed (dict): of the MV in use.
+      next (dict): see find_next_generation.
+-#}
+{% macro run_beside(backfill, observed, next) %}
+    {%- set planned, committed = observed.state.get('planned') or {}, observed.state.committed -%}
+    {%- if planned.get('generation') -%}
+        {%- set swapped = dbt_backfill.run_barriers(backfill, observed, none, 'planned') -%}
+        {%- do dbt_backfill.drop_generation(next.backfill, planned.generation.id) -%}
+        {{ return(dict(swapped, filling=false)) }}
+    {%- endif -%}
+    {%- if committed.get('generation') and dbt_backfill.drop_generation(next.backfill, committed.generation.id) and not next.reason -%}
+        {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
+    {%- endif -%}
+    {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
+    {#- Before its first barrier there is no state with which the MV's controls could be read. -#}
+    {%- set seen = dict(seen, state=dict(seen.state, controls=observed.state.get('controls'))) -%}
+    {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
+    {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
+    {%- set ready = dbt_backfill.observe_filled(next.backfill, seen, filled) -%}
+    {%- if ready is none -%}
+        {%- do dbt_backfill.run_former(backfill, observed) -%}
+        {{ return(dict(filled, message='NEXT: ' ~ filled.message, filling=true)) }}
+    {%- endif -%}
+    {%- set swapped = dbt_backfill.run_barriers(backfill, observed, next.reason or 'full refresh', ready) -%}
+    {%- do dbt_backfill.drop_generation(next.backfill, ready.state.committed.backfill_id) -%}
+    {{ return(dict(
+        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled, read_seconds=filled.read_seconds,
+        changed=filled.changed, deleted=filled.deleted,
+    )) }}
+{% endmacro %}
+
+
+{#-
+    One line where a next generation begins, after refusing what could not be put in place at the end: a location that has moved,
+    and, of an Iceberg MV, a column of another type at the place of one, for which a Hive metastore lets no table be replaced.
+-#}
+{% macro _begin_generation(backfill, next, seen) %}
+    {%- set is_new = seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
+    {%- if not is_new -%} {{ return(none) }} {%- endif -%}
+    {%- do dbt_backfill.check_location(backfill.mv) -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
+        {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
+            {%- do dbt_backfill.refuse(
+                'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that place, or under that name, '
+                    ~ 'and a Hive metastore lets no Iceberg table be replaced by such a one at once',
+                "Leave the columns that it has at their places, or set full_refresh_mode='in_place' for this refresh"
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ' is filled anew as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
+            ~ (next.reason or 'its query changed') ~ '). To give that up: ' ~ dbt_backfill.get_drop_next_text(), info=true
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    A next generation that can be put in place: {'backfill', 'state', 'version': of its MV, with which the state belongs, none of
+    an Iceberg table without a snapshot}; none if it is not ready. It has the comments and the constraints of the model by then.
+
+    The version is read before the state, which has no plan after it: so no barrier came between them.
+
+    Arguments:
+      seen (dict): as observe_state returned it before this run's barriers, and `filled` (dict) what they returned.
+-#}
+{% macro observe_filled(next, seen, filled) %}
+    {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
+    {%- set found = none if filled.replaced else seen.mv -%}
+    {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
+    {%- do dbt_backfill.apply_constraints(next, found) -%}
+    {%- set version = dbt_backfill.read_version(next, 'mv') -%}
+    {%- set state = dbt_backfill.read_state(next) -%}
+    {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
+    {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
+{% endmacro %}
+
+
+{#- The former generation's barriers while the next one is filled, or a line that says why it stands still. -#}
+{% macro run_former(backfill, observed) %}
+    {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
+    {%- set standstill = dbt_backfill.find_standstill(former, observed.state) -%}
+    {%- if standstill.why -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ observed.state.get('upstream_version')
+                ~ ' until the next generation is put in place: ' ~ standstill.why, info=true
+        ) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do dbt_backfill.run_barriers(former, dict(observed, learned=standstill.learned), none) -%}
+{% endmacro %}
+
+
+{#-
+    Drop a next generation, if it is the one of this id: its state last, so that what a run that died has left is found by it.
+    Returns whether it was there.
+-#}
+{% macro drop_generation(next, id) %}
+    {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
+    {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
+    {%- set copies = [] -%}
+    {%- for table in ['staged', 'replica'] -%}
+        {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
+        {%- if properties is not none -%}
+            {%- do copies.append(dbt_backfill.get_drop_copy_sql(dbt_backfill.get_format_of(properties), next[table], properties)) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id, copies)) -%}
+    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
+    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
+                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
+        ) -%}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#-
+    A script. It may have been on its way for so long that another generation stands there by now; sent again, or by two runs at
+    once, it finds nothing, which is no error.
+
+    Arguments:
+      copies (list): the statements that drop its copies, but for those where a table of others stands.
+-#}
+{% macro get_drop_generation_sql(next, id, copies) -%}
+    begin
+        declare exit handler for sqlexception begin end;
+        if (
+            select count(*) from {{ next.progress.render() }}
+            where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
+        ) > 0 then
+            drop table if exists {{ next.mv.render() }};
+            drop table if exists {{ next.barriers.render() }};
+            {%- for copy in copies %}
+            {{ copy }};
+            {%- endfor %}
+            drop table if exists {{ next.progress.render() }};
+        end if;
+    end
+{%- endmacro %}

@@ -1,0 +1,155 @@
+{#-
+    After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then,
+    and the next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to
+    the MV meanwhile its rows go first, and a compaction is left to the next time, a sort to the owner. So it is where Spark fails
+    at it, which is a warning. One line says what became of it.
+
+    Arguments:
+      before (dict): the state that the barrier began from.
+      state (dict): what it committed.
+-#}
+{% macro compact_mv(backfill, before, state) %}
+    {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
+    {#- A next generation is written anew when it is put in place. -#}
+    {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
+    {%- set started_at = modules.datetime.datetime.now() -%}
+    {%- set step = work ~ ' the MV after the barrier ' ~ state.epoch -%}
+    {%- set attempt = dbt_backfill.try_table(step, dbt_backfill.get_compact_mv_sql(backfill, state, work)) -%}
+    {%- if attempt.error -%}
+        {%- do dbt_backfill._warn_of_compaction(work, state, attempt.error) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set outcome = dbt_backfill._get_rewrite_outcome(backfill, state, work, attempt.table[0])
+        if dbt_backfill.get_file_format() == 'iceberg' else fromjson(attempt.table[0][0]) -%}
+    {%- set parts = [
+        ('NOT ' if outcome.get('kept') else '') ~ ('SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED')
+            ~ ' after BARRIER ' ~ state.epoch
+    ] -%}
+    {%- if outcome.get('kept') -%} {%- do parts.append(outcome.kept) -%} {%- endif -%}
+    {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
+    {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}
+    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- What is due after a barrier: 'sort', 'compact', or none. -#}
+{% macro get_due_compaction(options, before, state) %}
+    {%- set is_put_in_place = state.committed.get('kind') == 'swap' -%}
+    {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
+    {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
+    {%- set every = options.compact_every -%}
+    {%- if every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%} {{ return('compact') }} {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{% macro _warn_of_compaction(work, state, error) %}
+    {%- do exceptions.warn(
+        'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
+            ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so that nothing is lost. '
+            ~ ('To have it sorted, do it by hand, as docs/maintenance.md says' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
+            ~ error
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    What became of it: {
+      'kept': why the files were left as they are, absent if they were not,
+      'unsorted': why it was compacted and not sorted, absent if it was
+    }, which on Delta the statement returns. What Iceberg returns is how many files it has replaced (0) and has failed to read or
+    write (3): nothing of a conflict, so that a sort that replaced none of an MV that has some has lost one.
+
+    Arguments:
+      work (string): 'sort' or 'compact'.
+      told (row): of rewrite_data_files.
+-#}
+{% macro _get_rewrite_outcome(backfill, state, work, told) %}
+    {%- if told[3] > 0 -%}
+        {%- do dbt_backfill._warn_of_compaction(work, state, "Iceberg could not rewrite " ~ told[3] ~ " files; Spark's log says why") -%}
+        {{ return({'kept': told[3] ~ ' files could not be rewritten'}) }}
+    {%- elif told[0] > 0 -%}
+        {{ return({}) }}
+    {%- elif work == 'compact' -%}
+        {{ return({'kept': 'there were no files to put together, or another run wrote to it meanwhile'}) }}
+    {%- endif -%}
+    {%- set files = dbt_backfill.run_table('count the files of the MV', 'select count(*) from ' ~ backfill.mv.render() ~ '.data_files')[0][0] -%}
+    {{ return({'kept': dbt_backfill._yielded_text()} if files > 0 else {}) }}
+{% endmacro %}
+
+
+{% macro _yielded_text() %}
+    {{ return('another run wrote to it meanwhile') }}
+{% endmacro %}
+
+
+{#- Delta has no order across partitions, and one of its own in a table with liquid clustering. Returns what _get_rewrite_outcome reads. -#}
+{% macro get_compact_mv_sql(backfill, state, work) -%}
+    {%- set file_format, columns = dbt_backfill.get_file_format(), [] -%}
+    {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
+        {%- set partitions = dbt_backfill.get_layout_columns('partition_by') | map('lower') | list -%}
+        {%- for key in state.committed.key if key.name | lower not in partitions -%}
+            {%- do columns.append(dbt_backfill.identifier(key.name)) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- set noted = 'set kept = ' ~ dbt_backfill.string_literal(dbt_backfill._yielded_text()) -%}
+    {%- set compaction = dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns, noted) -%}
+    {%- if file_format == 'iceberg' -%} {{ return(compaction | trim | trim(';')) }} {%- endif -%}
+    begin
+        declare kept string;
+        declare unsorted string;
+        {{ compaction }}
+        select to_json(struct(kept, unsorted));
+    end
+{%- endmacro %}
+
+
+{#-
+    A statement of a script that makes few files of a table's small ones, and gives way to another run that has written the table
+    meanwhile: the next one does it. Iceberg's would raise an error there, which no handler can take; with partial progress it
+    notes it in its log.
+
+    Arguments:
+      sorted_by (list): columns, quoted. All rows are written again, so that those are together whose values are: on Delta by
+        `zorder by`. The script then has a variable `unsorted`, which gets the reason where the table cannot be sorted.
+      noted (string): what a script on Delta does where it gave way, see get_yielding_sql.
+-#}
+{% macro get_compaction_sql(relation, file_format, sorted_by=[], noted='') -%}
+    {%- if file_format == 'delta' -%}
+        {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render()) -%}
+        {%- set sort = dbt_backfill._get_sort_sql(relation, sorted_by, optimize) if sorted_by else optimize -%}
+        {{ return(dbt_backfill.get_yielding_sql(sort, file_format, noted)) }}
+    {%- endif -%}
+    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
+    call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
+        table => {{ dbt_backfill.string_literal(relation.render()) }},
+        {%- if sorted_by %}
+        strategy => 'sort', sort_order => {{ dbt_backfill.string_literal(sorted_by | join(', ')) }},
+        {%- endif %}
+        options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
+    );
+{%- endmacro %}
+
+
+{#- On Delta. What only Delta can say, of the table as it is, is no error: it is compacted then as a table without an order is. -#}
+{% macro _get_sort_sql(relation, columns, optimize) -%}
+    {%- set sort = 'optimize ' ~ relation.render() ~ ' zorder by (' ~ columns | join(', ') ~ ')' -%}
+    {%- set reasons = {
+        'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
+    } -%}
+    begin
+        {%- for state, reason in reasons.items() %}
+        declare exit handler for sqlstate '{{ state }}' begin
+            {{ optimize }};
+            set unsorted = {{ dbt_backfill.string_literal(reason) }};
+        end;
+        {%- endfor %}
+        execute immediate {{ dbt_backfill.string_literal(sort) }};
+    end
+{%- endmacro %}
+
+
+{#- Whether the barriers after `since`, up to `epoch`, come to a multiple of `every` of them: then the table is compacted. -#}
+{% macro passes_multiple(since, epoch, every) %}
+    {{ return(epoch // every > [since, 0] | max // every) }}
+{% endmacro %}

@@ -1,0 +1,259 @@
+{#-
+    Copy what is ahead of the position, or the next `replica_rows` of it, at the plan's version. Returns the source of it; none where
+    the MV's format cannot keep its rows.
+-#}
+{% macro make_replica(backfill, state, plan, evidence) %}
+    {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
+    {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
+    {%- set ranges = dbt_backfill.count_ranges_of_replica(backfill, plan, bounds) -%}
+    {%- set begun = modules.datetime.datetime.now() -%}
+    {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, ranges is not none, id) -%}
+    {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
+    {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
+    {%- set told = dbt_backfill.run_table('copy the rows that are ahead', dbt_backfill.get_copy_script(sql, handler)) -%}
+    {%- if handler and told[0][0] | string | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'files of the version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
+                ~ ' were deleted while it was copied', 'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {%- set made = dbt_backfill.read_replica(backfill) -%}
+    {%- if made.id != id -%}
+        {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
+    {%- endif -%}
+    {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ': copied ' ~ columns | length ~ ' columns of ' ~ backfill.upstream.relation.render() ~ ' into '
+            ~ backfill.replica.render() ~ ' in ' ~ '{:,.1f}'.format((modules.datetime.datetime.now() - begun).total_seconds()) ~ ' s',
+        info=true
+    ) -%}
+    {{ return({
+        'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': made.version,
+        'definition': tojson({
+            'version': dbt_backfill.get_source(plan).version, 'query_hash': plan.query_hash, 'query_columns': plan.query_columns,
+            'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count, 'columns': columns | map(attribute='name') | list,
+            'ranges': ranges, 'scans': (evidence or {}).get('scans'),
+        }),
+    }) }}
+{% endmacro %}
+
+
+{#- The statement that makes a replica, in a script whose result is whether files of its upstream are gone, where Spark tells that. -#}
+{% macro get_copy_script(sql, handler) -%}
+    {%- if not handler -%} {{ return(sql) }} {%- endif -%}
+    begin
+        declare lost boolean default false;
+        {{ dbt_backfill.get_staging_statements([sql], handler, 'set lost = true') }}
+        select lost;
+    end
+{%- endmacro %}
+
+
+{#- {'version', 'id'} of the one that is there. The version is read first: with this id it is of this one, whatever came later. -#}
+{% macro read_replica(backfill) %}
+    {%- set read = dbt_backfill.read_version_and_properties(backfill, 'replica') -%}
+    {{ return({'id': read.properties.get('dbt_backfill.replica'), 'version': read.version}) }}
+{% endmacro %}
+
+
+{#- Whether its columns can be kept, and nothing else stands in its place: refused where a replica is asked for. -#}
+{% macro _can_make(backfill, plan, columns) %}
+    {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
+    {%- if existing is not none and not dbt_backfill.is_own_replica(backfill, existing) -%}
+        {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
+        {%- do dbt_backfill.refuse(
+            backfill.replica.render() ~ ', where its replica would stand, is a table of others',
+            "Set replicate='never', or give that table another name"
+        ) -%}
+    {%- endif -%}
+    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, '') -%}
+    {%- for column in columns -%}
+        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- if why and not is_asked_for -%} {{ return(false) }} {%- endif -%}
+        {%- if why -%}
+            {%- do dbt_backfill.refuse(
+                'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why, "Set replicate='never'"
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- `existing`: as load_table returned it. -#}
+{% macro is_own_replica(backfill, existing) %}
+    {{ return('dbt_backfill.replica' in dbt_backfill.read_listed_properties(existing, backfill.replica)) }}
+{% endmacro %}
+
+
+{#-
+    Each part holds the keys of one range, or of some ranges next to each other, in a directory of its own: parts by hash, which Spark
+    distributes by, would have the keys of any two. A part that is large is shared out among tasks, each of which sorts and writes its
+    rows: Spark does so where a distribution is a hint, and statistics are known as it goes (`spark.sql.adaptive.enabled`, as a rule).
+
+    Arguments:
+      bounds (list): of the ranges ahead.
+      limited (boolean): whether what lies beyond the last one is left out.
+-#}
+{% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
+    {%- set window = {
+        'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
+        'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
+    } -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
+    ) -%}
+    {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set names = dbt_backfill._with_key_first(plan.key, columns | map(attribute='name') | list) -%}
+    create or replace table {{ backfill.replica.render() }}
+    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
+    partitioned by (__bf_part)
+    as
+    select /*+ rebalance(__bf_part) */ {{ dbt_backfill.identifiers(names) }}, {{ dbt_backfill._get_part_sql(plan.key, keys, dbt_backfill._thinned(bounds), 0) }} as __bf_part
+    from (
+        {{ scan }}
+    )
+    sort by __bf_part, {{ keys | join(', ') }}
+{%- endmacro %}
+
+
+{#- The names of columns, those of the key before others: the formats keep statistics of the first columns of a table. -#}
+{% macro _with_key_first(keys, names) %}
+    {%- set of_key = keys | map(attribute='upstream') | map('lower') | list -%}
+    {%- set first, others = [], [] -%}
+    {%- for name in names -%} {%- do (first if name | lower in of_key else others).append(name) -%} {%- endfor -%}
+    {{ return(first + others) }}
+{% endmacro %}
+
+
+{#- The number of the part of a row, as a search by halves. -#}
+{% macro _get_part_sql(keys, columns, bounds, first) -%}
+    {%- if not bounds -%} {{ return(first | string) }} {%- endif -%}
+    {%- set middle = bounds | length // 2 -%}
+    {{ return('if(' ~ dbt_backfill.ordered_predicate(keys, columns, '<=', bounds[middle]) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[:middle], first) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[middle + 1:], first + middle + 1) ~ ')') }}
+{%- endmacro %}
+
+
+{#- At most 63 of them: Spark compiles no expression that is much longer. -#}
+{% macro _thinned(bounds) %}
+    {%- set step = bounds | length // 64 + 1 -%}
+    {{ return(bounds[step - 1::step]) }}
+{% endmacro %}
+
+
+{#- Statistics are kept of the key alone, which stands first: files are skipped by nothing else. -#}
+{% macro _get_replica_properties(backfill, plan, columns, id) %}
+    {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
+    {%- set own, indexed = {'dbt_backfill.replica': id}, plan.key | length | string -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {%- do own.update({'write.distribution-mode': 'none', 'write.metadata.metrics.max-inferred-column-defaults': indexed}) -%}
+    {%- else -%}
+        {%- do own.update(dbt_backfill.get_needed_features(names + types, types)) -%}
+        {%- do own.update({'delta.dataSkippingNumIndexedCols': indexed}) -%}
+    {%- endif -%}
+    {{ return(dict(own, **dbt_backfill.ask(backfill.upstream, 'copy_properties')(dbt_backfill.get_source(plan)))) }}
+{% endmacro %}
+
+
+{#- Drop it once nothing is to be read from it any more, that of a run that died among them. -#}
+{% macro release_replica(backfill, state) %}
+    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- set is_used = source and source.get('version') is not none and not state.finished -%}
+    {#- Where tables are looked up by a statement, only if there has been one. -#}
+    {%- if not is_used and not state.get('planned') and (source or not dbt_backfill.get_catalog(backfill.replica)) -%}
+        {%- do dbt_backfill._drop_own_replica(backfill) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _drop_own_replica(backfill) %}
+    {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
+    {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
+    {%- if properties is not none -%}
+        {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}
+        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(file_format, backfill.replica, properties)) -%}
+        {%- do adapter.cache_dropped(backfill.replica) -%}
+        {%- if file_format == 'delta' and root -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.replica.render() ~ '; its files stay in ' ~ root ~ '/'
+                    ~ backfill.replica.identifier, info=true
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Have no barrier read it any more. It is not dropped: its versions would begin anew. -#}
+{% macro let_go_of_replica(backfill) %}
+    {%- do dbt_backfill.run_table(
+        'let go of the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    What tables have in common that keep rows of the upstream for a while, `<mv>__staged` and `<mv>__replica`.
+-#}
+
+
+{#-
+    The columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of them where
+    it has a star.
+-#}
+{% macro get_needed_columns(backfill, plan) %}
+    {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+    {%- set needed = [] -%}
+    {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
+    {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
+    {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do needed.append(column) -%} {%- endfor -%}
+    {{ return(needed) }}
+{% endmacro %}
+
+
+{#-
+    USING, LOCATION and TBLPROPERTIES of such a table. Outside of a run of the model it is made at the catalog's own place.
+
+    Arguments:
+      properties (dict): of it alone.
+-#}
+{% macro get_clauses_of_copy(backfill, relation, properties) -%}
+    {%- set format = backfill.options.file_format -%}
+    {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
+    {#- Where a catalog has it otherwise, as Nessie's does, no table is dropped with its files. -#}
+    {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
+    {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
+    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
+    using {{ format }} tblproperties {{ dbt_backfill.property_list(all) }}
+{%- endmacro %}
+
+
+{#-
+    The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
+    none, or one of others.
+
+    Arguments:
+      mark (string): the property by which it is known.
+-#}
+{% macro find_own_copy(relation, mark='dbt_backfill.format') %}
+    {%- set existing = dbt_backfill.find_table(relation) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, relation) -%}
+    {{ return(properties if mark in properties else none) }}
+{% endmacro %}
+
+
+{#-
+    Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
+    `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
+
+    Arguments:
+      properties (dict): that it has; none if they were not read.
+-#}
+{% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
+    {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}
+    {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}
+    drop table if exists {{ relation.render() }} {{- ' purge' if purges }}
+{%- endmacro %}

@@ -1,0 +1,151 @@
+{#-
+    Have no more rows of the upstream read for MVs, from their next barrier on, also by runs that are at work. Changes are still
+    merged, so each MV goes on being exact as far as it is filled.
+
+    Usage:
+      dbt run-operation pause_backfill --args '{model: my_mv}'
+      dbt run-operation pause_backfill --args '{models: [my_mv, other_mv]}'
+      dbt run-operation pause_backfill --args '{all: true}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      models (list): several of them.
+      all (boolean): all enabled MVs of the project.
+      by (string): who says so, Spark's current user by default.
+-#}
+{% macro pause_backfill(model=none, models=none, all=false, by=none) %}
+    {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
+    {%- do dbt_backfill.run_controls('pause_backfill', given, kwargs, 'pause', 'true', 'false') -%}
+{% endmacro %}
+
+
+{#-
+    Set how many rows of the upstream a barrier of MVs reads, from the next one on, also of runs that are at work. It wins over
+    `backfill_rate_limit` until it is lifted.
+
+    Usage:
+      dbt run-operation throttle_backfill --args '{model: my_mv, rows: 10000}'
+      dbt run-operation throttle_backfill --args '{model: my_mv, rows: default}'
+
+    Arguments:
+      rows (integer or string): the number of rows, or `default` to lift it.
+      The others: those of pause_backfill.
+-#}
+{% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
+    {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
+        {%- do dbt_backfill.refuse_argument(
+            'throttle_backfill', 'rows', rows, 'a whole number of 1 or more, or default. To read none: pause_backfill'
+        ) -%}
+    {%- endif -%}
+    {%- set given = {'model': model, 'models': models, 'all': all, 'rows': rows, 'by': by} -%}
+    {%- do dbt_backfill.run_controls('throttle_backfill', given, kwargs, 'rate_limit', rows | string, 'default') -%}
+{% endmacro %}
+
+
+{#-
+    Lift what pause_backfill has set: a throttle rules again, or the config.
+
+    Usage:
+      dbt run-operation resume_backfill --args '{model: my_mv}'
+
+    Arguments: those of pause_backfill.
+-#}
+{% macro resume_backfill(model=none, models=none, all=false, by=none) %}
+    {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
+    {%- do dbt_backfill.run_controls('resume_backfill', given, kwargs, 'pause', 'false', 'false') -%}
+{% endmacro %}
+
+
+{#-
+    The nodes whose controls an operation sets, of its arguments: of `model`, `models` and `all` one names them. Refuses arguments
+    that are unknown or of the wrong type.
+
+    Arguments:
+      given (dict): the arguments, with those of the operation's own.
+      unknown: the names that were given beside them.
+-#}
+{% macro find_controlled_nodes(operation, given, unknown) %}
+    {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
+    {%- if given['all'] is not boolean -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'all', given['all'], 'true or false') -%}
+    {%- elif given.by is not none and (given.by is not string or not given.by) -%}
+        {%- do dbt_backfill.refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
+    {%- endif -%}
+    {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
+    {%- if ways | length != 1 -%}
+        {%- do dbt_backfill.refuse(
+            ('more than one' if ways else 'none') ~ ' of model, models and all is given',
+            "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation
+        ) -%}
+    {%- endif -%}
+    {%- set names, nodes = dbt_backfill.as_list(given.model or given.models or []), [] -%}
+    {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
+        {%- set argument = 'model' if given.model is not none else 'models' -%}
+        {%- do dbt_backfill.refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
+    {%- endif -%}
+    {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
+    {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}
+{% endmacro %}
+
+
+{#-
+    Set a control of MVs, or, where it says already what it would, only tell what rules. All of them are looked at before
+    anything is written. Where all are meant, one that has never run is passed over.
+
+    Arguments:
+      given (dict): see find_controlled_nodes.
+      control (string), value (string): see controls_columns.
+      rest (string): the value that rules as long as the control was never set.
+-#}
+{% macro run_controls(operation, given, unknown, control, value, rest) %}
+    {%- set nodes, controlled = dbt_backfill.find_controlled_nodes(operation, given, unknown), [] -%}
+    {%- for node in nodes -%}
+        {%- if given['all'] and dbt_backfill.load_table(dbt_backfill.get_operated(node).progress) is none -%}
+            {%- do log(dbt_backfill.get_model_name(node) ~ ': it has never run', info=true) -%}
+        {%- else -%}
+            {%- do controlled.append({'node': node, 'operated': dbt_backfill.observe_operated(node)}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set setter = dbt_backfill.read_setter(controlled[0].operated) if controlled else none -%}
+    {%- for one in controlled -%}
+        {%- set controls = one.operated.state.controls -%}
+        {%- if (controls.get(control) or {}).get('value', rest) != value -%}
+            {%- set setting = {'control': control, 'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
+            {%- set controls = dbt_backfill.set_control(one.operated, setting) -%}
+        {%- endif -%}
+        {%- do dbt_backfill.report_controls(one.node, one.operated, controls) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- Who sets them, as Spark knows, and when: {'user', 'now': microseconds since 1970}. -#}
+{% macro read_setter(operated) %}
+    {{ return(dbt_backfill.run_json(
+        'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))", operated.mv
+    )[0]) }}
+{% endmacro %}
+
+
+{#- Returns what is set then. -#}
+{% macro set_control(operated, setting) %}
+    {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
+    {{ return(dbt_backfill.run_json(
+        'set ' ~ setting.control,
+        dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv
+    )[0]) }}
+{% endmacro %}
+
+
+{#- One line: what rules now. -#}
+{% macro report_controls(node, operated, controls) %}
+    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
+    {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
+    {%- if ruling.ruled_by == 'config' -%}
+        {%- set words = 'its config rules, with ' ~ (
+            'no backfill_rate_limit' if limit is none else 'backfill_rate_limit ' ~ '{:,}'.format(limit)
+        ) -%}
+    {%- else -%}
+        {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
+    {%- endif -%}
+    {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
+{% endmacro %}

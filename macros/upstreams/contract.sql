@@ -1,0 +1,237 @@
+{#-
+    The contract of an upstream: what barriers ask of it. Each kind answers in `upstream/<kind>/` by the macro `<kind>_<question>`,
+    which `ask` finds, and by the dict `<kind>_upstream_traits`. Nothing outside that folder knows more of a kind, and
+    docs/new_upstream.md says what a new one has to keep.
+
+    A version is opaque: text that the kind gave, which only the kind orders and renders. Others store it, hand it back, and
+    compare it for equality. Whatever else a kind puts into `observed` is its own.
+
+    Arguments that several take:
+      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; what else is in it is the kind's
+      observed      what read_upstream returned in this run
+      source        what a plan records of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
+      committed     the source of the plan that changes are read from; of upstream_gap and check_followed see get_followed_source
+
+    Every kind answers:
+      read_upstream(upstream, since, log=none)    what there is now, a dict: {
+          'version': the current one; what is committed until then is in it, and nothing that is committed later,
+          'committed_at': when, as text; none if it is not known,
+          'id': text that differs once the kind takes the table for another one, or for one that is followed otherwise,
+          'altered': whether the table may have columns by now that it has not in this version; absent if that cannot be,
+          and whatever else the kind's own answers need
+        }. `since`: the source of the committed plan, none if nothing was read yet; `log`: what log_sql gave, none without it
+      check_feed(observed)                        refuse a table whose changes cannot be followed
+      upstream_read(upstream, version)            the table at a version, as it stands after FROM: the same rows whenever it is read
+      upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
+          'events': a select of the upstream's columns, and of
+            __bf_version    orders the events of one key
+            __bf_is_upsert  an insert or after-image, against a delete or before-image
+          'declarations', 'setup': statements of the script that reads it, at its beginning and before that, each absent
+            if there is none,
+          'literals': variables of the script in `events` that stand for their text, absent if there are none,
+          'views': temporary views that the setup makes, absent if there are none,
+          'one_commit': whether each key has only what one commit did to it, or the difference of two versions; absent if not,
+          'tells_before': whether a row that goes, or is updated, is reported as it was, with all of its columns; absent if not,
+          'alters_values': whether it may have other values than the table, see altered_predicate; absent if not,
+          'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
+        }. `keys` are none for rows that are only added; `view`: a name for the temporary view that the kind may make, of this
+        plan alone, because models share a session
+      upstream_gap(observed, committed)           why the feed does not reach from a version to the current one, as new_gap makes it;
+        none if every change between is in the feed. What cannot be known yet is in the trait lost_conditions
+      continues_upstream(observed, committed)     whether it is the same table as then, and has gone on from there: less than
+        upstream_gap asks, for changes that a change table reports
+      upstream_readable(observed, source)         whether a version can still be read
+      committed_at(observed, version)             when a version was committed, as text; none if it is not known any more
+      row_count_sql(upstream, version)            a scalar subquery: about how many rows a version has, null if that is not known
+      needed_feed(upstream, options, sql)         the change table that the model's change_feed names, where the kind cannot be
+        followed without one and answers from it itself; none where it can. `options`: what read_change_feed returned
+
+    Asked only where a trait says so:
+      log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which spares a statement
+      forgets_keys(observed, committed, source)   may_forget_keys: whether the feed from `committed` to now may leave out a key that
+        was there in the version of `source` between them: one that compares two versions knows nothing of what came and went
+      reads_by_zone(observed, columns)            may_read_by_zone: whether one of these columns, of timestamps, is another moment in
+        another time zone of the session
+      check_key_order(upstream, columns)          may_order_texts_otherwise: refuse texts as a key that the kind orders otherwise
+      hold(source, name), release(source, name), held_version(observed, name)    holds_versions: keep a version from going away under
+        a name, which lets the one before go, and returns whether it is kept; let it go; which version is held, none if none is
+      copy_properties(source)                     copy_format: the properties without which a copy could not have its columns
+      upstream_lag(observed, source)              unless stages_ranges: {'versions': how many were committed since that of the source,
+        'since': when the first of them was, none if there is none}; none where the way to the current one is not known any more
+      byte_count(upstream)                        unless stages_ranges: how many bytes its files have now
+
+    A kind that stages ranges is a live database: a barrier reads it once, while it is planned, see run_stage. Only it is asked:
+      noted_feed(source)                          the change table, of what a plan records
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key that is so many rows further in
+        the window, a predicate, as literals' texts; null where there are fewer rows}
+      stage_script(upstream, scan, staged)        reads it
+      wait_script(upstream, observed, noted, stage, seconds)    waits until the feed reports what it may show
+      staged_doubt(observed, plan, waited)        why it is not certain what was read, by what wait_script reported
+      staged_read(upstream, version, stage, keys) what was read, at a version, as it stands after FROM
+      land_feed(upstream)                         land what changed, where nothing else has to; whether it was brought up to date
+      check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
+      check_staged(upstream, observed, plan, columns, name)     refuse what cannot be read right
+      check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
+      check_stage_reached(upstream, observed, read, name)       refuse what was read of another database than the feed's
+-#}
+{% macro ask(upstream, question) %}
+    {{ return(dbt_backfill.of_kind(upstream.kind, question)) }}
+{% endmacro %}
+
+
+{#-
+    What a kind always answers: {
+      'stages_ranges': whether no version can be read again,
+      'enforces_keys': whether the system keeps keys unique and free of nulls, so that nobody looks for them,
+      'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': which questions it is asked,
+      'may_be_cached': whether a catalog may show a version that is not the current one,
+      'takes_added_columns': whether the table may get another column without a gap: then a query with a star in an expression is
+        compared with the columns that it had, and one that reads an alias of its own with those that could take its place,
+      'copy_format': the file_format of a table that keeps its rows as they are; none if none does,
+      'lost_conditions': the conditions of a handler by which Spark says that changes are gone; none where its errors have none
+    }
+-#}
+{% macro upstream_traits(upstream) %}
+    {{ return(dbt_backfill.of_kind(upstream.kind, 'upstream_traits')()) }}
+{% endmacro %}
+
+
+{% macro upstream_kinds() %}
+    {{ return(dbt_backfill.versioned_kinds() + ['postgres']) }}
+{% endmacro %}
+
+
+{#- Those that a version of can be read again, also of a change table. -#}
+{% macro versioned_kinds() %}
+    {{ return(['delta', 'iceberg']) }}
+{% endmacro %}
+
+
+{#-
+    A gap of a feed: {
+      'reason': as the end of a sentence,
+      'refusal': {'fact', 'change'}, as refuse takes them, where changes cannot be followed from the current version on
+        either; none as a rule
+    }
+-#}
+{% macro new_gap(reason, refusal=none) %}
+    {{ return({'reason': reason, 'refusal': refusal}) }}
+{% endmacro %}
+
+
+{#- A source of a plan by its role, none if it reads none such. -#}
+{% macro get_source(plan, role='upstream') %}
+    {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- The upstream that changes are followed from, with 'key': the names that it has for the key of the plan. -#}
+{% macro get_followed_source(plan) %}
+    {{ return(dict(dbt_backfill.get_source(plan), key=(plan.get('key') or []) | map(attribute='upstream') | list)) }}
+{% endmacro %}
+
+
+{#- Whether the upstream that a plan notes still stands there: as a table of its kind, and no view. -#}
+{% macro stands_as_noted(upstream) %}
+    {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
+    {{ return(existing is not none and not existing.is_view
+        and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind) }}
+{% endmacro %}
+
+
+{% macro source_fields() %}
+    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
+{% endmacro %}
+
+
+{#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
+{% macro get_planned_read(backfill, plan) %}
+    {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
+    {%- if stage -%} {{ return(dbt_backfill.ask(backfill.upstream, 'staged_read')(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
+    {{ return(dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version)) }}
+{% endmacro %}
+
+
+{#- The one table that a model reads: {'relation', 'kind'}, and 'feed' of a kind that needs one, see get_needed_feed. Refuses what cannot be followed. -#}
+{% macro get_upstream(sql, change_feed=none) %}
+    {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
+    {%- set name = dbt_backfill.get_read_relation(node, sql) -%}
+    {%- set relation = dbt_backfill.load_table(name) -%}
+    {%- if relation is none -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
+    {%- elif relation.is_view -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
+            'Read the table under the view, and put what the view computes into this query'
+        ) -%}
+    {%- endif -%}
+    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
+    {%- if format not in dbt_backfill.upstream_kinds() -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
+            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {%- set upstream = {'relation': name, 'kind': format} -%}
+    {%- set feed = dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql) -%}
+    {{ return(dict(upstream, feed=feed) if feed else upstream) }}
+{% endmacro %}
+
+
+{#- The node of the graph that the query reads. -#}
+{% macro _find_upstream_node(sql, change_feed) %}
+    {%- set nodes = [] -%}
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
+            and (change_feed is none or id != change_feed.node.unique_id) -%}
+        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
+    {%- endfor -%}
+    {%- if nodes | length > 1 -%}
+        {#- dbt counts what the hooks refer to, too. -#}
+        {%- set read = [] -%}
+        {%- for node in nodes if dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
+            {%- do read.append(node) -%}
+        {%- endfor -%}
+        {%- set nodes = read or nodes -%}
+    {%- endif -%}
+    {%- if nodes | length != 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
+            'Read one upstream, by ref() or source()'
+        ) -%}
+    {%- endif -%}
+    {%- set node = nodes[0] -%}
+    {%- if node.get('config', {}).get('materialized') == 'ephemeral' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ node.name ~ ' is an ephemeral model, which has no versions',
+            'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {{ return(node) }}
+{% endmacro %}
+
+
+{#-
+    The relation by which the query reads a node, or names it in a comment, as that of a change feed. Under `--defer` that
+    may be the table of another environment: which of the two ref() took stands in the query.
+-#}
+{% macro get_read_relation(node, sql) %}
+    {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}
+    {%- if deferred and not dbt_backfill._names(sql, relation) -%}
+        {%- set elsewhere = dbt_backfill.get_node_relation(deferred) -%}
+        {%- if dbt_backfill._names(sql, elsewhere) -%} {{ return(elsewhere) }} {%- endif -%}
+    {%- endif -%}
+    {{ return(relation) }}
+{% endmacro %}
+
+
+{% macro _names(sql, relation) %}
+    {%- set comments = dbt_backfill.tokens(sql) | selectattr('kind', 'equalto', 'comment') | map(attribute='text') | join -%}
+    {%- set name = '(?<![\\w`.])' ~ modules.re.escape(relation.render()) ~ '(?![\\w`])' -%}
+    {{ return(dbt_backfill._reads(sql, relation) or modules.re.search(name, comments) is not none) }}
+{% endmacro %}
+
+
+{% macro _reads(sql, relation) %}
+    {{ return(dbt_backfill.tokens(sql, relation) | selectattr('kind', 'equalto', 'upstream') | list != []) }}
+{% endmacro %}

@@ -1,0 +1,205 @@
+{#-
+    The feed of a table of PostgreSQL, as the model's change_feed and its upstream say: {
+      'relation', 'kind': the change table, a Delta or Iceberg table; kind is none where it does not exist yet,
+      'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
+      'table': the name of the table in PostgreSQL, with its schema,
+      'slot': the replication slot that it is landed from; none if something else lands it,
+      'wait_seconds': how long a barrier waits for it,
+      'finite': whether the user says that there is neither NaN nor infinity in the table,
+      'query': of the model, with the upstream substituted; none where a plan noted the feed,
+      'conversions': of `debezium`, see check_feed_table,
+      and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
+    }
+-#}
+{% macro postgres_needed_feed(upstream, options, sql) %}
+    {%- set upstream = upstream.relation -%}
+    {%- if not options -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed tells its changes',
+            "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.check_change_feed_upstream(options, true) -%}
+    {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
+    {%- set found = dbt_backfill.load_table(relation) -%}
+    {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
+    {%- if kind not in [none, 'delta', 'iceberg'] or found and found.is_view -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', 'Give it a table whose rows stay as they were written'
+        ) -%}
+    {%- endif -%}
+    {%- set feed = {
+        'relation': relation, 'kind': kind, 'format': options.format,
+        'query': dbt_backfill.substitute_upstream(sql, upstream),
+        'table': dbt_backfill.get_postgres_name(upstream, options),
+    } -%}
+    {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
+        {%- do feed.update({name: options.get(name)}) -%}
+    {%- endfor -%}
+    {%- if feed.format == 'debezium' and kind -%}
+        {{ return(dbt_backfill.check_feed_table(feed, dbt_backfill.get_table_columns(upstream))) }}
+    {%- endif -%}
+    {{ return(feed) }}
+{% endmacro %}
+
+
+{#- The name of a table in PostgreSQL, with its schema: that of the relation, unless `change_feed` has another one. -#}
+{% macro get_postgres_name(upstream, change_feed) %}
+    {{ return(change_feed.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier) }}
+{% endmacro %}
+
+
+{#-
+    What a plan notes of it, so that a change of it shows, and what reads its version later knows it; and as `seen` what the table and
+    its change table were then, see get_seen_table.
+-#}
+{% macro describe_postgres_feed(feed, seen) %}
+    {%- set noted = {'relation': feed.relation.render()} -%}
+    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite'] if feed.get(name) not in [none, false] -%}
+        {%- do noted.update({name: feed[name]}) -%}
+    {%- endfor -%}
+    {{ return(tojson(dict(noted, seen=seen), sort_keys=true)) }}
+{% endmacro %}
+
+
+{% macro postgres_noted_feed(source) %}
+    {%- set noted = fromjson(source.definition) -%}
+    {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation), wait_seconds=60)) }}
+{% endmacro %}
+
+
+{#- Refuse a feed that is not there. -#}
+{% macro check_postgres_change_table(upstream) %}
+    {%- if upstream.feed.kind is none -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not exist', dbt_backfill._land_first(upstream.feed)
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro check_postgres_landed(upstream, place) %}
+    {%- if place.landed is none -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not tell up to where it has landed: it has no event and no watermark',
+            dbt_backfill._land_first(upstream.feed)
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _land_first(feed) %}
+    {{ return('Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '')) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a change table that lacks what its format or the upstream has to have in it. Returns the feed, of Debezium's events with
+      'conversions': what the values of a column are converted to, by its name in lower case: a type, or `days` for a date that is told
+        as the number of days since 1970; none of columns that have the type of the upstream's
+
+    Arguments:
+      upstream_columns (list): those that are read, {'name', 'type'}, with Spark's types.
+-#}
+{% macro check_feed_table(feed, upstream_columns) %}
+    {%- set types = {} -%}
+    {%- for column in dbt_backfill.get_table_columns(feed.relation) -%} {%- do types.update({column.name | lower: column.type | lower}) -%} {%- endfor -%}
+    {%- do dbt_backfill._check_feed_needs(feed, types, dbt_backfill.of_kind(feed.format, 'feed_needs')(feed)) -%}
+    {%- if feed.format == 'debezium' -%}
+        {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
+    {%- endif -%}
+    {%- for column in upstream_columns -%}
+        {%- do dbt_backfill._get_feed_conversion(feed, column, types.get(column.name | lower), converts=false) -%}
+    {%- endfor -%}
+    {{ return(feed) }}
+{% endmacro %}
+
+
+{#- `needs`: the columns that the format needs, {'name', 'types'}; `struct<` is any of that kind, and no types mean that any will do. -#}
+{% macro _check_feed_needs(feed, types, needs) %}
+    {%- for need in needs -%}
+        {%- set type = types.get(need.name | lower) -%}
+        {%- if type is none or need.types and type not in need.types and type.split('<')[0] ~ '<' not in need.types -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (need.name ~ ' as ' ~ type if type is not none else 'no ' ~ need.name)
+                    ~ ', and its format ' ~ feed.format ~ ' needs it' ~ (' as ' ~ need.types | join(' or ') | replace('<', '') if need.types == ['struct<'] else ' as ' ~ need.types | join(' or ') if need.types else ''),
+                'Give it that column, or say in change_feed which format and columns it has'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro landed_feed_needs(feed) %}
+    {{ return([
+        {'name': '_op', 'types': ['string']}, {'name': '_lsn', 'types': ['bigint']}, {'name': '_seq', 'types': ['bigint']},
+        {'name': '_xid', 'types': ['bigint']}, {'name': '_unchanged', 'types': ['array<string>']},
+    ]) }}
+{% endmacro %}
+
+
+{% macro declared_feed_needs(feed) %}
+    {%- set numbers = ['bigint', 'int', 'smallint', 'tinyint'] -%}
+    {%- set needs = [{'name': feed.operation, 'types': []}, {'name': feed.position, 'types': numbers}] -%}
+    {%- for name in feed.sequence -%} {%- do needs.append({'name': name, 'types': []}) -%} {%- endfor -%}
+    {{ return(needs + ([{'name': feed.xid, 'types': numbers}] if feed.xid else [])) }}
+{% endmacro %}
+
+
+{% macro debezium_feed_needs(feed) %}
+    {{ return([
+        {'name': 'op', 'types': ['string']}, {'name': 'before', 'types': ['struct<']}, {'name': 'after', 'types': ['struct<']},
+        {'name': 'source', 'types': ['struct<']},
+    ]) }}
+{% endmacro %}
+
+
+{% macro _check_debezium_columns(feed, upstream_columns) %}
+    {%- set parts, part = {'after': {}, 'before': {}, 'source': {}}, namespace(name='after') -%}
+    {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
+    {%- for row in dbt_backfill.run_table('look at what the events of the change feed tell', sql) -%}
+        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- set part.name = row[0][5:] -%}
+        {%- else -%} {%- do parts[part.name].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
+        {'name': 'lsn', 'types': ['bigint']}, {'name': 'sequence', 'types': ['string']}, {'name': 'txId', 'types': ['bigint', 'int']},
+        {'name': 'schema', 'types': ['string']}, {'name': 'table', 'types': ['string']}, {'name': 'snapshot', 'types': ['string']},
+    ]) -%}
+    {%- set conversions = {} -%}
+    {%- for column in upstream_columns -%}
+        {%- set type, before = parts.after.get(column.name | lower), parts.before.get(column.name | lower) -%}
+        {%- do dbt_backfill._get_feed_conversion(feed, column, before, converts=before == type) -%}
+        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type, converts=before == type) -%}
+        {%- if conversion -%} {%- do conversions.update({column.name | lower: conversion}) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(conversions) }}
+{% endmacro %}
+
+
+{#- A type of Spark's as a change table has it, which keeps texts of any length. -#}
+{% macro get_plain_type(type) %}
+    {{ return(modules.re.sub('^(var)?char\\(.*', 'string', type | lower)) }}
+{% endmacro %}
+
+
+{#- What a value of the type that the feed has becomes, none if it stays as it is. Refuses what can be taken in two ways. -#}
+{% macro _get_feed_conversion(feed, column, type, converts) %}
+    {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
+    {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
+    {#- Iceberg has no smaller integers than int. -#}
+    {%- if type == wanted or not converts and type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
+    {%- if converts and type in integers -%}
+        {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
+    {%- elif converts and type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}
+        {{ return(wanted) }}
+    {%- elif converts and type == 'double' and wanted == 'float' -%}
+        {{ return(wanted) }}
+    {%- endif -%}
+    {%- do dbt_backfill.refuse(
+        'its change_feed ' ~ feed.relation.render()
+            ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
+            ~ ', and its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
+        'Give the change table the columns of the upstream, with their names and types'
+            ~ ('; docs/postgres.md says which types of Debezium are converted' if converts else '')
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,212 @@
+{#- What a live PostgreSQL always answers, see upstream_traits. A table without a primary key, or what is as good, is refused. -#}
+{% macro postgres_upstream_traits() %}
+    {{ return({
+        'stages_ranges': true, 'enforces_keys': true, 'holds_versions': false, 'log_in_state': false, 'may_be_cached': false,
+        'takes_added_columns': true, 'may_read_by_zone': false, 'may_forget_keys': false, 'may_order_texts_otherwise': false,
+        'copy_format': none, 'lost_conditions': none,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    A table of a live PostgreSQL, which has no versions: they are those of its change table, which lands its events. A version is
+    the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
+    its barrier is planned, once, and kept, see stage.sql. What is there now: {
+      'relation', 'followed': its change table, see postgres_needed_feed,
+      'version': up to where the feed has landed; the one before, if nothing has but how far it has come and the feed reaches back to it,
+      'landed': up to where it has in any case,
+      'committed_at': none; only the feed knows, and not of each position,
+      'id': the database cluster and the table in it,
+      'definition': see describe_postgres_feed,
+      'floor': the least position that the feed still has,
+      'renewed': see get_feed_place_sql,
+      'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of it,
+      'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
+      'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
+        not changed, or wal2json told null of it,
+      'facts': see get_followed_facts,
+      'zone': the time zone of the session,
+      'read': the columns that the query reads, [] where it is not known,
+      'notes': what the marks since then noted of the table, see get_landing_note,
+      'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
+    }
+
+    Arguments:
+      since (dict or none): the source of the committed plan.
+-#}
+{% macro postgres_read_upstream(upstream, since, log=none) %}
+    {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
+    {%- set landed = dbt_backfill.get_table_columns(upstream.feed.relation) | map(attribute='name') | map('lower') | list -%}
+    {%- set feed = dict(upstream.feed, notes=upstream.feed.format == 'landed' and '_note' in landed) -%}
+    {%- set from = since.version if since and since.get('version') is not none else none -%}
+    {%- set sql -%}
+        select concat(
+            '{"zone":"', current_timezone(), '","place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
+            {%- if from is not none %}
+            ',"news":', (
+                select to_json(named_struct('any', count(*) > 0, 'untold', array_distinct(flatten(collect_set(__bf_unchanged)))))
+                from (
+                    {{ dbt_backfill.get_feed_rows_sql(feed, dbt_backfill._get_marked_columns(upstream)) }}
+                )
+                where __bf_position > {{ from }} and __bf_op <> 'w'
+            ),
+            {%- endif %}
+            ',"facts":', ({{ dbt_backfill.get_postgres_query_sql(
+                dbt_backfill.get_catalog(upstream.relation), dbt_backfill.get_postgres_facts_query(feed.table, feed.slot)
+            ) }}), '}'
+        )
+    {%- endset -%}
+    {%- set read = dbt_backfill.run_json('read the feed of the upstream', sql)[0] -%}
+    {%- set facts = dbt_backfill.get_followed_facts(feed, read.facts) -%}
+    {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
+    {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
+    {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
+    {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
+    {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
+    {{ return({
+        'relation': upstream.relation,
+        'followed': feed,
+        'version': from if stays else place.landed | string,
+        'landed': place.landed,
+        'committed_at': none,
+        'id': id,
+        'definition': dbt_backfill.describe_postgres_feed(feed, dbt_backfill.get_seen_table(facts, names, place.get('note'), since)),
+        'floor': place.floor,
+        'renewed': place.get('renewed'),
+        'unmarked': feed.format == 'declared' and not feed.get('xid') and from is not none and since.id != id
+            and (place.get('renewed') or -1) <= from | int,
+        'breaks': place.get('breaks') or [],
+        'untold': dbt_backfill._get_read_names(feed, news.untold),
+        'facts': facts,
+        'zone': read.get('zone') or 'UTC',
+        'read': names,
+        'notes': place.get('notes') or [],
+        'columns': dbt_backfill._get_followed_columns(feed, facts, landed),
+    }) }}
+{% endmacro %}
+
+
+{#- Those that have to be asked for: Debezium's events tell by a mark in a column that they do not tell its value. -#}
+{% macro _get_marked_columns(upstream) %}
+    {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
+    {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
+{% endmacro %}
+
+
+{#- Of these columns those that the query reads; all of them where it is not known. -#}
+{% macro _get_read_names(feed, names) %}
+    {{ return(dbt_backfill.get_named_columns(feed.query, names) if feed.get('query') else names) }}
+{% endmacro %}
+
+
+{#-
+    What get_postgres_facts_query told, with what only the feed tells: of all columns whether they are finite, its 'format', and as
+    'plugin' the output plugin that its events come from; none if it is not known.
+-#}
+{% macro get_followed_facts(feed, facts) %}
+    {%- set columns = [] -%}
+    {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true) if feed.get('finite') else column) -%} {%- endfor -%}
+    {{ return(dict(facts, columns=columns, format=feed.format, plugin='wal2json' if feed.format == 'landed' else (facts.slot or {}).get('plugin'))) }}
+{% endmacro %}
+
+
+{#- A column that the table has got since is in its feed once something has landed after that. -#}
+{% macro _get_followed_columns(feed, facts, landed) %}
+    {%- set told = dbt_backfill.get_postgres_told_columns(facts) -%}
+    {%- if feed.format == 'debezium' -%} {{ return(told) }} {%- endif -%}
+    {%- set columns = [] -%}
+    {%- for column in told if column | lower in landed -%} {%- do columns.append(column) -%} {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#-
+    The facts are checked where it is known what of the table is read, see check_staged and check_followed. Of events without the
+    transaction those of another table of the same name could not be told from those that a reader has not seen.
+-#}
+{% macro postgres_check_feed(observed) %}
+    {%- if observed.unmarked -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream is another table than at its last barrier, and its change_feed ' ~ observed.followed.relation.render()
+                ~ ' tells neither of that nor which transaction an event is of',
+            "Append a row to it with the operation 'g' and the position from which its events are of the new table, or name xid in change_feed"
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro postgres_check_followed(observed, committed) %}
+    {%- do dbt_backfill.check_postgres_table(observed.facts, observed.read, committed.key) -%}
+{% endmacro %}
+
+
+{% macro postgres_upstream_gap(observed, committed) %}
+    {%- set before, now = fromjson(committed.get('definition') or '{}'), fromjson(observed.definition) -%}
+    {%- if dict(before, seen=none) != dict(now, seen=none) -%} {{ return(dbt_backfill.new_gap('change_feed was changed')) }} {%- endif -%}
+    {%- if not dbt_backfill.postgres_continues_upstream(observed, committed) -%}
+        {{ return(dbt_backfill.new_gap('the upstream is another table, or its feed went back')) }}
+    {%- endif -%}
+    {%- if observed.floor is not none and observed.floor | int > committed.version | int -%}
+        {{ return(dbt_backfill.new_gap('events since the position ' ~ committed.version ~ ' were removed from the change feed')) }}
+    {%- endif -%}
+    {%- if observed.breaks -%}
+        {{ return(dbt_backfill.new_gap('the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0])) }}
+    {%- endif -%}
+    {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
+        or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
+    {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
+    {{ return(dbt_backfill.new_gap(dbt_backfill._get_untold_reason(observed)) if observed.untold else none) }}
+{% endmacro %}
+
+
+{#- Numbers of a precision that can be read are not large. -#}
+{% macro _get_untold_reason(observed) %}
+    {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
+        {{ return('an event of the upstream tells null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing') }}
+    {%- endfor -%}
+    {{ return('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') }}
+{% endmacro %}
+
+
+{% macro postgres_continues_upstream(observed, committed) %}
+    {{ return(committed.get('id') == observed.id and observed.landed >= committed.version | int) }}
+{% endmacro %}
+
+
+{#- What a barrier reads of it was staged with its plan. -#}
+{% macro postgres_upstream_readable(observed, source) %}
+    {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
+{% endmacro %}
+
+
+{% macro postgres_committed_at(observed, version) %}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    A select of what a query in PostgreSQL's own words returns, through Spark's JDBC catalog, with nothing to install in the
+    database: Spark takes the columns from a relation that has some of type text, and the query from the option `dbtable`.
+    It is sent once, when the select is executed, also as a scalar subquery. Conditions on it are Spark's own: it would push a cast
+    to the database in its own words (`as long`), which ANSI mode lets it do.
+
+    Arguments:
+      catalog (string): the name of the JDBC catalog.
+      query (string): names what it returns value_1, value_2 and so on, all of them text.
+      columns (integer): how many that are, eight at most.
+      first (string): a statement that the connection executes before, none without one.
+-#}
+{% macro get_postgres_query_sql(catalog, query, columns=1, first=none) -%}
+    {%- set carriers = ['name', 'setting', 'unit', 'category', 'short_desc', 'extra_desc', 'min_val', 'max_val'][:columns] -%}
+    {%- set values, carried = [], [] -%}
+    {%- for carrier in carriers -%}
+        {%- do values.append(carrier ~ ' as value_' ~ loop.index) -%}
+        {%- do carried.append('value_' ~ loop.index ~ ' as ' ~ carrier) -%}
+    {%- endfor -%}
+    {%- set table = '(select ' ~ carried | join(', ') ~ ' from (' ~ query ~ ') as answer) as answer' -%}
+    select {{ values | join(', ') }}
+    from {{ dbt_backfill.identifier(catalog) }}.pg_catalog.pg_settings with (
+        'dbtable' = {{ dbt_backfill.string_literal(table) }}, 'pushDownPredicate' = 'false'
+        {%- if first %}, 'sessionInitStatement' = {{ dbt_backfill.string_literal(first) }}{% endif %}
+    )
+{%- endmacro %}

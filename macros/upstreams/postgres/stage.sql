@@ -1,0 +1,292 @@
+{#- Sort, offset and limit go to the database, which walks its index. -#}
+{% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
+    {%- set order = [] -%}
+    {%- for column in dbt_backfill.upstream_columns(keys) -%}
+        {%- do order.append(column ~ (' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last')) -%}
+    {%- endfor -%}
+    select to_json(named_struct('bounds', array(
+        {%- for rows in counts %}
+        (
+            select max({{ dbt_backfill.literals_expression(keys) }})
+            from (
+                select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+                from {{ upstream.relation.render() }}
+                where {{ window }}
+                order by {{ order | join(', ') }}
+                limit 1 offset {{ rows - 1 }}
+            )
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+    )))
+{%- endmacro %}
+
+
+{#-
+    A script that reads a range from the live table, once, into the table of staged ranges, and tells {
+      'stage': the id of this execution of it: one that is sent twice stages under two,
+      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least, see postgres_snapshot_query,
+      'reached': the position of the WAL after the range was read: what it may show was committed up to there,
+      'rows': how many were staged under this id,
+      'stands': whether no other execution has replaced them since,
+      'landed': up to where the feed has landed
+    }
+
+    Arguments:
+      scan (string): a select of the rows.
+      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, 'anew': whether to drop it before}.
+
+    Spark takes a column of the table for a variable of the same name, so the names of these are ones that no column has.
+-#}
+{% macro postgres_stage_script(upstream, scan, staged) -%}
+    {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
+    {%- set mark = dbt_backfill.get_stage_mark('') -%}
+    begin
+        declare __bf_id string;
+        declare __bf_snapshot string;
+        declare __bf_reached bigint;
+        set __bf_id = uuid();
+        {%- if staged.anew %}
+        drop table if exists {{ table }};
+        {%- endif %}
+        create table if not exists {{ table }} ({{ dbt_backfill.column_definitions(staged.columns) }}, __bf_stage string)
+        {{ staged.clauses }};
+        set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
+        insert overwrite table {{ table }}
+        select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, __bf_id
+        from (
+            {{ scan }}
+        )
+        union all
+        select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', __bf_id);
+        set __bf_reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
+            catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
+        ) }}));
+        select to_json(named_struct(
+            'stage', __bf_id, 'snapshot', __bf_snapshot, 'reached', __bf_reached,
+            'rows', kept.rows, 'stands', kept.stands,
+            'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
+        ))
+        from (
+            select count_if(__bf_stage = __bf_id) as rows, count_if(__bf_stage = concat('{{ mark }}', __bf_id)) = 1 as stands
+            from {{ table }}
+        ) as kept;
+    end
+{%- endmacro %}
+
+
+{#-
+    A script that waits until the feed has landed what was reached, for so many seconds at most, which pass in the database, and tells {
+      'landed': up to where it has,
+      'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
+        a value that the feed does not tell,
+      'notes': those that differ, of the marks since the rows were read, see get_landing_note,
+      'recovered': whether the server has crashed since before that: what it had committed and not flushed may have been read, and be gone,
+      'stands': whether the rows that were staged are there,
+      'altered': a column of them with a value that the reader has altered, see get_altered_column_sql; null if there is none
+    }
+
+    Arguments:
+      noted (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}: all such up to the position `since` were seen before the rows
+        were read; see unseen_predicate.
+      stage (dict): as a source of the plan.
+-#}
+{% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
+    {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
+    {%- set altered = dbt_backfill.get_altered_column_sql(noted.columns, observed.facts) -%}
+    {%- set mark = dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) -%}
+    {%- set recovered = dbt_backfill.get_postgres_query_sql(catalog, 'select ' ~ dbt_backfill.get_postgres_recovered() ~ ' as value_1') -%}
+    begin
+        declare __bf_landed bigint;
+        declare turns int default 0;
+        declare paused string;
+        set __bf_landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+        while __bf_landed < {{ noted.reached }} and turns < {{ seconds * 2 }} do
+            set paused = ({{ dbt_backfill.get_postgres_query_sql(catalog, 'select pg_sleep(0.5)::text as value_1') }});
+            set __bf_landed = {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }};
+            set turns = turns + 1;
+        end while;
+        select to_json(named_struct(
+            'landed', __bf_landed, 'stands', kept.stands, 'altered', kept.altered, 'broken', told.broken, 'notes', told.notes,
+            'recovered', ({{ recovered }}) <> {{ dbt_backfill.string_literal(noted.snapshot.split(':')[4:] | join) }}
+        ))
+        from (
+            select coalesce(bool_or(__bf_op in ('t', 'g') or arrays_overlap(__bf_unchanged, {{ dbt_backfill.string_array_literal(names) }})), false) as broken,
+                collect_set(__bf_note) as notes
+            from (
+                {{ dbt_backfill.get_feed_rows_sql(dict(upstream.feed, notes=observed.followed.get('notes')), names) }}
+            )
+            where __bf_position <= __bf_landed and (__bf_position > {{ noted.since }} or {{ dbt_backfill.unseen_predicate(upstream.feed, noted) }})
+        ) as told
+        cross join (
+            select count_if(__bf_stage = {{ mark }}) = 1 as stands, max({{ altered }}) as altered
+            from {{ dbt_backfill.get_kept_read(stage) }}
+            where __bf_stage in ({{ dbt_backfill.string_literal(stage.id) }}, {{ mark }})
+        ) as kept;
+    end
+{%- endmacro %}
+
+
+{#- As the end of a sentence; none if it is clear. -#}
+{% macro postgres_staged_doubt(observed, plan, waited) %}
+    {%- if waited.broken -%} {{ return('the feed told something that is no event of a row while its range was read') }} {%- endif -%}
+    {{ return(dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed)) }}
+{% endmacro %}
+
+
+{#- Refuse a database whose WAL, after a range of it was read, is not where its feed has come to before. -#}
+{% macro postgres_check_stage_reached(upstream, observed, read, name) %}
+    {%- if read.reached < observed.landed -%}
+        {%- do dbt_backfill.refuse_other_database(upstream.feed.relation, read.reached, observed.landed, name) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro refuse_other_database(change_table, position, landed, name) %}
+    {%- do dbt_backfill.refuse(
+        'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed
+            ~ ', so it is another database, or one that was put back',
+        'Drop ' ~ change_table.render() ~ ': it is landed anew, and what reads it begins anew', mv=name
+    ) -%}
+{% endmacro %}
+
+
+{% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
+    {%- do dbt_backfill.check_postgres_table(
+        observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list, name
+    ) -%}
+    {%- do dbt_backfill.check_feed_table(upstream.feed, columns) -%}
+    {%- do dbt_backfill.check_postgres_key_zone(observed, plan.key, name) -%}
+{% endmacro %}
+
+
+{#-
+    What a plan notes of the table and of its change table, by which another one shows that no event tells of: {
+      'begun': of the change table, see get_landing_note; none if it has no such note,
+      'file': of the table, see get_postgres_facts_query,
+      'columns': of those that the query reads, by name, a list of what their values depend on: 'number', 'type_id', 'typmod' and
+        'written' of get_postgres_facts_query, and of an enum how many labels it has, and their digest
+    }
+
+    Arguments:
+      note (text or none): the last one of the feed.
+      since (dict or none): the source of the committed plan.
+-#}
+{% macro get_seen_table(facts, names, note, since) %}
+    {%- set before = fromjson((since or {}).get('definition') or '{}').get('seen') or {} -%}
+    {%- set columns = {} -%}
+    {%- for column in facts.columns if column.name in names -%}
+        {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
+        {%- do columns.update({column.name: seen + ([column.labels | length, dbt_backfill._digest_labels(column.labels)] if column.labels else [])}) -%}
+    {%- endfor -%}
+    {#- Whoever removes old events may remove the notes. -#}
+    {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
+{% endmacro %}
+
+
+{% macro _digest_labels(labels) %}
+    {{ return(local_md5(tojson(labels))[:12]) }}
+{% endmacro %}
+
+
+{#-
+    Why the table, or its change table, is not what it was, as the end of a sentence; none if it is, as far as both tell. Commands
+    that only alter what the catalog says of a column leave its values; those that write it anew may not.
+
+    Arguments:
+      before, now (dict): as get_seen_table made them; {} where a plan noted none.
+      facts (dict): of now.
+-#}
+{% macro find_unlike_table(before, now, facts) %}
+    {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was made anew') }} {%- endif -%}
+    {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
+        {%- set seen = now.columns[name] -%}
+        {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
+        {#- An enum gets labels at its end, which is no change of those that it had. -#}
+        {%- set renamed = was[4:] and dbt_backfill._digest_labels(labels[:was[4]]) != was[5] -%}
+        {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
+            {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event tells what that did to its values') }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    What a landing notes with each of its marks, as JSON: {
+      'begun': an id of the change table, which one that is made anew has not,
+      'keys': by which its events tell what becomes of a row, see get_postgres_told_keys,
+      'doubtful': the columns of which it may have told a NaN or an infinity as null
+    }
+
+    Arguments:
+      columns (list): as get_columns_to_land returned them.
+-#}
+{% macro get_landing_note(facts, columns, begun) %}
+    {%- set landed, doubtful = columns | map(attribute='name') | list, [] -%}
+    {%- for column in facts.columns if column.name in landed and dbt_backfill.has_doubtful_nulls(column) -%}
+        {%- do doubtful.append(column.name) -%}
+    {%- endfor -%}
+    {{ return(tojson({'begun': begun, 'keys': dbt_backfill.get_postgres_told_keys(facts), 'doubtful': doubtful}, sort_keys=true)) }}
+{% endmacro %}
+
+
+{#-
+    What events may not have told by what was noted when they were landed, as the end of a sentence; none if all is well.
+
+    Arguments:
+      notes (list of text): see get_landing_note.
+      key (list): the names of the upstream's columns.
+-#}
+{% macro find_untold(notes, key, observed) %}
+    {%- for note in notes -%}
+        {%- set noted, told = fromjson(note), [] -%}
+        {%- for columns in noted['keys'] -%} {%- do told.append(columns | map('lower') | sort) -%} {%- endfor -%}
+        {%- if key and key | map('lower') | sort not in told -%}
+            {{ return('when its changes were landed, events of the upstream did not tell the key ' ~ key | join(', ') ~ ' of each row') }}
+        {%- endif -%}
+        {%- for name in noted.doubtful if name in observed.read and not observed.followed.get('finite') -%}
+            {{ return('when its changes were landed, wal2json may have told a NaN or an infinity of the column ' ~ name ~ ' as null') }}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Over a row that Spark's JDBC reader gave: the name of the first column that may have another value than in PostgreSQL, which the
+    reader altered without an error; null if none may. Infinity becomes the last day of the year 9999, which is doubted where no check
+    keeps it out, the ten days that no calendar of Java has become others, and years before the first one are not what the text of
+    the WAL says; other time zones than UTC alter what was before 1900.
+
+    Arguments:
+      columns (list of {'name', 'type'}): those that were read, with Spark's types.
+      facts (dict): of get_postgres_facts_query.
+-#}
+{% macro get_altered_column_sql(columns, facts) -%}
+    {%- set cases = [] -%}
+    {%- for column in columns -%}
+        {%- set predicate = dbt_backfill._get_altered_predicate(column, facts) -%}
+        {%- if predicate -%} {%- do cases.append('when ' ~ predicate ~ ' then ' ~ dbt_backfill.string_literal(column.name)) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return('case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as string)') }}
+{%- endmacro %}
+
+
+{#- None of a type that is always read right. Literals do not depend on the session's time zone. -#}
+{% macro _get_altered_predicate(column, facts) -%}
+    {%- set name = dbt_backfill.identifier(column.name) -%}
+    {%- set finite = facts.columns | selectattr('name', 'equalto', column.name) | selectattr('finite') | list -%}
+    {%- if column.type == 'date' -%}
+        {%- set days = [name ~ " < date'0001-01-04'", name ~ " between date'1582-10-15' and date'1582-10-24'"] -%}
+        {{ return('(' ~ (days + ([] if finite else [name ~ " = date'9999-12-31'"])) | join(' or ') ~ ')') }}
+    {%- elif column.type in ['timestamp', 'timestamp_ntz'] -%}
+        {%- set zone = 'Z' if column.type == 'timestamp' else '' -%}
+        {%- set times = [
+            name ~ ' < ' ~ column.type ~ "'0001-01-04 00:00:00" ~ zone ~ "'",
+            name ~ ' >= ' ~ column.type ~ "'1582-10-15 00:00:00" ~ zone ~ "' and " ~ name ~ ' < ' ~ column.type ~ "'1582-10-25 00:00:00" ~ zone ~ "'",
+        ] if dbt_backfill.is_postgres_utc(facts) else [name ~ ' < ' ~ column.type ~ "'1900-01-01 00:00:00" ~ zone ~ "'"] -%}
+        {%- set last = [] if finite else [name ~ ' = ' ~ column.type ~ "'9999-12-31 23:59:59.999" ~ zone ~ "'"] -%}
+        {{ return('(' ~ (times + last) | join(' or ') ~ ')') }}
+    {%- endif -%}
+    {{ return(none) }}
+{%- endmacro %}
