@@ -37,9 +37,7 @@
     {#- As before the first barrier of a run. -#}
     {%- set rebuild = none if state.get('missing')
         else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
-    {%- set allowance = dbt_backfill.get_allowance(
-        backfill, state, {'rows': 0, 'measures': dbt_backfill.read_measures(backfill, state)}
-    ) -%}
+    {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dbt_backfill.get_allowed_backfill(backfill, allowance) -%}
     {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
     {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
@@ -229,7 +227,6 @@
     {%- set options, is_delta = backfill.options, backfill.options.file_format == 'delta' -%}
     {%- set reads_log = 0 if (backfill.feed or backfill.upstream).kind == 'iceberg' else 1 -%}
     {%- set finds = ahead and options.backfill_rate_limit is not none and dbt_backfill.get_next_bounds(backfill, state, plan) is none -%}
-    {%- set has_measures = not state.get('missing') and state.committed.get('range_row_count') -%}
     {{ return({
         'base': 8 if state.get('missing') else 6 + reads_log,
         'further': 3 + reads_log,
@@ -239,7 +236,6 @@
             'to copy the upstream': 0 if not ahead or not ahead.copies else 4 if is_delta else 3,
             'to look at the copy': 0 if not replica else 2 if is_delta else 1,
             'to look at the live view': 1 if options.live_view else 0,
-            'to read how long barriers took': 1 if options.barrier_seconds and has_measures else 0,
         },
     }) }}
 {% endmacro %}

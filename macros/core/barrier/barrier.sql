@@ -48,7 +48,11 @@
     {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, work.views, done.get('left_at')) -%}
+    {#- Without those of a copy of the upstream, which serves the ranges ahead too. -#}
+    {%- set range_seconds = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
+    {%- set committed = dbt_backfill.commit_barrier(
+        backfill, state, plan, counts, ends, work.views, done.get('left_at'), range_seconds
+    ) -%}
     {%- if planned.get('outgrown') -%}
         {%- do dbt_backfill.let_go_of_replica(backfill) -%}
         {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}

@@ -7,8 +7,9 @@
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
       views (list): the temporary views that are of no use after it.
       left_at (string or none): see run_replacement.
+      seconds (number or none): how long it has taken.
 -#}
-{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none) %}
+{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
         begin
             declare token string;
@@ -16,7 +17,7 @@
             declare state string;
             {{ dbt_backfill.declare_controls() }}
             set token = uuid();
-            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at) }});
+            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
             {{ dbt_backfill.get_controls_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
@@ -50,19 +51,27 @@
 
 {#-
     What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
-    script's execution; 'changed_row_count' and 'deleted_row_count'; of an Iceberg MV 'mv_snapshot_id', at which it was left,
+    script's execution; 'changed_row_count' and 'deleted_row_count'; with the option barrier_seconds 'sized_rows', the size of its range,
+    and 'seconds', how long it took, of a plan of this run; of an Iceberg MV 'mv_snapshot_id', at which it was left,
     'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
     replaces the MV the snapshot that it made is no ancestor, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
 -#}
-{% macro get_outcome_sql(backfill, state, plan, counts, left_at=none) -%}
+{% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
     {%- set replaces = dbt_backfill.replaces_mv(plan) -%}
     {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
+    {%- set barrier_seconds = backfill.options.get('barrier_seconds') -%}
     select to_json(struct(
         current_timestamp() as committed_at,
         token as committed_by,
         cast({{ counts.get('changed', 0) }} as bigint) as changed_row_count,
         cast({{ counts.get('deleted', 0) }} as bigint) as deleted_row_count
+        {%- if barrier_seconds %},
+        cast({{ dbt_backfill.get_sized_rows(barrier_seconds, state.committed, backfill.options.backfill_rate_limit) }} as bigint) as sized_rows
+        {%- if seconds is not none and plan.get('invocation_id') == invocation_id %},
+        cast({{ seconds }} as double) as seconds
+        {%- endif %}
+        {%- endif %}
         {%- if is_iceberg %},
         snapshot as mv_snapshot_id,
         root as mv_root_id,

@@ -16,7 +16,6 @@
     {%- set run = namespace(
         state=observed.state, learned=observed.learned, rebuild=rebuild, next=next, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
-        measures=dbt_backfill.read_measures(backfill, observed.state),
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if run.state.get('missing') -%}
@@ -50,8 +49,7 @@
     One turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, where all that lives
     longer than a barrier is counted: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to
     be rebuilt; 'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of
-    the last ones merged changes only; 'allowance', see get_allowance, of the last one; 'measures', see new_measure, of those that
-    read a range; 'done', and 'ended', because there was nothing to do or, with 'waits', because its feed was not there yet, or 'spent', because a budget was.
+    the last ones merged changes only; 'allowance', see get_allowance, of the last one; 'done', and 'ended', because there was nothing to do or, with 'waits', because its feed was not there yet, or 'spent', because a budget was.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
@@ -76,8 +74,6 @@
     {%- if not run.committed -%} {%- set run.first = run.plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
-    {%- set measure = dbt_backfill.measure_barrier(barrier, cold=run.committed == 1) -%}
-    {%- if measure -%} {%- do run.measures.append(measure) -%} {%- endif -%}
     {%- set before = run.state -%}
     {%- set run.state = barrier.state -%}
     {%- do dbt_backfill.tell_place(backfill, run.state) -%}

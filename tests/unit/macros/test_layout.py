@@ -21,12 +21,12 @@ HOME = {
 }
 
 FEATURES_IN_CORE = {
-    "check_controls_are_ours", "choose_replica", "compact_mv", "declare_controls", "find_replica",
-    "find_taking", "get_allowance", "get_allowance_text", "get_allowed_backfill",
-    "get_compaction_sql", "get_control_text", "get_controls_statement", "get_lowering_sql",
-    "get_overlay", "get_rescale_statement", "has_own_controls", "hold_upstream", "is_budget_spent",
-    "is_outgrown", "is_stage_kept", "is_whole", "let_go_of_replica", "may_replicate",
-    "measure_barrier", "passes_multiple", "read_left_state", "read_measures",
+    "check_controls_are_ours", "choose_replica", "compact_mv", "declare_controls",
+    "find_replica", "find_taking", "get_allowance", "get_allowance_text",
+    "get_allowed_backfill", "get_compaction_sql", "get_control_text", "get_controls_statement",
+    "get_lowering_sql", "get_overlay", "get_rescale_statement", "get_sized_rows",
+    "has_own_controls", "hold_upstream", "is_budget_spent", "is_outgrown", "is_stage_kept",
+    "is_whole", "let_go_of_replica", "may_replicate", "passes_multiple", "read_left_state",
     "refuse_foreign_controls", "release_replica", "release_staged", "release_upstream",
     "run_live_view", "take_staged_range", "take_table", "why_no_replica", "with_bounds_from",
     "with_void_replica", "with_void_replica_of",

@@ -19,7 +19,7 @@ LIFTED = {"value": "default", "set_by": "alice", "set_at": "2026-11-24 10:00"}
 
 def run(**changes: Any) -> Any:
     """The namespace of a loop, before its first barrier."""
-    start = {"rows": 0, "committed": 0, "measures": [], "rebuild": None, "next": None}
+    start = {"rows": 0, "committed": 0, "rebuild": None, "next": None}
     return SimpleNamespace(**{**start, **changes})
 
 
@@ -126,19 +126,15 @@ def test_a_budget_that_is_spent_ends_a_run_unless_only_this_one_knows_what_is_le
 # -- the target duration: how it sizes a range is in test_range_size.py --------------------------
 
 
-MEASURE = {"rows": 1000, "seconds": 10, "limit": 1000, "cold": False}
-
-
 def test_the_target_duration_sizes_a_range(allow: Callable[..., Any]) -> None:
     limits = {"barrier_seconds": 20, "backfill_rate_limit": None}
-    assert allow(run(measures=[MEASURE]), **limits) == (3000, "barrier_seconds")
+    assert allow(**limits) == (100_000, "barrier_seconds")
 
 
 def test_the_rate_limit_is_the_upper_bound(allow: Callable[..., Any]) -> None:
     limits = {"barrier_seconds": 20, "backfill_rate_limit": 1500}
-    loop = run(measures=[MEASURE])
-    assert allow(loop, **limits) == (1500, "config")
-    assert allow(loop, controls={"rate_limit": THROTTLE}, **limits) == (1000, "throttle")
+    assert allow(**limits) == (1500, "config")
+    assert allow(controls={"rate_limit": THROTTLE}, **limits) == (1000, "throttle")
 
 
 # -- what a user sees -------------------------------------------------------------------------

@@ -290,16 +290,6 @@ def test_a_rebuild_is_done_whatever_time_it_takes(run: Any, options: Any) -> Non
     assert result["message"] == "BARRIERS 3 to 4 (40.0 %), BUDGET SPENT"
 
 
-def test_ranges_are_sized_by_what_the_last_one_took(run: Any, macros: Macros, options: Any) -> None:
-    """Each of these barriers takes 4 s for 5 rows."""
-    options["barrier_seconds"] = 20
-    options["backfill_rate_limit"] = None
-    macros.stub("read_measures", lambda *_: [])
-    run(*["advance"] * 3, barriers_per_run=3)
-
-    assert macros.context["limits"] == [10, 20, 20]  # four times as many rows at most
-
-
 @pytest.mark.parametrize(
     ("adapter", "asked", "taken"),
     [("spark_backfill", True, 3), ("spark_backfill", False, 0), ("spark", True, 0)],

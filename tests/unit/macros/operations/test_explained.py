@@ -103,12 +103,6 @@ def test_runs_are_counted_by_what_ends_them(
         ({"replicate": "always"}, {}, "11 statements (4 to copy the upstream)", "4 or 5"),
         ({"live_view": True}, {}, "10 statements (1 to look at the live view)", "6 or 7"),
         (
-            {"barrier_seconds": 9},
-            {},
-            "8 statements (1 to read how long barriers took)",
-            "4 or 5",
-        ),
-        (
             {"backfill_rate_limit": 11},
             {},
             "8 statements (1 to find the bounds of ranges)",
