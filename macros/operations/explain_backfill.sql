@@ -38,7 +38,9 @@
     {%- set rebuild = none if state.get('missing')
         else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
-    {%- set backfill = dbt_backfill.get_allowed_backfill(backfill, allowance) -%}
+    {%- set backfill = dict(
+        dbt_backfill.get_allowed_backfill(backfill, allowance), partitions=observed.mv.partitions if observed.get('mv') else none
+    ) -%}
     {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
     {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
     {%- set begun = [dbt_backfill._get_begun_line(backfill, state, upstream)] + (['what a range may read: ' ~ ruled] if ruled else []) -%}
@@ -83,18 +85,29 @@
 
 
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
+    {%- set steps = [dbt_backfill._get_steps_line(backfill, state, plan)] -%}
     {%- if plan.kind != 'advance' -%}
-        {{ return([
-            'the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else ''),
-            'docs/statements.md says how many statements it sends',
-        ]) }}
+        {{ return(['the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else '')] + steps) }}
     {%- endif -%}
     {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) if dbt_backfill.has_range(plan) else none -%}
     {{ return(
         (['the next barrier merges what has changed since'] if dbt_backfill.has_changes(state, plan) else [])
-            + (dbt_backfill._get_range_lines(backfill, plan, ahead, replica) if ahead else [])
-            + [dbt_backfill._get_statements_line(backfill, state, plan, ahead, replica)]
+            + (dbt_backfill._get_range_lines(backfill, plan, ahead, replica) if ahead else []) + steps
     ) }}
+{% endmacro %}
+
+
+{#-
+    The statements of the next barrier that write, by the list that a run executes, see get_steps. The changes and the rows of the range
+    are taken for some, as neither is counted before the barrier is planned.
+-#}
+{% macro _get_steps_line(backfill, state, plan) %}
+    {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if dbt_backfill.has_changes(state, plan) else none -%}
+    {%- set moves = dbt_backfill.has_range(plan) or plan.get('fills') -%}
+    {%- set plan = dict(plan, range_row_count=1 if moves else none, at_once=false, query_columns=plan.query_columns or '') -%}
+    {%- set steps = dbt_backfill.get_steps(backfill, state, plan, {'guarded': false}, staged) | map(attribute='name') | list -%}
+    {%- set at_once = ' (both by one statement if they are few)' if staged and plan.kind == 'advance' and moves and not plan.sweeps else '' -%}
+    {{ return('it writes by the statements: ' ~ (['plan the barrier ' ~ plan.epoch] + steps + ['commit the barrier ' ~ plan.epoch]) | join(', ') ~ at_once) }}
 {% endmacro %}
 
 
@@ -179,65 +192,6 @@
         ]) }}
     {%- endif -%}
     {{ return(['a range reads about ' ~ range ~ (' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left') ~ unneeded]) }}
-{% endmacro %}
-
-
-{#-
-    By docs/statements.md. `ahead`: none where the barrier has no range.
--#}
-{% macro _get_statements_line(backfill, state, plan, ahead, replica) %}
-    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
-        {{ return('a barrier with a range sends about 12 statements, see docs/statements.md') }}
-    {%- endif -%}
-    {%- set counted = dbt_backfill._count_statements(backfill, state, plan, ahead, replica) -%}
-    {%- set once, sum, among = counted.once, namespace(once=0), [] -%}
-    {%- for what, count in once.items() if count -%}
-        {%- set sum.once = sum.once + count -%}
-        {%- do among.append(count ~ ' ' ~ what) -%}
-    {%- endfor -%}
-    {%- set merges = 2 if ahead and dbt_backfill.has_changes(state, plan) else 1 -%}
-    {%- set later = [] -%}
-    {%- if backfill.options.compact_every -%}
-        {%- do later.append('1 after every ' ~ dbt_backfill.get_count_text(backfill.options.compact_every, 'barrier') ~ ', to compact the MV') -%}
-    {%- endif -%}
-    {%- if backfill.options.sort_when_finished -%} {%- do later.append('1 once all is read, to sort the MV') -%} {%- endif -%}
-    {%- if replica or ahead and ahead.copies -%} {%- do later.append('2 once all is read, to drop the copy') -%} {%- endif -%}
-    {{ return(
-        'the first barrier of the next run sends ' ~ dbt_backfill._get_span_text(counted.base + counted.each + sum.once, merges) ~ ' statements'
-            ~ (' (' ~ among | join(', ') ~ ')' if among else '') ~ ', each further one ' ~ dbt_backfill._get_span_text(counted.further + counted.each, 2)
-            ~ ('; besides ' ~ later | join(', ') if later else '')
-    ) }}
-{% endmacro %}
-
-
-{#- A barrier merges changes and range by one statement, or by two. -#}
-{% macro _get_span_text(least, merges) %}
-    {{ return(least if merges == 1 else least ~ ' or ' ~ (least + 1)) }}
-{% endmacro %}
-
-
-{#-
-    How many statements are sent, with one MERGE: {
-      'base': by the first barrier of a run, 'further': by another one,
-      'each': by any of them, besides,
-      'once': what for -> how many besides by the first barrier of the next run
-    }
--#}
-{% macro _count_statements(backfill, state, plan, ahead, replica) %}
-    {%- set options, is_delta = backfill.options, backfill.options.file_format == 'delta' -%}
-    {%- set reads_log = 0 if (backfill.feed or backfill.upstream).kind == 'iceberg' else 1 -%}
-    {%- set finds = ahead and options.backfill_rate_limit is not none and dbt_backfill.get_next_bounds(backfill, state, plan) is none -%}
-    {{ return({
-        'base': 8 if state.get('missing') else 6 + reads_log,
-        'further': 3 + reads_log,
-        'each': (1 if backfill.feed else 0) + (2 if options.live_view else 0) + (0 if state.uniform else 1),
-        'once': {
-            'to find the bounds of ranges': 1 if finds else 0,
-            'to copy the upstream': 0 if not ahead or not ahead.copies else 4 if is_delta else 3,
-            'to look at the copy': 0 if not replica else 2 if is_delta else 1,
-            'to look at the live view': 1 if options.live_view else 0,
-        },
-    }) }}
 {% endmacro %}
 
 

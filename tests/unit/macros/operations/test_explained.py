@@ -95,40 +95,27 @@ def test_runs_are_counted_by_what_ends_them(
 
 
 @pytest.mark.parametrize(
-    ("config", "case", "first", "further"),
+    ("plan", "steps"),
     [
-        ({}, {}, "7 statements", "4 or 5"),
-        ({}, {"plan": {"sources": [CHANGED]}}, "7 or 8 statements", "4 or 5"),
-        ({}, {"replica": {"id": "r"}}, "9 statements (2 to look at the copy)", "4 or 5"),
-        ({"replicate": "always"}, {}, "11 statements (4 to copy the upstream)", "4 or 5"),
-        ({"live_view": True}, {}, "10 statements (1 to look at the live view)", "6 or 7"),
+        ({}, "merge the range of the barrier 3"),
         (
-            {"backfill_rate_limit": 11},
-            {},
-            "8 statements (1 to find the bounds of ranges)",
-            "4 or 5",
+            {"sources": [CHANGED]},
+            "merge the changes of the barrier 3, merge the range of the barrier 3",
         ),
+        ({"kind": "abandon"}, "stop what is on its way in the barrier 3"),
     ],
-    ids=str,
+    ids=["a range", "changes and a range", "given up"],
 )
-def test_statements_are_counted_as_a_run_sends_them(
-    explained: Callable[..., list[str]], config: Any, case: Any, first: str, further: str
+def test_the_statements_are_those_that_a_run_executes(
+    explained: Callable[..., list[str]], plan: Any, steps: str
 ) -> None:
-    line = explained(**case, **config)[-1].split("; besides ")[0]
-    assert line == f"the first barrier of the next run sends {first}, each further one {further}"
-
-
-def test_what_comes_at_times_is_named(explained: Callable[..., list[str]]) -> None:
-    line = explained(replicate="always", compact_every=50, sort_when_finished=True)[-1]
-    assert line.split("; besides ")[1] == (
-        "1 after every 50 barriers, to compact the MV, 1 once all is read, to sort the MV, "
-        "2 once all is read, to drop the copy"
-    )
+    line = explained(plan=plan)[-1].split(" (")[0]
+    assert line == f"it writes by the statements: plan the barrier 3, {steps}, commit the barrier 3"
 
 
 def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -> None:
-    assert explained(plan={"kind": "reset", "reason": "full refresh"})[0] == (
-        "the next barrier is of the kind reset: full refresh"
+    assert explained(plan={"kind": "sweep", "reason": "it was replaced"})[0] == (
+        "the next barrier is of the kind sweep: it was replaced"
     )
 
 
