@@ -96,11 +96,6 @@
 {% endmacro %}
 
 
-{% macro upstream_kinds() %}
-    {{ return(dbt_backfill.versioned_kinds() + ['postgres']) }}
-{% endmacro %}
-
-
 {#- Those that a version of can be read again, also of a change table. -#}
 {% macro versioned_kinds() %}
     {{ return(['delta', 'iceberg']) }}
@@ -167,7 +162,7 @@
         ) -%}
     {%- endif -%}
     {%- set format = dbt_backfill.get_table_format(relation, name) -%}
-    {%- if format not in dbt_backfill.upstream_kinds() -%}
+    {%- if format not in dbt_backfill.versioned_kinds() + ['postgres'] -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
             'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'

@@ -151,6 +151,10 @@ class Protection:
 
 FENCE = "core/barrier/fence.sql"
 CLAUSES = "core/table/clauses.sql"
+MERGES = "core/barrier/merges.sql"
+RANGE_MERGE = (
+    "{% macro get_range_merge_sql(backfill, state, plan) -%}\n    {%- set keys = plan.key -%}\n    "
+)
 COMMITTED = "core/barrier/commit.sql"
 RESCALED = "features/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.plan_of_kind_stands_predicate(plan, '{}.')"
@@ -162,7 +166,7 @@ PROTECTIONS = (
         "a plan that stands is adopted",
         (
             (
-                "core/barrier/run.sql",
+                "core/barrier/barrier.sql",
                 "{%- set plan = state.get('planned') -%}",
                 "{%- set plan = none -%}",
             ),
@@ -244,12 +248,17 @@ PROTECTIONS = (
         "a range is merged",
         (
             (
-                "core/barrier/merges.sql",
-                "merge into {{ backfill.mv.render() }} as mv\n    using (",
-                "insert into {{ backfill.mv.render() }}",
+                MERGES,
+                f"{RANGE_MERGE}merge into {{{{ backfill.mv.render() }}}} as mv\n    using (",
+                f"{RANGE_MERGE}insert into {{{{ backfill.mv.render() }}}}",
             ),
-            ("core/barrier/merges.sql", "    ) as range\n    on", "    /*"),
-            ("core/barrier/merges.sql", "    when not matched then insert *", "*/"),
+            (MERGES, "    ) as range\n    on", "    /*"),
+            (
+                MERGES,
+                "    {{ dbt_backfill.get_matched_clause('update set *') }}\n"
+                "    when not matched then insert *",
+                "*/",
+            ),
         ),
         a_range_is_sent_twice,
     ),

@@ -186,7 +186,8 @@
         }]) }}
     {%- endif -%}
     {%- if changes -%}
-        {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, changes, dbt_backfill.staged_predicate(plan, staged)) -%}
+        {%- set bounds = dbt_backfill._between(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high) -%}
+        {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, changes, bounds) -%}
         {%- do steps.append({'name': 'merge the changes' ~ of_barrier, 'sql': sql, 'counts': 'changes'}) -%}
     {%- endif -%}
     {%- if reads -%}

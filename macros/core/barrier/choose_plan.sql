@@ -22,7 +22,8 @@
     {%- do dbt_backfill._check_vnodes(backfill, state) -%}
     {%- set started = dbt_backfill.has_started(state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
-    {%- set version = dbt_backfill._choose_version(backfill, state, observed, gap) -%}
+    {#- The newest version, or, in the mode `snapshot` until every vnode has finished, the one at which the backfill began. -#}
+    {%- set version = state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
     {%- set filling = dbt_backfill.get_open_filling(state) -%}
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
@@ -131,15 +132,6 @@
 {% endmacro %}
 
 
-{#-
-    The version that the barrier reads: the newest, or, in the mode `snapshot` until every vnode has finished,
-    the one at which the backfill began.
--#}
-{% macro _choose_version(backfill, state, observed, gap) %}
-    {{ return(state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version) }}
-{% endmacro %}
-
-
 {#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
 {% macro _has_moved(backfill, state, observed, version) %}
     {%- if backfill.feed and not dbt_backfill.stays_at_snapshot(backfill, state) -%}
@@ -187,7 +179,7 @@
 
 
 {#-
-    What all plans of a run have in common, for the epoch after `state.epoch`; plan_columns describes the rest.
+    What all plans of a run have in common, for the epoch after `state.epoch`; plan_fields describes the rest.
 
     Arguments:
       learned (dict): of the query, see new_learned.
@@ -261,8 +253,8 @@
         last_range=true,
         next_bounds=[],
         bounds_complete=true,
-        vnode_row_counts='(select map_from_entries(collect_list(struct(vnode, row_count))) from '
-            ~ next.backfill.progress.render() ~ ')',
+        counted={'vnode_row_counts': '(select map_from_entries(collect_list(struct(vnode, row_count))) from '
+            ~ next.backfill.progress.render() ~ ')'},
         generation={'relation': next.backfill.mv.render(), 'id': filled.backfill_id, 'version': next.version},
         **taken
     )) }}

@@ -139,12 +139,6 @@
 {%- endmacro %}
 
 
-{#- Over the MV as `mv`: the keys between the least and the greatest staged one. -#}
-{% macro staged_predicate(plan, staged) %}
-    {{ return(dbt_backfill._between(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high)) }}
-{% endmacro %}
-
-
 {#-
     Over the MV as `mv`: these keys and those of the range, by the first two columns of the key. That is more than there are,
     which is all that it has to be: what Spark makes of an OR of two such bounds, to push it down, grows with the square of

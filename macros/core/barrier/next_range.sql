@@ -43,7 +43,7 @@
             select
                 array_sort(collect_list(vnode)) as moving,
                 bool_and({{ dbt_backfill.position_columns(keys)[0] }} is not null) as started,
-                {{ dbt_backfill.least_advanced_expression(keys, dbt_backfill.position_columns(keys)) }} as low
+                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ dbt_backfill.position_columns(keys) | join(', ') }})) as low
             from {{ backfill.progress.render() }}
             where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
         )

@@ -193,7 +193,7 @@
 
 
 {#-
-    The plan, with the numbers of rows that the script has counted.
+    The plan, with `counted`, see plan_fields: the numbers of rows that the script counts.
 
     Arguments:
       counted (boolean): whether the script's variable `checked` has the counts.
@@ -202,18 +202,18 @@
         two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
 -#}
 {% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
-    {%- set row = dict(plan) -%}
-    {%- if counted -%} {%- do row.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
+    {%- set counts = dict(plan.get('counted') or {}) -%}
+    {%- if counted -%} {%- do counts.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
     {%- if counted and dbt_backfill.reads_range(plan) -%}
-        {%- do row.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+        {%- do counts.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
         {%- if plan.get('fills') -%}
-            {%- do row.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
+            {%- do counts.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
         {%- elif staged and not plan.sweeps and not overlaid -%}
-            {%- do row.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
+            {%- do counts.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
                 ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
         {%- endif -%}
     {%- endif -%}
-    {{ return(row) }}
+    {{ return(dict(plan, counted=counts)) }}
 {% endmacro %}
 
 
@@ -360,7 +360,7 @@
     two at once the second finds that of the first.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
-    set planned = ({{ 'select ' ~ dbt_backfill.get_plan_json_sql(plan) }});
+    set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
     {% set sql -%}
         update {{ backfill.progress.render() }}
         set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},

@@ -78,7 +78,7 @@
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
     {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
         {{ return('its query changed') }}
-    {%- elif not dbt_backfill.are_same_names(last.key | map(attribute='name'), backfill.options.unique_key) -%}
+    {%- elif last.key | map(attribute='name') | map('lower') | list != backfill.options.unique_key | map('lower') | list -%}
         {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
             ~ backfill.options.unique_key | join(', ')) }}
     {%- elif changed -%}
@@ -103,12 +103,6 @@
         {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ')') }}
     {%- endif -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- Whether two lists of columns name the same: Spark finds a column in any case. -#}
-{% macro are_same_names(names, others) %}
-    {{ return(names | map('lower') | list == others | map('lower') | list) }}
 {% endmacro %}
 
 

@@ -152,12 +152,6 @@
 {%- endmacro %}
 
 
-{#- The type of that struct. -#}
-{% macro reread_summary_type() %}
-    {{ return('struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>') }}
-{% endmacro %}
-
-
 {% macro get_twice_sql(again, keys) -%}
     select collect_list(key)
     from (

@@ -74,7 +74,8 @@
     {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
-            'declare staged ' ~ dbt_backfill.stage_summary_type(), 'declare reread ' ~ dbt_backfill.reread_summary_type(),
+            'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>',
+            'declare reread struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>',
             'declare merged struct<upserts: bigint, drops: bigint>',
         ],
         'statements': changes.get('setup', []) + [
@@ -209,7 +210,9 @@
             bit_xor(__bf_image) as images,
             count(*) as events
         from (
-            select *, {{ '0L' if changes.may_repeat or changes.one_commit else dbt_backfill._image_hash() }} as __bf_image
+            {#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. #}
+            select *, {{ '0L' if changes.may_repeat or changes.one_commit else 'xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), '
+                ~ dbt_backfill.whole_json_options() ~ '))' }} as __bf_image
             from ({{ events }})
         )
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
@@ -248,12 +251,6 @@
 {% endmacro %}
 
 
-{#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. -#}
-{% macro _image_hash() %}
-    {{ return('xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), ' ~ dbt_backfill.whole_json_options() ~ '))') }}
-{% endmacro %}
-
-
 {#-
     What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
     which have one of the `suspicions` (names of columns).
@@ -281,12 +278,6 @@
         from {{ stage }}
     )
 {%- endmacro %}
-
-
-{#- The type of that struct. -#}
-{% macro stage_summary_type() %}
-    {{ return('struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>') }}
-{% endmacro %}
 
 
 {#- Why the staged changes cannot be merged; none if they can. -#}

@@ -136,12 +136,6 @@
 {%- endmacro %}
 
 
-{#- An expression of the least advanced one of several positions; `positions`: their columns, none of them null. -#}
-{% macro least_advanced_expression(keys, positions) -%}
-    {{ return(('max' if dbt_backfill.is_descending(keys) else 'min') ~ '(struct(' ~ positions | join(', ') ~ '))') }}
-{%- endmacro %}
-
-
 {#-
     Positions are compared and rendered by Spark, by the types below only. Left out on purpose: float and
     double (NaN and statistics of files disagree), strings with a collation (equal keys with unequal hashes),

@@ -79,7 +79,10 @@
     {%- set unwritten = dbt_backfill.get_unwritten_sql(relations, since) -%}
     {%- if written is none %}
     create table if not exists {{ relations.barriers.render() }}
-    {{ dbt_backfill.table_clauses(relations.barriers, dbt_backfill.history_properties()) }}
+    {#- Without an id: it may outlive its MV. #}
+    {{ dbt_backfill.table_clauses(relations.barriers, dict(
+        dbt_backfill.state_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()}
+    )) }}
     as
     select * from ({{ unwritten }}) where false;
     {%- endif %}
@@ -170,7 +173,3 @@
 {% endmacro %}
 
 
-{#- Those of the history, which may outlive its MV. -#}
-{% macro history_properties() %}
-    {{ return(dict(dbt_backfill.state_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()})) }}
-{% endmacro %}

@@ -1,85 +1,55 @@
 {#-
-    A plan as it is stored, in order: name -> [type, SQL value].
+    The names of what is stored of a plan, in order. A plan is a dict that becomes JSON as it is, see get_plan_json_sql; it has this shape
+    only, whether it was just made or read back.
 
-    A plan holds everything that executing it needs, so that a later run can adopt it word for word: every
-    step is a pure function of the plan and of the position that it starts from. It has this shape only, whether it was
-    just made or read back; what was read back also has `settings`, `invocation_id` and `planned_at`, and of a barrier
-    that was committed what get_outcome_sql adds.
+    A plan holds everything that executing it needs, so that a later run can adopt it word for word: every step is a pure function of
+    the plan and of the position that it starts from.
 
-    Arguments:
-      plan (dict): epoch, plan_id, backfill_id, kind, reason, sources (what it reads: a list of {role: `upstream`, `feed`, `stage` or `replica`,
-        relation, kind, id, version, committed_at, definition: what else says which changes a change table tells}),
-        upstream_row_count, range_low, range_high (lists of literals' texts, in the order of the backfill; none as low: from the
-        start; none as high with last_range: to the end), last_range, vnodes (list, none for all), vnode_row_counts (a SQL map of vnodes to snapshot
-        rows), range_row_count, sweeps (whether the MV had rows of before above the position when it was planned, see
-        is_sweeping), at_once (whether changes and range are merged by one statement), touched (of a re-anchor
-        that is limited to what given-up plans could touch: the ends of their ranges, [] where one is open above),
-        fills (the columns that are being filled, as new_filling describes them), drops (the names of the columns that the MV
-        is to lose), fill_low, fill_high (like range_low and
-        range_high: between which it fills them), last_fill (whether they hold up to the position after it; then none as
-        fill_high: open above), filled_row_count (rows that were read to fill them), generation (of a swap: {'relation', 'id',
-        'version'} of the MV that is put in place), next_bounds (lists of literals' texts of
-        the ranges to come, of those that fill while there are any), bounds_complete (whether they reach the end), query,
-        query_hash, query_columns, alias_columns (see find_alias_columns), settings (see get_settings_to_record) or, of a first run, which has
-        not read any, used_settings (see find_used_settings: those to record beside the others), key (a list of
-        {name, upstream, type, position: the progress table's column, order: see is_descending}), vnode_count, backfill_mode,
-        backfill_rate_limit.
-        What is absent is null.
+      epoch, plan_id, backfill_id, kind, reason
+      sources             what it reads: a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version,
+                          committed_at, definition: what else says which changes a change table tells}
+      upstream_row_count  of the upstream, as it was counted last
+      range_low, range_high, last_range
+                          the range: lists of literals' texts, in the order of the backfill; none as low: from the start; none as high
+                          with last_range: to the end
+      vnodes              of the range: a list, none for all
+      vnode_row_counts, range_row_count
+                          the rows of the range: a dict by vnode, and their sum
+      sweeps              true if the MV had rows of before above the position when it was planned, see is_sweeping
+      at_once             true if changes and range are merged by one statement
+      touched             of a re-anchor that is limited to what given-up plans could write to: the ends of their ranges, [] where one
+                          is open above
+      fills, drops        the columns that are being filled, as new_filling describes them; the names of those that the MV is to lose
+      fill_low, fill_high, last_fill, filled_row_count
+                          the window of a fill, like range_low and range_high; true if the columns hold up to the position after it
+                          (then none as fill_high: open above); rows that were read to fill them
+      generation          of a swap: {'relation', 'id', 'version'} of the MV that is put in place
+      next_bounds, bounds_complete
+                          the ends of the ranges to come, of those that fill while there are any; true if they reach the end
+      query, query_hash, query_columns, alias_columns (see find_alias_columns)
+      settings            see get_settings_to_record
+      key                 a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
+      vnode_count, backfill_mode, backfill_rate_limit
+      invocation_id, planned_at
+                          of the run that made it; only in what was read back
+
+    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression; and
+    `used_settings`, the settings to record, where this run has not read any. A barrier that was committed has what get_outcome_sql adds.
+    What is none is left out.
 -#}
-{% macro plan_columns(plan) %}
-    {%- set text, texts, row = dbt_backfill.string_literal, dbt_backfill.string_array_literal, dbt_backfill._rows_literal -%}
-    {#- Where a state says nothing there are none. -#}
-    {%- set aliased = {'alias_columns': ['array<string>', texts(plan.alias_columns)]} if plan.get('alias_columns') else {} -%}
-    {{ return(dict({
-        'epoch': ['bigint', plan.epoch],
-        'plan_id': ['string', text(plan.plan_id)],
-        'backfill_id': ['string', text(plan.backfill_id)],
-        'kind': ['string', text(plan.kind)],
-        'reason': ['string', text(plan.get('reason'))],
-        'sources': [dbt_backfill.rows_type(dbt_backfill.source_fields()), row(plan.get('sources') or [], dbt_backfill.source_fields())],
-        'upstream_row_count': ['bigint', plan.get('upstream_row_count')],
-        'range_low': ['array<string>', texts(plan.get('range_low'))],
-        'range_high': ['array<string>', texts(plan.get('range_high'))],
-        'last_range': ['boolean', 'true' if plan.get('last_range') else 'false'],
-        'vnodes': ['array<int>', 'array(' ~ plan.vnodes | join(', ') ~ ')' if plan.get('vnodes') is not none else 'null'],
-        'vnode_row_counts': ['map<int, bigint>', plan.get('vnode_row_counts', 'map()')],
-        'range_row_count': ['bigint', plan.get('range_row_count')],
-        'sweeps': ['boolean', 'true' if plan.get('sweeps') else 'false'],
-        'at_once': ['boolean', plan.get('at_once') or 'false'],
-        'touched': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('touched'))],
-        'fills': [dbt_backfill.rows_type(dbt_backfill._fill_fields()), row(plan.fills, dbt_backfill._fill_fields()) if plan.get('fills') else none],
-        'drops': ['array<string>', texts(plan.get('drops') or none)],
-        'fill_low': ['array<string>', texts(plan.get('fill_low'))],
-        'fill_high': ['array<string>', texts(plan.get('fill_high'))],
-        'last_fill': ['boolean', 'true' if plan.get('last_fill') else none],
-        'filled_row_count': ['bigint', plan.get('filled_row_count')],
-        'generation': ['map<string, string>', dbt_backfill._map_literal(plan.get('generation'))],
-        'next_bounds': ['array<array<string>>', dbt_backfill._bounds_literal(plan.get('next_bounds') or [])],
-        'bounds_complete': ['boolean', 'true' if plan.get('bounds_complete') else 'false'],
-        'query': ['string', text(plan.query)],
-        'query_hash': ['string', text(plan.query_hash)],
-        'query_columns': ['string', text(plan.query_columns)],
-        'settings': [
-            'map<string, string>', dbt_backfill._map_literal(plan.get('settings')) or dbt_backfill.settings_expression(plan.get('used_settings')),
-        ],
-        'key': [dbt_backfill.rows_type(dbt_backfill.key_fields(plan.key)), row(plan.key, dbt_backfill.key_fields(plan.key))],
-        'vnode_count': ['int', plan.vnode_count],
-        'backfill_mode': ['string', text(plan.get('backfill_mode'))],
-        'backfill_rate_limit': ['bigint', plan.get('backfill_rate_limit')],
-        'invocation_id': ['string', text(invocation_id)],
-        'planned_at': ['timestamp', 'current_timestamp()'],
-    }, **aliased)) }}
+{% macro plan_fields() %}
+    {{ return([
+        'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
+        'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
+        'last_fill', 'filled_row_count', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
+        'alias_columns', 'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
+    ]) }}
 {% endmacro %}
 
 
-{#- The order is noted with the key of a descending backfill only: where a state says nothing it is ascending. -#}
+{#- The order is recorded with the key of a descending backfill only: where a state says nothing it is ascending. -#}
 {% macro key_fields(key=none) %}
     {{ return(['name', 'upstream', 'type', 'position'] + (['order'] if key and dbt_backfill.is_descending(key) else [])) }}
-{% endmacro %}
-
-
-{% macro _fill_fields() %}
-    {{ return(['name', 'type', 'was']) }}
 {% endmacro %}
 
 
@@ -89,47 +59,47 @@
 {% endmacro %}
 
 
-{#- Such a list as an array of structs. -#}
-{% macro _rows_literal(rows, fields) %}
-    {%- set literals = [] -%}
+{#- These dicts with these fields, without those that are none. -#}
+{% macro _with_fields(rows, fields) %}
+    {%- set kept = [] -%}
     {%- for row in rows -%}
-        {%- set values = [] -%}
-        {%- for field in fields -%} {%- do values.append(dbt_backfill.string_literal(row.get(field))) -%} {%- endfor -%}
-        {%- do literals.append('struct(' ~ values | join(', ') ~ ')') -%}
+        {%- set entries = {} -%}
+        {%- for field in fields -%}
+            {%- if row.get(field) is not none -%} {%- do entries.update({field: row[field] ~ ''}) -%} {%- endif -%}
+        {%- endfor -%}
+        {%- do kept.append(entries) -%}
     {%- endfor -%}
-    {{ return('array(' ~ literals | join(', ') ~ ')') }}
+    {{ return(kept) }}
 {% endmacro %}
 
 
-{#- A dict of texts as a SQL map; none for none. -#}
-{% macro _map_literal(entries) %}
-    {%- if entries is none -%} {{ return(none) }} {%- endif -%}
-    {%- set literals = [] -%}
-    {%- for name, value in entries.items() -%}
-        {%- do literals.append(dbt_backfill.string_literal(name) ~ ', ' ~ dbt_backfill.string_literal(value)) -%}
-    {%- endfor -%}
-    {{ return('map(' ~ literals | join(', ') ~ ')') }}
-{% endmacro %}
-
-
-{#- Positions, lists of literals' texts, as an array of arrays; `null` for none. -#}
-{% macro _bounds_literal(bounds) %}
-    {%- if bounds is none -%} {{ return('null') }} {%- endif -%}
-    {%- set literals = [] -%}
-    {%- for bound in bounds -%} {%- do literals.append(dbt_backfill.string_array_literal(bound)) -%} {%- endfor -%}
-    {{ return('array(' ~ literals | join(', ') ~ ')') }}
-{% endmacro %}
-
-
-{#- A plan as the text that is stored: a scalar SQL expression. What is null is left out, whatever the session says. -#}
+{#- A plan as the text that is stored: a scalar SQL expression, the JSON of the plan with what the script has counted at its end. -#}
 {% macro get_plan_json_sql(plan) -%}
-    {%- set columns = [] -%}
-    {%- for name, column in dbt_backfill.plan_columns(plan).items() -%}
-        {%- do columns.append('cast(' ~ (column[1] if column[1] is not none else 'null') ~ ' as ' ~ column[0] ~ ') as ' ~ name) -%}
+    {%- set counted, stored, entries = dict(plan.get('counted') or {}, planned_at='current_timestamp()'), {}, [] -%}
+    {%- if plan.get('settings') is none -%}
+        {%- do counted.update({'settings': dbt_backfill.settings_expression(plan.get('used_settings'))}) -%}
+    {%- endif -%}
+    {%- set shaped = dict(
+        plan,
+        invocation_id=invocation_id,
+        sources=dbt_backfill._with_fields(plan.get('sources') or [], dbt_backfill.source_fields()),
+        key=dbt_backfill._with_fields(plan.key, dbt_backfill.key_fields(plan.key)),
+        fills=dbt_backfill._with_fields(plan.get('fills') or [], ['name', 'type', 'was']) or none,
+        drops=plan.get('drops') or none,
+        alias_columns=plan.get('alias_columns') or none,
+        generation=dbt_backfill._with_fields([plan.get('generation') or {}], ['relation', 'id', 'version'])[0] or none,
+        next_bounds=plan.get('next_bounds') or [],
+        vnode_row_counts=plan.get('vnode_row_counts') or {},
+        last_fill=plan.get('last_fill') or none
+    ) -%}
+    {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
+    {%- for name in dbt_backfill.plan_fields() -%}
+        {%- if name not in counted and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
     {%- endfor -%}
-    to_json(struct(
-        {{ columns | join(',\n        ') }}
-    ), {{ dbt_backfill.plan_json_options() }})
+    {%- for name, expression in counted.items() -%} {%- do entries.append(expression ~ ' as ' ~ name) -%} {%- endfor -%}
+    concat({{ dbt_backfill.string_literal(tojson(stored)[:-1] ~ ',') }}, substr(to_json(struct(
+        {{ entries | join(',\n        ') }}
+    ), {{ dbt_backfill.plan_json_options() }}), 2))
 {%- endmacro %}
 
 

@@ -53,7 +53,7 @@
 {#-
     The columns of the progress table that it has whatever the key is: {name: type}. The same in all rows are `epoch`,
     `dirty`, `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on
-    the row of vnode 0, as JSON: `plan`, that plan (see plan_columns); `last`, the barrier that was committed last, with
+    the row of vnode 0, as JSON: `plan`, that plan (see plan_fields); `last`, the barrier that was committed last, with
     what became of it; `unwritten`, those before it that the history may not have yet.
 -#}
 {% macro progress_columns() %}

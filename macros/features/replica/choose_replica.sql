@@ -51,7 +51,8 @@
     {%- set is_as_sized = noted.ranges is none
         or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit -%}
     {{ return(noted.vnode_count == state.committed.vnode_count and is_as_sized
-        and dbt_backfill._covers(noted.vnodes, backfill.options.backfill_vnodes)) }}
+        and (noted.vnodes is none or backfill.options.backfill_vnodes is not none
+            and backfill.options.backfill_vnodes | reject('in', noted.vnodes) | list == [])) }}
 {% endmacro %}
 
 
@@ -72,12 +73,6 @@
         else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
         else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
         else 'check_key is false' if not options.check_key else none) }}
-{% endmacro %}
-
-
-{#- `none`: all vnodes. -#}
-{% macro _covers(vnodes, selected) %}
-    {{ return(vnodes is none or selected is not none and selected | reject('in', vnodes) | list == []) }}
 {% endmacro %}
 
 
@@ -194,7 +189,8 @@
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
     {%- set spared = [evidence.scans, ahead] | min - dbt_backfill._get_scans_of_copy(backfill, plan) -%}
-    {{ return(spared * evidence.rows >= dbt_backfill.rows_worth_a_replica()) }}
+    {#- So many rows have to be read in vain until a replica is worth its statements. -#}
+    {{ return(spared * evidence.rows >= 10000000) }}
 {% endmacro %}
 
 
@@ -240,12 +236,6 @@
         ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
         ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as '
         ~ '{:,}'.format(dbt_backfill._get_scans_of_copy(backfill, plan) * evidence.rows)) }}
-{% endmacro %}
-
-
-{#- How many rows have to be read in vain until a replica is worth its statements. -#}
-{% macro rows_worth_a_replica() %}
-    {{ return(10000000) }}
 {% endmacro %}
 
 

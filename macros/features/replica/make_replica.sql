@@ -61,7 +61,7 @@
 {#- Whether its columns can be kept, and nothing else stands in its place: refused where a replica is asked for. -#}
 {% macro _can_make(backfill, plan, columns) %}
     {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
-    {%- if existing is not none and not dbt_backfill.is_own_replica(backfill, existing) -%}
+    {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
         {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
             backfill.replica.render() ~ ', where its replica would stand, is a table of others',
@@ -79,12 +79,6 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(true) }}
-{% endmacro %}
-
-
-{#- `existing`: as load_table returned it. -#}
-{% macro is_own_replica(backfill, existing) %}
-    {{ return('dbt_backfill.replica' in dbt_backfill.read_listed_properties(existing, backfill.replica)) }}
 {% endmacro %}
 
 

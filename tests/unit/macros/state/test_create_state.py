@@ -30,7 +30,8 @@ def creation(make_plan: Callable[..., Any], make_source: Callable[..., Any]) -> 
 
 @pytest.fixture
 def first(make_plan: Callable[..., Any]) -> dict[str, Any]:
-    return dict(make_plan(epoch=1, plan_id="p1", vnode_row_counts="map(0, 4L)", settings=SETTINGS))
+    counted = {"vnode_row_counts": "map(0, 4L)"}
+    return dict(make_plan(epoch=1, plan_id="p1", counted=counted, settings=SETTINGS))
 
 
 # -- its rows ---------------------------------------------------------------------------------

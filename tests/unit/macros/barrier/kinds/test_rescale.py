@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 NODE = {"unique_id": "model.p.mv"}
@@ -46,12 +48,13 @@ def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
 
 
 def test_settings_that_are_kept_are_stored_as_they_are(
-    macros: Macros, plan: Callable[..., Any]
+    macros: Macros, duck: Duck, plan: Callable[..., Any]
 ) -> None:
-    columns = macros.call("plan_columns", plan(8))
+    [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', plan(8))}")
+    stored = json.loads(text)
 
-    assert columns["settings"][1] == "map('spark.sql.timestampType', 'TIMESTAMP_LTZ')"
-    assert columns["vnode_count"][1] == 8
+    assert stored["settings"] == {"spark.sql.timestampType": "TIMESTAMP_LTZ"}
+    assert stored["vnode_count"] == 8
 
 
 @pytest.mark.parametrize(
