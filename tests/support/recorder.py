@@ -22,6 +22,7 @@ from support.profiles import is_always_in_core
 PACKAGES = ("dbt_backfill", "dbt_spark_backfill", "spark_backfill")
 
 OF_DBT = "of dbt"
+SECONDS_BETWEEN_WRITES = 20.0
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Recorder:
         self._tests: dict[str, Part] = {}
         self._fixtures: dict[str, Part] = {}
         self._stack: list[Part] = []
-        self._since = time.perf_counter()
+        self._since = self._written = time.perf_counter()
 
     def pytest_sessionstart(self) -> None:
         from dbt.adapters.spark.connections import PyhiveConnectionWrapper
@@ -163,8 +164,9 @@ class Recorder:
         self._since = now
 
     def pytest_runtest_logfinish(self) -> None:
-        """A run that is stopped has recorded its tests so far."""
-        self._write()
+        """A run that is stopped has recorded its tests, but for those of the last seconds."""
+        if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
+            self._write()
 
     def pytest_sessionfinish(self) -> None:
         self._write()
@@ -176,3 +178,4 @@ class Recorder:
             "fixtures": {name: part.as_dict() for name, part in self._fixtures.items()},
         }
         self._file.write_text(json.dumps(found, indent=1))
+        self._written = time.perf_counter()

@@ -2,7 +2,7 @@
 
 Each protection is needed: without it some history is wrong.
 
-DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (300; where a protection is
+DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (100; where a protection is
                                      taken out at most 1000)
 """
 
@@ -31,7 +31,7 @@ from exactness.explore import (
 )
 from exactness.protocol import PROTECTIONS
 
-HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "300"))
+HISTORIES = int(os.environ.get("DBT_BACKFILL_MODEL_HISTORIES", "100"))
 UNTIL_MISSED = max(HISTORIES, 1000)
 
 
