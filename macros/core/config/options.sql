@@ -1,46 +1,112 @@
 {#-
-    The model's configuration, checked: names that mean nothing and values of the wrong type are refused. Returns a dict
-    with one entry per option of the README's table.
+    The options of a model, in the order of the README's table. Reader, check of names, typed config of the adapter and README follow it:
+
+      type      'columns', a column or a list of different ones; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
+                `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed
+      least, most  bounds of an integer
+      choices   of a choice, the first one is its default
+      default   none if it is absent
+-#}
+{% macro get_options() %}
+    {{ return({
+        'unique_key': {'type': 'columns'},
+        'upstream_key': {'type': 'columns'},
+        'backfill_rate_limit': {'type': 'integer', 'least': 0},
+        'barriers_per_run': {'type': 'barriers'},
+        'backfill_mode': {'type': 'choice', 'choices': ['arrangement', 'no_shuffle', 'snapshot']},
+        'vnode_count': {'type': 'integer', 'least': 1, 'most': 32768, 'default': 256},
+        'backfill_vnodes': {'type': 'vnodes'},
+        'backfill_order': {'type': 'choice', 'choices': ['ascending', 'descending']},
+        'backfill_partitions': {'type': 'integer', 'least': 1, 'most': 1024, 'default': 1},
+        'check_key': {'type': 'boolean', 'default': true},
+        'on_query_change': {'type': 'choice', 'choices': ['fail', 'rebuild']},
+        'on_schema_change': {'type': 'choice', 'choices': ['ignore', 'fail', 'append_new_columns', 'sync_all_columns']},
+        'on_gap': {'type': 'choice', 'choices': ['reanchor', 'sweep', 'fail']},
+        'replace_existing': {'type': 'boolean', 'default': false},
+        'full_refresh_mode': {'type': 'choice', 'choices': ['in_place', 'beside']},
+        'live_view': {'type': 'boolean', 'default': false},
+        'file_format': {'type': 'choice', 'choices': ['delta', 'iceberg']},
+        'change_feed': {'type': 'change_feed'},
+        'run_minutes': {'type': 'number'},
+        'run_rows': {'type': 'integer', 'least': 1},
+        'barrier_seconds': {'type': 'number'},
+        'take_turns': {'type': 'boolean', 'default': false},
+        'replicate': {'type': 'choice', 'choices': ['auto', 'always', 'never']},
+        'replica_rows': {'type': 'integer', 'least': 1},
+        'compact_every': {'type': 'integer', 'least': 1},
+        'sort_when_finished': {'type': 'boolean', 'default': false},
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Return the model's configuration, one entry per option. Refuse names that mean nothing, values of the wrong type and options that do
+    not agree, all of them at once.
 -#}
 {% macro read_config() %}
-    {%- do dbt_backfill.check_option_names() -%}
-    {%- set options = {
-        'unique_key': dbt_backfill.read_columns('unique_key', required=true),
-        'upstream_key': dbt_backfill.read_columns('upstream_key'),
-        'backfill_rate_limit': dbt_backfill.read_integer('backfill_rate_limit', 0),
-        'barriers_per_run': dbt_backfill.read_barriers_per_run(),
-        'backfill_mode': dbt_backfill.read_choice(
-            'backfill_mode', ['arrangement', 'no_shuffle', 'snapshot']
-        ),
-        'backfill_order': dbt_backfill.read_choice('backfill_order', ['ascending', 'descending']),
-        'backfill_partitions': dbt_backfill.read_integer('backfill_partitions', 1, 1024, default=1),
-        'replicate': dbt_backfill.read_choice('replicate', ['auto', 'always', 'never']),
-        'replica_rows': dbt_backfill.read_integer('replica_rows', 1),
-        'compact_every': dbt_backfill.read_integer('compact_every', 1),
-        'sort_when_finished': dbt_backfill.read_boolean('sort_when_finished', false),
-        'vnode_count': dbt_backfill.read_integer('vnode_count', 1, 32768, default=256),
-        'backfill_vnodes': dbt_backfill.read_vnodes(),
-        'check_key': dbt_backfill.read_boolean('check_key', true),
-        'on_query_change': dbt_backfill.read_choice('on_query_change', ['fail', 'rebuild']),
-        'on_schema_change': dbt_backfill.read_choice('on_schema_change', ['ignore', 'fail', 'append_new_columns', 'sync_all_columns']),
-        'on_gap': dbt_backfill.read_choice('on_gap', ['reanchor', 'sweep', 'fail']),
-        'full_refresh_mode': dbt_backfill.read_choice('full_refresh_mode', ['in_place', 'beside']),
-        'replace_existing': dbt_backfill.read_boolean('replace_existing', false),
-        'live_view': dbt_backfill.read_boolean('live_view', false),
-        'file_format': dbt_backfill.get_file_format(),
-        'change_feed': dbt_backfill.read_change_feed(),
-        'run_minutes': dbt_backfill.read_number('run_minutes'),
-        'run_rows': dbt_backfill.read_integer('run_rows', 1),
-        'barrier_seconds': dbt_backfill.read_number('barrier_seconds'),
-        'take_turns': dbt_backfill.read_boolean('take_turns', false),
-    } -%}
-    {%- do dbt_backfill._check_options_agree(options) -%}
+    {%- set options, mistakes = {}, dbt_backfill.find_unknown_options() -%}
+    {%- for name, option in dbt_backfill.get_options().items() if option.type != 'change_feed' -%}
+        {%- set value = dbt_backfill.read_option(name) -%}
+        {%- set read = dbt_backfill.read_value(option, value) -%}
+        {%- do options.update({name: read.value}) -%}
+        {%- if name == 'unique_key' and not value -%}
+            {%- do mistakes.append(['unique_key is missing',
+                "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']"]) -%}
+        {%- elif read.expected -%}
+            {%- do mistakes.append([name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ read.expected]) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if dbt_backfill.read_option('barriers_per_run') is none -%}
+        {%- do options.update({'barriers_per_run': none if options.run_minutes or options.run_rows else 1}) -%}
+    {%- endif -%}
+    {%- if not mistakes -%} {%- do mistakes.extend(dbt_backfill._find_disagreements(options)) -%} {%- endif -%}
+    {%- if mistakes -%}
+        {%- set told = [] -%}
+        {%- for fact, change in mistakes -%} {%- do told.append(fact ~ '. ' ~ change) -%} {%- endfor -%}
+        {%- do dbt_backfill.refuse((told[:-1] + [mistakes[-1][0]]) | join('. '), mistakes[-1][1]) -%}
+    {%- endif -%}
+    {%- do options.update({'change_feed': dbt_backfill.read_change_feed()}) -%}
     {%- do dbt_backfill._warn_of_endless_refresh() -%}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%}
         {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }}
     {%- endif -%}
     {%- if options.take_turns -%} {%- do dbt_backfill._warn_of_no_turns() -%} {%- endif -%}
     {{ return(options) }}
+{% endmacro %}
+
+
+{#- The value of an option: {'value', 'expected': what to set in its place; none if it is allowed}. -#}
+{% macro read_value(option, value) %}
+    {%- set type, choices = option.type, option.get('choices') or [none] -%}
+    {%- set least, most, default = option.get('least'), option.get('most'), option.get('default', choices[0]) -%}
+    {%- if value is none -%}
+        {{ return({'value': default, 'expected': none}) }}
+    {%- elif type == 'integer' -%}
+        {%- set allowed = value is integer and value >= least and (most is none or value <= most) -%}
+        {%- set bounds = ' to ' ~ most if most is not none else ' or more' -%}
+        {%- set expected = 'a whole number of ' ~ least ~ bounds ~ (', or leave it out' if default is none else '') -%}
+    {%- elif type == 'number' -%}
+        {%- set allowed, expected = value is number and value is not boolean and value > 0, 'a number above 0, or leave it out' -%}
+    {%- elif type == 'boolean' -%}
+        {%- set allowed, expected = value is boolean, 'true or false' -%}
+    {%- elif type == 'choice' -%}
+        {%- set allowed, expected = value in choices, choices | join(' or ') -%}
+    {%- elif type == 'barriers' -%}
+        {%- set allowed, expected = value == 'all' or value is integer and value >= 1, "a whole number of 1 or more, or 'all'" -%}
+        {%- set value = none if value == 'all' else value -%}
+    {%- elif type == 'vnodes' -%}
+        {%- set value = dbt_backfill._parse_vnodes(value) if value is string else value -%}
+        {%- set allowed = value is not mapping and value is iterable and value and not value | reject('integer') | list
+            and not value | select('lt', 0) | list -%}
+        {%- set expected = "a list of vnode numbers, or text such as '0-15,32', or leave it out" -%}
+        {%- set value = value | unique | sort if allowed else value -%}
+    {%- elif type == 'columns' -%}
+        {%- set value = [value] if value is string and value else value -%}
+        {%- set allowed = value is not string and value is not mapping and value is iterable and value and not value | reject('string') | list
+            and value | unique | list | length == value | length -%}
+        {%- set value, expected = value | list if allowed else value, 'a column or a list of different columns' -%}
+    {%- endif -%}
+    {{ return({'value': value, 'expected': none if allowed else expected}) }}
 {% endmacro %}
 
 
@@ -68,28 +134,29 @@
 {% endmacro %}
 
 
-{% macro _check_options_agree(options) %}
+{#- What of the options contradicts another one, as a list of [fact, change]. -#}
+{% macro _find_disagreements(options) %}
+    {%- set found = [] -%}
     {%- if options.upstream_key and options.upstream_key | length != options.unique_key | length -%}
-        {%- do dbt_backfill.refuse(
-            'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key '
-                ~ options.unique_key | length,
+        {%- do found.append([
+            'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key ' ~ options.unique_key | length,
             'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'
-        ) -%}
+        ]) -%}
     {%- endif -%}
     {%- if options.backfill_vnodes is not none and options.backfill_mode != 'arrangement' -%}
-        {%- do dbt_backfill.refuse(
+        {%- do found.append([
             "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
             "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"
-        ) -%}
+        ]) -%}
     {%- endif -%}
-    {%- for vnode in options.backfill_vnodes or [] -%}
-        {%- if vnode >= options.vnode_count -%}
-            {%- do dbt_backfill.refuse(
-                'backfill_vnodes names vnode ' ~ vnode ~ ', and vnode_count is ' ~ options.vnode_count,
-                'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1)
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set absent = (options.backfill_vnodes or []) | select('ge', options.vnode_count) | list -%}
+    {%- if absent -%}
+        {%- do found.append([
+            'backfill_vnodes names vnode ' ~ absent[0] ~ ', and vnode_count is ' ~ options.vnode_count,
+            'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1)
+        ]) -%}
+    {%- endif -%}
+    {{ return(found) }}
 {% endmacro %}
 
 
@@ -107,106 +174,6 @@
 {% endmacro %}
 
 
-{% macro refuse_option(name, value, expected) %}
-    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
-{% endmacro %}
-
-
-{% macro read_integer(name, least, most=none, default=none) %}
-    {%- set value = dbt_backfill.read_option(name) -%}
-    {%- if value is none -%} {{ return(default) }} {%- endif -%}
-    {%- if value is not integer or value < least or (most is not none and value > most) -%}
-        {%- do dbt_backfill.refuse_option(
-            name, value,
-            'a whole number of ' ~ least ~ (' to ' ~ most if most is not none else ' or more')
-                ~ (', or leave it out' if default is none else '')
-        ) -%}
-    {%- endif -%}
-    {{ return(value) }}
-{% endmacro %}
-
-
-{% macro read_boolean(name, default) %}
-    {%- set value = dbt_backfill.read_option(name) -%}
-    {%- if value is none -%} {{ return(default) }} {%- endif -%}
-    {%- if value is not boolean -%}
-        {%- do dbt_backfill.refuse_option(name, value, 'true or false') -%}
-    {%- endif -%}
-    {{ return(value) }}
-{% endmacro %}
-
-
-{#- One of `choices`, of which the first is the default. -#}
-{% macro read_choice(name, choices) %}
-    {%- set value = dbt_backfill.read_option(name) -%}
-    {%- if value is none -%} {{ return(choices[0]) }} {%- endif -%}
-    {%- if value not in choices -%}
-        {%- do dbt_backfill.refuse_option(name, value, choices | join(' or ')) -%}
-    {%- endif -%}
-    {{ return(value) }}
-{% endmacro %}
-
-
-{#- A column or a list of columns, always as a list; none if the option is not given. -#}
-{% macro read_columns(name, required=false) %}
-    {%- set value = dbt_backfill.read_option(name) -%}
-    {%- if value is string and value -%} {%- set value = [value] -%} {%- endif -%}
-    {%- if not value and required -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is missing',
-            "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']"
-        ) -%}
-    {%- elif value is none -%}
-        {{ return(none) }}
-    {%- elif value is string or value is mapping or value is not iterable or not value
-            or value | reject('string') | list or value | unique | list | length != value | length -%}
-        {%- do dbt_backfill.refuse_option(name, value, 'a column or a list of different columns') -%}
-    {%- endif -%}
-    {{ return(value | list) }}
-{% endmacro %}
-
-
-{#- A number above 0, whole or not; none if the option is not given. -#}
-{% macro read_number(name) %}
-    {%- set value = dbt_backfill.read_option(name) -%}
-    {%- if value is none -%} {{ return(none) }} {%- endif -%}
-    {%- if value is not number or value is boolean or value <= 0 -%}
-        {%- do dbt_backfill.refuse_option(name, value, 'a number above 0, or leave it out') -%}
-    {%- endif -%}
-    {{ return(value) }}
-{% endmacro %}
-
-
-{#- The number of barriers of one run; none for `all`, as by default where a budget ends the run. -#}
-{% macro read_barriers_per_run() %}
-    {%- set value = dbt_backfill.read_option('barriers_per_run') -%}
-    {%- if value is none -%}
-        {%- set has_budget = dbt_backfill.read_option('run_minutes') is not none or dbt_backfill.read_option('run_rows') is not none -%}
-        {{ return(none if has_budget else 1) }}
-    {%- endif -%}
-    {%- if value == 'all' -%} {{ return(none) }} {%- endif -%}
-    {%- if value is not integer or value < 1 -%}
-        {%- do dbt_backfill.refuse_option('barriers_per_run', value, "a whole number of 1 or more, or 'all'") -%}
-    {%- endif -%}
-    {{ return(value) }}
-{% endmacro %}
-
-
-{#- The vnodes whose ranges are read, ascending; none for all of them. As text such as `0-15,32`, or as a list. -#}
-{% macro read_vnodes() %}
-    {%- set value = dbt_backfill.read_option('backfill_vnodes') -%}
-    {%- if value is none -%} {{ return(none) }} {%- endif -%}
-    {%- set vnodes = dbt_backfill._parse_vnodes(value) if value is string else value -%}
-    {%- if vnodes is mapping or vnodes is not iterable or not vnodes
-            or vnodes | reject('integer') | list or vnodes | select('lt', 0) | list -%}
-        {%- do dbt_backfill.refuse_option(
-            'backfill_vnodes', value, "a list of vnode numbers, or text such as '0-15,32', or leave it out"
-        ) -%}
-    {%- endif -%}
-    {{ return(vnodes | unique | sort) }}
-{% endmacro %}
-
-
 {#- The numbers of a text such as `0-15,32`; [] of any other. -#}
 {% macro _parse_vnodes(text) %}
     {%- set vnodes = [] -%}
@@ -220,38 +187,36 @@
 
 
 {% macro get_file_format() %}
-    {{ return(dbt_backfill.read_choice('file_format', ['delta', 'iceberg'])) }}
+    {%- set value = dbt_backfill.read_option('file_format') -%}
+    {%- if value not in [none, 'delta', 'iceberg'] -%}
+        {%- do dbt_backfill.refuse_option('file_format', value, 'delta or iceberg') -%}
+    {%- endif -%}
+    {{ return(value or 'delta') }}
 {% endmacro %}
 
 
 {#-
-    Refuse what is set for the model and means nothing: dbt itself ignores an option that it does not know, such as a
-    misspelt one, and one that only other materializations read.
+    What is set for the model and means nothing, as a list of [fact, change]: dbt itself ignores an option that it does not know, such as
+    a misspelt one, and one that only other materializations read.
 
     What stands in the model's own config() is meant for it. The rest may be set for a whole folder of models, where dbt
     does not tell dbt_project.yml from a properties file: there only names that look like ours are refused, options of
     other materializations are warned of, and what dbt does not know is left to whom it is for.
 -#}
-{% macro check_option_names() %}
-    {%- set options = dbt_backfill.get_config() -%}
-    {%- set own = [
-        'unique_key', 'upstream_key', 'backfill_rate_limit', 'barriers_per_run', 'backfill_mode', 'vnode_count',
-        'backfill_vnodes', 'backfill_order', 'backfill_partitions', 'check_key', 'on_query_change', 'on_schema_change', 'on_gap', 'replace_existing',
-        'full_refresh_mode', 'live_view', 'file_format', 'change_feed', 'run_minutes', 'run_rows', 'barrier_seconds',
-        'take_turns', 'replicate', 'replica_rows', 'compact_every', 'sort_when_finished',
-    ] -%}
+{% macro find_unknown_options() %}
+    {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
         {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica|compact|sort_when)', name) and name not in own -%}
-            {%- do dbt_backfill._refuse_option_name(name, own) -%}
+            {%- do unknown.append(name) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set of_the_model = model.get('config_call_dict') or {} -%}
     {%- set without_effect = dbt_backfill._options_without_effect() -%}
     {%- for name in of_the_model if options.get(name) is not none -%}
         {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do dbt_backfill.refuse(name ~ ' has no effect on it', without_effect[name]) -%}
+            {%- do found.append([name ~ ' has no effect on it', without_effect[name]]) -%}
         {%- elif name not in own + dbt_backfill._options_of_dbt() and name not in without_effect -%}
-            {%- do dbt_backfill._refuse_option_name(name, own) -%}
+            {%- do unknown.append(name) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model -%}
@@ -260,14 +225,13 @@
                 ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
         {%- endif -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{% macro _refuse_option_name(name, own) %}
-    {%- do dbt_backfill.refuse(
-        "there is no option '" ~ name ~ "'",
-        'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta"
-    ) -%}
+    {%- if unknown -%}
+        {%- do found.append([
+            "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
+            'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta"
+        ]) -%}
+    {%- endif -%}
+    {{ return(found) }}
 {% endmacro %}
 
 

@@ -21,3 +21,8 @@
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
     {%- do exceptions.raise_compiler_error(message) -%}
 {% endmacro %}
+
+
+{% macro refuse_option(name, value, expected) %}
+    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
+{% endmacro %}

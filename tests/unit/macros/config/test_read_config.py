@@ -193,6 +193,11 @@ def test_any_other_value_is_refused_with_what_to_set_instead(
         read(**{option: value})
 
 
+def test_all_mistakes_are_told_at_once(read: Any, refused: Any) -> None:
+    with refused(f"vnode_count is 0. {COUNT} run_minutes is 0. {NUMBER}"):
+        read(vnode_count=0, run_minutes=0)
+
+
 @pytest.mark.parametrize(
     ("adapter", "threads", "says"),
     [
