@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 from dbt.adapters.spark.connections import SparkCredentials
 from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs
 
+from support.macros import Macros
 from support.project import REPOSITORY
 from support.readme import LAKE, README, iceberg_settings, session_output
 
@@ -65,3 +67,19 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
     assert re.search(r"^dbt-core==1\.11\.", constraints, re.MULTILINE)
     assert re.search(r"^pyspark==4\.1\.", constraints, re.MULTILINE)
     assert README.read_text().count("pip install --constraint ../dbt-backfill/constraints.txt") == 2
+
+
+def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
+    """Their names, their defaults, and what a choice may be."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
+    written = {name: (kind, default) for name, kind, default in rows}
+    options = macros.call("get_options")
+
+    assert set(options) == set(written)
+    for name, option in options.items():
+        kind, default = written[name]
+        for choice in option.get("choices", ()):
+            assert f"`{choice}`" in kind
+        stated = option.get("choices", [option.get("default")])[0]
+        if stated is not None:
+            assert f"`{json.dumps(stated).strip(chr(34))}`" in default

@@ -31,8 +31,7 @@
             {%- do dbt_backfill._run_next_barrier(backfill, run) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if not run.waits -%} {%- do dbt_backfill.release_staged(backfill, run.state, run.plan) -%} {%- endif -%}
-    {%- if not run.state.get('missing') -%} {%- do dbt_backfill.release_replica(backfill, run.state) -%} {%- endif -%}
+    {%- do dbt_backfill.after_run(backfill, run.state, run.plan, run.waits) -%}
     {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
     {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
     {{ return({
@@ -77,8 +76,7 @@
     {%- set before = run.state -%}
     {%- set run.state = barrier.state -%}
     {%- do dbt_backfill.tell_place(backfill, run.state) -%}
-    {%- do dbt_backfill.compact_mv(backfill, before, run.state) -%}
-    {%- do dbt_backfill.run_live_view(backfill, run.state) -%}
+    {%- do dbt_backfill.after_barrier(backfill, before, run.state) -%}
     {%- set run.learned = barrier.learned -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
         {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}

@@ -171,5 +171,3 @@
     {%- do properties.update(dbt_backfill.own_table_properties(creation.backfill_id)) -%}
     {{ return(properties) }}
 {% endmacro %}
-
-

@@ -20,18 +20,19 @@ HOME = {
     for name in re.findall(r"^\{%-? macro (\w+)", text, re.MULTILINE)
 }
 
+HOOKS = "features/hooks.sql"
+
 FEATURES_IN_CORE = {
-    "check_controls_are_ours", "choose_replica", "compact_mv", "declare_controls",
-    "find_replica", "find_taking", "get_allowance", "get_allowance_text",
-    "get_allowed_backfill", "get_compaction_sql", "get_control_text", "get_controls_statement",
-    "get_lowering_sql", "get_overlay", "get_rescale_statement", "get_sized_rows",
-    "has_own_controls", "hold_upstream", "is_budget_spent", "is_outgrown", "is_stage_kept",
-    "is_whole", "let_go_of_replica", "may_replicate", "passes_multiple", "read_left_state",
-    "refuse_foreign_controls", "release_replica", "release_staged", "release_upstream",
-    "run_live_view", "take_staged_range", "take_table", "why_no_replica", "with_bounds_from",
-    "with_void_replica", "with_void_replica_of",
+    "choose_replica", "find_replica", "find_taking", "get_allowance",
+    "get_allowance_text", "get_allowed_backfill", "get_control_text", "get_lowering_sql",
+    "get_overlay", "get_rescale_statement", "get_sized_rows", "hold_upstream",
+    "is_budget_spent", "is_outgrown", "is_stage_kept", "is_whole", "let_go_of_replica",
+    "may_replicate", "read_left_state", "release_upstream", "take_staged_range", "take_table",
+    "why_no_replica", "with_bounds_from", "with_void_replica", "with_void_replica_of",
 }  # fmt: skip
-"""Macros of features that the core still calls by their names: a debt. Names go; none is added."""
+"""Macros of features that the core still calls by their names, and not by `features/hooks.sql`: a
+debt. Names go; none is added.
+"""
 
 
 def _calls() -> Iterator[tuple[str, str, str]]:
@@ -61,7 +62,7 @@ def test_the_core_calls_no_feature_but_those_that_are_known() -> None:
     called = {
         name
         for file, name, home in _calls()
-        if file.startswith("core/") and home.startswith("features/")
+        if file.startswith("core/") and home.startswith("features/") and home != HOOKS
     }
 
     assert called == FEATURES_IN_CORE
