@@ -75,15 +75,10 @@
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- if not dbt_backfill._has_live_view(backfill, state) -%} {{ return(none) }} {%- endif -%}
-    {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}
-    {%- set places = dbt_backfill.read_places(backfill, state) -%}
-    {%- if places is not none -%}
-        {%- do dbt_backfill.run_table(
-            'make the live view of the barrier ' ~ state.epoch, dbt_backfill.get_make_live_view_sql(backfill, state, version, places)
-        ) -%}
-        {#- Some catalogs keep the grants of a view that is replaced, others do not. -#}
-        {%- do apply_grants(backfill.live, dbt_backfill._get_live_grants(), should_revoke=true) -%}
-    {%- endif -%}
+    {%- set sql = dbt_backfill.get_make_live_view_sql(backfill, state, dbt_backfill.read_version(backfill, 'mv')) -%}
+    {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
+    {#- Some catalogs keep the grants of a view that is replaced, others do not. -#}
+    {%- do apply_grants(backfill.live, dbt_backfill._get_live_grants(), should_revoke=true) -%}
 {% endmacro %}
 
 
@@ -139,7 +134,7 @@
     A script: the view is made only if the state still stands. Outside of a script Iceberg makes a view of its session catalog
     one of its own, and of that, once it is replaced, Spark goes on to read the text of before.
 -#}
-{% macro get_make_live_view_sql(backfill, state, version, places) -%}
+{% macro get_make_live_view_sql(backfill, state, version) -%}
     {%- set committed = state.committed -%}
     {%- set comment = 'The whole of ' ~ backfill.mv.render() ~ ' after its barrier ' ~ state.epoch ~ ', at the version '
         ~ state.upstream_version ~ ' of ' ~ dbt_backfill.get_source(committed).relation -%}
@@ -157,7 +152,7 @@
                 'dbt_backfill.version' = '{{ version }}'
             )
             as
-            {{ dbt_backfill.get_live_sql(backfill, state, version, places) }};
+            {{ dbt_backfill.get_live_sql(backfill, state, version) }};
         end if;
     end
 {%- endmacro %}
@@ -186,155 +181,36 @@
 
 
 {#-
-    What the view shows: the whole of Q at the version of the committed barrier. The MV has what was reached, and Q over the
-    upstream gives the rest. While the MV has rows of before, in a sweep, or columns that are being filled, only that part of it
-    is taken which holds what Q gives.
+    What the view shows: the whole of Q at the version of the committed barrier. The MV has what is up to the position, and Q over the
+    upstream gives the rest, with the keys that have a null, which no range has read. While vnodes have different positions, columns are
+    being filled or the MV has rows of before, in a sweep, Q over the upstream gives all.
 
     Arguments:
       state (dict): as read_state returned it, not `dirty`.
       version (string): of the MV, with which the state belongs, see read_version.
-      places (list): see read_places.
 -#}
-{% macro get_live_sql(relations, state, version, places) -%}
-    {%- set plan = state.committed -%}
+{% macro get_live_sql(relations, state, version) -%}
+    {%- set plan, upstream = state.committed, dbt_backfill.get_upstream_of_plan(state.committed) -%}
     {%- set columns = dbt_backfill.identifiers(dbt_backfill.parse_columns(plan.query_columns) | map(attribute='name')) -%}
-    {%- set taken = dbt_backfill._taken_predicate(state, places) -%}
-    {%- set rest = dbt_backfill._rest_predicate(state, places) -%}
+    {%- set keys, position = dbt_backfill.upstream_columns(plan.key), state.get('position') -%}
+    {%- set is_prefix = state.uniform and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state)
+        and (state.finished or position is not none) and version != 'none' -%}
+    {%- set rows = 'select * from ' ~ dbt_backfill.ask(upstream, 'upstream_read')(upstream, state.upstream_version) -%}
+    {%- if is_prefix and not state.finished -%}
+        {%- set rows = rows ~ ' where (' ~ dbt_backfill.ordered_predicate(plan.key, keys, '>', position) ~ ') or '
+            ~ dbt_backfill.null_key_predicate(keys) -%}
+    {%- endif -%}
+    {%- if is_prefix %}
     select {{ columns }}
-    from {{ relations.mv.render() }}
-    {%- if version != 'none' %} version as of {{ version }}{% endif %}
-    {%- if version == 'none' or taken != 'true' %}
-    where {{ 'false' if version == 'none' else taken }}
+    from {{ relations.mv.render() }} version as of {{ version }}
     {%- endif %}
-    {%- if rest != 'false' %}
+    {%- if is_prefix and not state.finished %}
     union all
+    {%- endif %}
+    {%- if not is_prefix or not state.finished %}
     select {{ columns }}
     from (
-        {{ dbt_backfill._get_rest_sql(plan, state.upstream_version, rest) }}
+        {{ dbt_backfill.get_query_sql(plan.query, upstream.relation, rows) }}
     )
     {%- endif %}
-{%- endmacro %}
-
-
-{#- Q over the rest of the upstream. -#}
-{% macro _get_rest_sql(plan, version, rest) -%}
-    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-    {%- set read = dbt_backfill.ask(upstream, 'upstream_read')(upstream, version) -%}
-    {{ dbt_backfill.get_query_sql(
-        plan.query, upstream.relation, 'select * from ' ~ read ~ ('' if rest == 'true' else ' where ' ~ rest)
-    ) }}
-{%- endmacro %}
-
-
-{#- The part of the MV that holds what Q gives, over its own names. -#}
-{% macro _taken_predicate(state, places) -%}
-    {%- set keys, filling, parts = dbt_backfill.get_mv_keys(state.committed.key), dbt_backfill.get_filling(state), [] -%}
-    {%- if dbt_backfill.is_sweeping(state) -%}
-        {%- do parts.append('(' ~ dbt_backfill.reached_predicate(places, keys, state.committed.vnode_count) ~ ')') -%}
-    {%- endif -%}
-    {%- if filling -%}
-        {%- do parts.append('false' if filling.position is none
-            else dbt_backfill.ordered_predicate(keys, dbt_backfill.upstream_columns(keys), '<=', filling.position)) -%}
-    {%- endif -%}
-    {{ return(parts | join(' and ') or 'true') }}
-{%- endmacro %}
-
-
-{#- What of the upstream is not in that part. -#}
-{% macro _rest_predicate(state, places) -%}
-    {%- set keys, filling = state.committed.key, dbt_backfill.get_filling(state) -%}
-    {%- set rest = dbt_backfill.remaining_predicate(places, keys, state.committed.vnode_count) -%}
-    {%- if not filling or rest == 'true' -%} {{ return(rest) }} {%- endif -%}
-    {%- if filling.position is none -%} {{ return('true') }} {%- endif -%}
-    {%- set unfilled = dbt_backfill.ordered_predicate(keys, dbt_backfill.upstream_columns(keys), '>', filling.position) -%}
-    {{ return(unfilled if rest == 'false' else '(' ~ rest ~ ') or ' ~ unfilled) }}
-{%- endmacro %}
-
-
-{#-
-    How far the vnodes are, as literals: a list of {
-      'vnodes': those of this place; none for all of them,
-      'finished': whether they are at the end,
-      'position': the literals up to which they are; none if they have not started, or are at the end
-    }
-
-    None if another barrier has come since the state was read.
--#}
-{% macro read_places(relations, state) %}
-    {%- if state.uniform -%}
-        {{ return([dbt_backfill._new_place(none, state.finished, state.get('position'))]) }}
-    {%- endif -%}
-    {%- set sql = dbt_backfill.get_places_sql(relations, state.committed.key, state.epoch) -%}
-    {%- set places, vnodes = [], [] -%}
-    {%- for row in dbt_backfill.run_json('read where the vnodes are', sql, relations.mv) -%}
-        {%- do places.append(dbt_backfill._new_place(row.vnodes | sort, row.finished, row.get('position'))) -%}
-        {%- do vnodes.extend(row.vnodes) -%}
-    {%- endfor -%}
-    {{ return(places if vnodes | length == state.committed.vnode_count else none) }}
-{% endmacro %}
-
-
-{% macro _new_place(vnodes, finished, position) %}
-    {{ return({'vnodes': vnodes, 'finished': finished, 'position': none if finished else position}) }}
-{% endmacro %}
-
-
-{#- One row for all vnodes of one place. -#}
-{% macro get_places_sql(relations, keys, epoch) -%}
-    {%- set placed = [] -%}
-    {%- for key in keys -%} {%- do placed.append(dict(key, upstream=key.position)) -%} {%- endfor -%}
-    select to_json(named_struct('vnodes', collect_list(vnode), 'finished', finished, 'position', position))
-    from (
-        select
-            vnode,
-            backfill_finished as finished,
-            if(backfill_finished, null, {{ dbt_backfill.literals_expression(placed) }}) as position
-        from {{ relations.progress.render() }}
-        where epoch = {{ epoch }}
-    )
-    group by finished, position
-{%- endmacro %}
-
-
-{#-
-    A predicate over a key with the names `upstream` in `keys`: what the vnodes have reached.
-
-    Arguments:
-      places (list): see read_places.
--#}
-{% macro reached_predicate(places, keys, vnode_count) -%}
-    {%- set columns, parts = dbt_backfill.upstream_columns(keys), [] -%}
-    {%- for place in places if place.finished or place.position is not none -%}
-        {%- set bound = none if place.finished else dbt_backfill.ordered_predicate(keys, columns, '<=', place.position) -%}
-        {%- do parts.append(dbt_backfill._place_predicate(place, keys, vnode_count, bound)) -%}
-    {%- endfor -%}
-    {{ return(dbt_backfill._any_of(parts)) }}
-{%- endmacro %}
-
-
-{#- The rest, with the keys that have a null, which no range has read. Each part of it prunes files by its own bound. -#}
-{% macro remaining_predicate(places, keys, vnode_count) -%}
-    {%- set columns, parts = dbt_backfill.upstream_columns(keys), [] -%}
-    {%- for place in places if not place.finished -%}
-        {%- set bound = none if place.position is none else dbt_backfill.ordered_predicate(keys, columns, '>', place.position) -%}
-        {%- do parts.append(dbt_backfill._place_predicate(place, keys, vnode_count, bound)) -%}
-    {%- endfor -%}
-    {%- if not parts or 'true' in parts -%} {{ return(parts | first | default('false')) }} {%- endif -%}
-    {{ return(dbt_backfill._any_of(parts + [dbt_backfill.null_key_predicate(columns)])) }}
-{%- endmacro %}
-
-
-{% macro _place_predicate(place, keys, vnode_count, bound) -%}
-    {%- set parts = [] -%}
-    {%- if place.vnodes is not none -%}
-        {%- do parts.append(dbt_backfill.vnode_expression(keys, vnode_count) ~ ' in (' ~ place.vnodes | join(', ') ~ ')') -%}
-    {%- endif -%}
-    {%- if bound is not none -%} {%- do parts.append(bound) -%} {%- endif -%}
-    {{ return(parts | join(' and ') or 'true') }}
-{%- endmacro %}
-
-
-{% macro _any_of(parts) -%}
-    {%- if parts | length < 2 -%} {{ return(parts | first | default('false')) }} {%- endif -%}
-    {{ return('(' ~ parts | join(') or (') ~ ')') }}
 {%- endmacro %}

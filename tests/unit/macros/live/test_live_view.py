@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros, Table
 
 OURS = {"dbt_backfill.live": "b1", "dbt_backfill.epoch": "2", "dbt_backfill.version": "8"}
@@ -161,3 +162,34 @@ def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
 
     dropped = ["drop view if exists lake.mv__live" in each.sql for each in macros.statements]
     assert dropped == ([True] if drops else [])
+
+
+# -- what it shows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "reached"),
+    [
+        ({"position": None}, []),
+        ({"position": ["3", "2"]}, [(1, 1), (2, 1), (3, 1), (3, 2)]),
+        ({"position": None, "finished": True, "any_finished": True}, None),
+        ({"position": None, "uniform": False}, [(1, 1), (5, 1)]),
+    ],
+    ids=["not started", "under way", "finished", "different positions"],
+)
+def test_it_is_the_whole_query_wherever_the_vnodes_are(
+    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, state: Any,
+    reached: Any,
+) -> None:  # fmt: skip
+    """Also the keys with a null, which no range reads. The MV has what was reached, and no more."""
+    keys = [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (5, 1)]
+    nulls = [(None, 1), (4, None)] if not state.get("finished") else []
+    duck.create("lake.up@17", {"id": "bigint", "shard": "int"}, keys + nulls)
+    found = keys if reached is None else reached
+    duck.create("lake.mv@8", {"k": "bigint", "shard": "int"}, found)
+    plan = make_plan(query="select id as k, shard from `up`", query_columns="k: bigint, shard: int")
+    made = make_state(upstream_version="17", committed=plan, **state)
+
+    rows = duck.rows(macros.call("get_live_sql", backfill, made, "8"))
+
+    assert sorted(rows, key=str) == sorted(keys + nulls, key=str)
