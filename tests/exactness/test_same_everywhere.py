@@ -77,7 +77,6 @@ def describe(mv: Follower) -> tuple[int, str]:
 
 
 @pytest.mark.every_profile
-@pytest.mark.core("session-delta")
 def test_the_mv_of_every_barrier_is_the_one_that_is_written_down(project: Project) -> None:
     rng = random.Random(2013)
     rows = rows_by_key([draw_row(rng, number) for number in range(60)], SCHEMA.key)

@@ -46,7 +46,6 @@ def test_different_mvs_of_one_upstream_do_not_get_in_each_others_way(project: Pr
         assert_equal_to(project, name, "select id, upper(name) from {schema}.numbers")
 
 
-@pytest.mark.core("thrift-delta")
 @pytest.mark.plugin
 def test_two_runs_of_one_mv_leave_it_exact_and_say_at_most_that_another_went_on(
     project: Project,
