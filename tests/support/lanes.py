@@ -3,9 +3,9 @@
     python -m support.lanes core                  what `make test` runs
     python -m support.lanes all [--shard 1/4]     what `make test-all` runs
 
-Each profile is a pytest process of its own: its Spark session or its Thrift server lives as long
-as the process. Spark plans the small statements of the tests on one core, so two lanes keep two
-cores busy. What a lane prints is shown when it has ended.
+Each profile is a pytest process of its own, or two if its tests take longest: its Spark session or
+its Thrift server lives as long as the process. Spark plans the small statements of the tests on one
+core, so two lanes keep two cores busy. What a lane prints is shown when it has ended.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from support.profiles import PROFILES
 LANES = 2
 RECORDS = core.ROOT / ".records"
 SUITES = ("tests/functional", "tests/exactness")
+LONGEST = "session-iceberg"
 NO_TEST = 5
 """pytest's exit code if it has run no test, as of a shard that a profile has nothing for."""
 
@@ -47,13 +48,17 @@ class Lane:
 def lanes_of(which: str, shard: str | None) -> list[Lane]:
     """The longest first, as far as is recorded. The unit tests belong to the first shard."""
     directory = RECORDS / which
-    suffix = "" if shard is None else "-" + shard.replace("/", "of")
-    chosen: tuple[str, ...] = ("-m", "core") if which == "core" else ()
-    chosen += () if shard is None else ("--shard", shard)
-    lanes = [
-        Lane(name, (*SUITES, "--profile", name, *chosen), directory / f"{name}{suffix}.json")
-        for name in sorted(PROFILES, key=lambda name: -_seconds(name, which))
-    ]
+    chosen = ("-m", "core") if which == "core" else ()
+    lanes = []
+    for profile in sorted(PROFILES, key=lambda name: -_seconds(name, which)):
+        in_parts = shard is None and profile == LONGEST
+        for part in ("1/2", "2/2") if in_parts else (shard,):
+            name = profile if part is None else f"{profile} {part}"
+            of_part = () if part is None else ("--shard", part)
+            record = directory / f"{name.replace(' ', '-').replace('/', 'of')}.json"
+            lanes.append(Lane(name, (*SUITES, "--profile", profile, *chosen, *of_part), record))
+    if lanes[1].name.startswith(LONGEST):  # its parts are not played side by side
+        lanes[1:3] = reversed(lanes[1:3])
     if shard is None or shard.startswith("1/"):
         lanes.append(Lane("unit", ("tests/unit",), directory / "unit.json"))
     return lanes
