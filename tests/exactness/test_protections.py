@@ -167,8 +167,8 @@ PROTECTIONS = (
         (
             (
                 "core/barrier/barrier.sql",
-                "{%- set plan = state.get('planned') -%}",
-                "{%- set plan = none -%}",
+                "{%- set standing = state.get('planned') -%}",
+                "{%- set standing = none -%}",
             ),
             (
                 "core/barrier/plan_barrier.sql",

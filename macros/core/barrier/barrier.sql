@@ -1,75 +1,101 @@
 {#-
-    One barrier: {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the
-    ranges ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
+    One barrier from top to bottom. `tests/exactness/protocol.py` is the same as a model.
+
+      observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
+                its feed lists since the committed one
+      plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
+                read anew, and stores the plan in the progress table, for the epoch after the committed one. Until then nothing was
+                written, so whatever is refused is refused before. If a plan is there already, that one is executed, word for word, or
+                given up, see adopt_plan: two runs never execute two plans of one epoch
+      steps     the statements that write the MV, see get_steps. Each is fenced: its source reads the progress table and fails unless
+                the plan is still the one to execute. Delta and Iceberg fix the version that a statement commits against before they
+                evaluate its source. So a statement that passes its fence either sees no later commit or conflicts with it
+      commit    one UPDATE of the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
+                comes late, see commit_barrier
+
+    A run that dies before its plan was stored has written nothing. One that dies after it leaves the plan, and the next run sends the
+    same statements again; each of them changes nothing where it has been executed already. Changes are filtered by the old position and
+    the range lies above it, so the MV is an exact prefix after each of the statements, and not only after the commit.
+
+    The whole MV is compared, not only what has changed, where find_gap names a reason: a plan was given up, or the feed does not list
+    all that happened since the committed version.
+
+    Returns {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the ranges
+    ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
 
     Arguments:
       learned (dict): what the run has learned of its query before, see new_learned.
       next (dict or text): see choose_plan.
-      last (boolean): whether the run ends with it, unless it turns out to be one that does not count.
+      last (boolean): true if the run ends with it, unless it turns out to be one that does not count.
 -#}
 {% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set copied_in = 0 -%}
-    {%- set plan = state.get('planned') -%}
+    {%- set standing = state.get('planned') -%}
     {#- Where nothing was committed, the log has to reach back to what is planned. -#}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or plan) -%}
-    {%- set columns = none -%}
-    {%- if plan -%}
-        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, plan, rebuild) -%}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or standing) -%}
+
+    {%- if standing -%}
+        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, standing, rebuild) -%}
     {%- else -%}
-        {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
-        {%- set choice = dbt_backfill.choose_plan(
-            dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
-        ) -%}
-        {%- if choice is none -%}
-            {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
-            {{ return(none) }}
-        {%- endif -%}
-        {%- if state.get('missing') or choice.plan.kind == 'reset' -%}
-            {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
-        {%- endif -%}
-        {%- set chosen_at = modules.datetime.datetime.now() -%}
-        {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
-        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
-        {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
-        {%- set choice = dict(choice, learned=learned) -%}
-        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, choice, columns) -%}
-        {%- if planned.get('waits') -%} {{ return({'waits': planned.waits}) }} {%- endif -%}
-        {%- if state.get('missing') -%}
-            {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
-            {%- set state = dict(state, missing=false) -%}
-        {%- endif -%}
+        {%- set planned = dbt_backfill.plan_next_barrier(backfill, state, observed, learned, rebuild, next) -%}
+        {%- if planned is none or planned.get('waits') -%} {{ return(planned) }} {%- endif -%}
+        {%- set state = dict(state, missing=false) -%}
     {%- endif -%}
-    {%- set plan = planned.plan -%}
+    {%- set plan, learned = planned.plan, planned.get('learned', learned) -%}
+
     {%- set backfill = dict(backfill, read_from=planned.get('read_from')) -%}
     {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
-    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned, columns) -%}
+    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned) -%}
     {%- set done = dbt_backfill.run_steps(backfill, state, plan, work) -%}
-    {%- set counts = {} if done.failed else done.counts -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
+
+    {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {#- Without those of a copy of the upstream, which serves the ranges ahead too. -#}
-    {%- set range_seconds = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
+    {%- set range_seconds = (modules.datetime.datetime.now() - started_at).total_seconds() - planned.get('copied_in', 0) -%}
     {%- set committed = dbt_backfill.commit_barrier(
         backfill, state, plan, counts, ends, work.views, done.get('left_at'), range_seconds
     ) -%}
+
     {%- if planned.get('outgrown') -%}
         {%- do dbt_backfill.let_go_of_replica(backfill) -%}
         {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}
     {%- endif -%}
     {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
-    {%- if counts -%}
-        {%- set counts = dbt_backfill.get_committed_counts(committed.committed) -%}
-    {%- endif -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
         'plan': plan,
-        'counts': counts,
+        'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts,
         'state': committed,
         'seconds': seconds,
-        'range_seconds': seconds - copied_in,
+        'range_seconds': seconds - planned.get('copied_in', 0),
         'learned': work.learned,
     }) }}
+{% endmacro %}
+
+
+{#-
+    Choose the next plan and store it: what plan_barrier returns, with 'learned', 'columns': of the MV, if it is created or replaced,
+    and 'copied_in': the seconds in which its upstream was copied. None if there is nothing to do.
+-#}
+{% macro plan_next_barrier(backfill, state, observed, learned, rebuild, next=none) %}
+    {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
+    {%- set choice = dbt_backfill.choose_plan(
+        dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
+    ) -%}
+    {%- if choice is none -%}
+        {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set columns = dbt_backfill.prepare_creation(backfill) if state.get('missing') or choice.plan.kind == 'reset' else none -%}
+    {%- set chosen_at = modules.datetime.datetime.now() -%}
+    {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
+    {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
+    {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
+    {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, learned=learned), columns) -%}
+    {%- if not planned.get('waits') and state.get('missing') -%}
+        {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
+    {%- endif -%}
+    {{ return(dict(planned, learned=learned, columns=columns, copied_in=copied_in)) }}
 {% endmacro %}
 
 
@@ -85,9 +111,9 @@
 
     Arguments:
       observed (dict): as observe_upstream returned it.
-      planned (dict): the plan that stands, as adopt_plan or plan_barrier returned it.
+      planned (dict): the plan that stands, as adopt_plan or plan_next_barrier returned it.
 -#}
-{% macro new_work(backfill, state, observed, learned, planned, columns=none) %}
+{% macro new_work(backfill, state, observed, learned, planned) %}
     {%- set plan, staged = planned.plan, planned.get('staged') -%}
     {%- set views, changes = planned.get('views', []), none -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
@@ -98,7 +124,7 @@
         {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
     {%- endif -%}
     {{ return({
-        'guarded': planned.get('guarded', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': columns,
+        'guarded': planned.get('guarded', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': planned.get('columns'),
         'learned': learned,
     }) }}
 {% endmacro %}
