@@ -38,7 +38,7 @@ _numbers = itertools.count(1)
 )
 @given(history=histories())
 @pytest.mark.every_profile
-@pytest.mark.core("session-delta", "session-iceberg", "thrift-iceberg")
+@pytest.mark.core
 def test_every_version_is_exact(new_project: Callable[[], Project], history: History) -> None:
     played = Player(new_project(), history, f"h{next(_numbers)}").play()
     summary.add(played)

@@ -123,7 +123,6 @@ def test_a_client_of_a_server_is_killed(project: Project) -> None:
     survive(project, "client", die)
 
 
-@pytest.mark.core
 @sample_on("thrift-delta")
 def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
     def die(scene: Scene, step: str, delay: float) -> None:
