@@ -50,10 +50,14 @@
         {%- set read = dbt_backfill.read_value(option, value) -%}
         {%- do options.update({name: read.value}) -%}
         {%- if name == 'unique_key' and not value -%}
-            {%- do mistakes.append(['unique_key is missing',
-                "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']"]) -%}
+            {%- do mistakes.append({
+                'fact': 'unique_key is missing',
+                'change': "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']",
+            }) -%}
         {%- elif read.expected -%}
-            {%- do mistakes.append([name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ read.expected]) -%}
+            {%- do mistakes.append({
+                'fact': name ~ ' is ' ~ tojson(value, value | string), 'change': 'Set it to ' ~ read.expected,
+            }) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if dbt_backfill.read_option('barriers_per_run') is none -%}
@@ -62,8 +66,8 @@
     {%- if not mistakes -%} {%- do mistakes.extend(dbt_backfill._find_disagreements(options)) -%} {%- endif -%}
     {%- if mistakes -%}
         {%- set told = [] -%}
-        {%- for fact, change in mistakes -%} {%- do told.append(fact ~ '. ' ~ change) -%} {%- endfor -%}
-        {%- do dbt_backfill.refuse((told[:-1] + [mistakes[-1][0]]) | join('. '), mistakes[-1][1]) -%}
+        {%- for mistake in mistakes -%} {%- do told.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
+        {%- do dbt_backfill.refuse((told[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change) -%}
     {%- endif -%}
     {%- do options.update({'change_feed': dbt_backfill.read_change_feed()}) -%}
     {%- do dbt_backfill._warn_of_endless_refresh() -%}
@@ -134,27 +138,27 @@
 {% endmacro %}
 
 
-{#- What of the options contradicts another one, as a list of [fact, change]. -#}
+{#- What of the options contradicts another one, as a list of {'fact', 'change'}. -#}
 {% macro _find_disagreements(options) %}
     {%- set found = [] -%}
     {%- if options.upstream_key and options.upstream_key | length != options.unique_key | length -%}
-        {%- do found.append([
-            'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key ' ~ options.unique_key | length,
-            'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'
-        ]) -%}
+        {%- do found.append({
+            'fact': 'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key ' ~ options.unique_key | length,
+            'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
+        }) -%}
     {%- endif -%}
     {%- if options.backfill_vnodes is not none and options.backfill_mode != 'arrangement' -%}
-        {%- do found.append([
-            "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
-            "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"
-        ]) -%}
+        {%- do found.append({
+            'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
+            'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
+        }) -%}
     {%- endif -%}
     {%- set absent = (options.backfill_vnodes or []) | select('ge', options.vnode_count) | list -%}
     {%- if absent -%}
-        {%- do found.append([
-            'backfill_vnodes names vnode ' ~ absent[0] ~ ', and vnode_count is ' ~ options.vnode_count,
-            'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1)
-        ]) -%}
+        {%- do found.append({
+            'fact': 'backfill_vnodes names vnode ' ~ absent[0] ~ ', and vnode_count is ' ~ options.vnode_count,
+            'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
+        }) -%}
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
@@ -196,7 +200,7 @@
 
 
 {#-
-    What is set for the model and means nothing, as a list of [fact, change]: dbt itself ignores an option that it does not know, such as
+    What is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know, such as
     a misspelt one, and one that only other materializations read.
 
     What stands in the model's own config() is meant for it. The rest may be set for a whole folder of models, where dbt
@@ -214,7 +218,7 @@
     {%- set without_effect = dbt_backfill._options_without_effect() -%}
     {%- for name in of_the_model if options.get(name) is not none -%}
         {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do found.append([name ~ ' has no effect on it', without_effect[name]]) -%}
+            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
         {%- elif name not in own + dbt_backfill._options_of_dbt() and name not in without_effect -%}
             {%- do unknown.append(name) -%}
         {%- endif -%}
@@ -226,10 +230,10 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if unknown -%}
-        {%- do found.append([
-            "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
-            'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta"
-        ]) -%}
+        {%- do found.append({
+            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
+            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
+        }) -%}
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
