@@ -34,6 +34,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 # What Spark has and DuckDB has not, or has with another meaning.
 _MACROS = [
+    # A text in DuckDB is UTF-8.
+    "is_valid_utf8(value) as case when value is not null then true end",
     # The order of the first occurrences stays; DuckDB's list_distinct gives any order.
     "spark_array_distinct(list) as "
     "list_filter(list, lambda value, i: list_position(list, value) = i)",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.duck import Duck, RaisedError
 from support.macros import Macros
 
 COLUMNS = "k: bigint, shard: int, Region: string, at: timestamp, raw: binary, day: date of a"
@@ -85,3 +86,22 @@ def test_a_repair_looks_at_the_rows_that_it_writes(
     macros.call("run_repair", repaired, {"low": None, "high": None}, {"stage": "`found`"})
 
     assert "by which the MV is partitioned" in macros.statements[0].sql
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [("x", True), ("", False), ("__HIVE_DEFAULT_PARTITION__", False), (None, True)],
+)
+def test_a_text_that_delta_keeps_as_another_one_is_refused_as_it_is_written(
+    macros: Macros, duck: Duck, backfill: Any, value: str | None, kept: bool
+) -> None:
+    columns = macros.call("parse_columns", "region: string")
+    predicate = macros.call("get_kept_predicate", {**backfill, "partitions": ["region"]}, columns)
+    duck.create("lake.rows", {"region": "string"}, [(value,)])
+    select = f"select * from lake.rows where {predicate}"
+
+    if kept:
+        assert duck.rows(select) == [(value,)]
+    else:
+        with pytest.raises(RaisedError, match="Delta would keep another value"):
+            duck.rows(select)
