@@ -114,11 +114,9 @@
 -#}
 {% macro get_sized_rows(seconds, committed, most) %}
     {%- set rows, took = committed.get('sized_rows') or most or 100000, committed.get('seconds') -%}
-    {#- A range that something else has cut says nothing. -#}
-    {%- if took is none or not committed.get('range_row_count') or committed.get('backfill_rate_limit') != rows -%}
-        {{ return(rows) }}
-    {%- elif took > 1.5 * seconds -%}
-        {{ return([rows // 2, [rows, 1000] | min] | max) }}
-    {%- endif -%}
-    {{ return(2 * rows if took < seconds / 2 else rows) }}
+    {%- set limit = committed.get('backfill_rate_limit') -%}
+    {%- if took is none or limit is none or not committed.get('range_row_count') -%} {{ return(rows) }} {%- endif -%}
+    {%- if took > 1.5 * seconds -%} {{ return([[rows, limit] | min // 2, [rows, 1000] | min] | max) }} {%- endif -%}
+    {#- A range that a limit has cut may be fast where a whole one is not. -#}
+    {{ return(2 * rows if took < seconds / 2 and limit == rows else rows) }}
 {% endmacro %}

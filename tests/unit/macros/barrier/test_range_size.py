@@ -38,14 +38,24 @@ def test_a_target_that_no_range_can_meet_does_not_end_in_ranges_of_a_few_rows(si
     "committed",
     [
         {"range_row_count": None},
-        {"backfill_rate_limit": 100},  # a throttle, or what was left of a budget
-        {"backfill_rate_limit": 0},
         {"seconds": None},  # an earlier run had planned it
     ],
-    ids=["no range", "a smaller one", "paused", "not measured"],
+    ids=["no range", "not measured"],
 )
 def test_a_barrier_that_says_nothing_of_the_size_leaves_it(size: Any, committed: Any) -> None:
     assert size(**{"sized_rows": 8000, "seconds": 900, **committed}) == 8000
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "rows"),
+    [(6000, 900, 3000), (100, 900, 1000), (6000, 20, 8000), (6000, 1, 8000)],
+    ids=["too long", "much too long", "as wanted", "fast"],
+)
+def test_a_range_that_a_limit_has_cut_halves_the_size_but_does_not_double_it(
+    size: Any, limit: int, seconds: float, rows: int
+) -> None:
+    """A throttle, a rate limit below the size, or what was left of a budget."""
+    assert size(sized_rows=8000, backfill_rate_limit=limit, seconds=seconds) == rows
 
 
 @pytest.mark.parametrize(("limit", "rows"), [(None, 100_000), (700, 700)])
