@@ -104,7 +104,7 @@
 {% macro _get_steps_line(backfill, state, plan) %}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if dbt_backfill.has_changes(state, plan) else none -%}
     {%- set moves = dbt_backfill.has_range(plan) or plan.get('fills') -%}
-    {%- set plan = dict(plan, range_row_count=1 if moves else none, at_once=false, query_columns=plan.query_columns or '') -%}
+    {%- set plan = dict(plan, range_row_count=1 if moves else none, at_once=false) -%}
     {%- set steps = dbt_backfill.get_steps(backfill, state, plan, {'guarded': false}, staged) | map(attribute='name') | list -%}
     {%- set at_once = ' (both by one statement if they are few)' if staged and plan.kind == 'advance' and moves and not plan.sweeps else '' -%}
     {{ return('it writes by the statements: ' ~ (['plan the barrier ' ~ plan.epoch] + steps + ['commit the barrier ' ~ plan.epoch]) | join(', ') ~ at_once) }}

@@ -1,5 +1,5 @@
 {#-
-    The contract of an upstream: what barriers ask of it. Each kind answers in `upstream/<kind>/` by the macro `<kind>_<question>`,
+    The contract of an upstream: what barriers ask of it. Each kind answers in `upstreams/<kind>/` by the macro `<kind>_<question>`,
     which `ask` finds, and by the dict `<kind>_upstream_traits`. Nothing outside that folder knows more of a kind, and
     docs/new_upstream.md says what a new one has to keep.
 

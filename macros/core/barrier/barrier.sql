@@ -4,11 +4,11 @@
       observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
                 its feed lists since the committed one
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
-                read anew, and stores the plan in the progress table, for the epoch after the committed one. Until then nothing was
-                written, so whatever is refused is refused before. If a plan is there already, that one is executed, word for word, or
+                read anew, and stores the plan in the progress table, for the epoch after the committed one. Until then neither the MV nor
+                its state was written, so whatever is refused is refused before. If a plan is there already, that one is executed, word for word, or
                 given up, see adopt_plan: two runs never execute two plans of one epoch
-      steps     the statements that write the MV, see get_steps. Each is fenced: its source reads the progress table and fails unless
-                the plan is still the one to execute. Delta and Iceberg fix the version that a statement commits against before they
+      steps     the statements that write the MV, see get_steps. Each that writes rows is fenced: its source reads the progress table and
+                fails unless the plan is still the one to execute. Delta and Iceberg fix the version that a statement commits against before they
                 evaluate its source. So a statement that passes its fence either sees no later commit or conflicts with it
       commit    one UPDATE of the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
                 comes late, see commit_barrier
@@ -168,7 +168,7 @@
 
 
 {#-
-    The statements of a plan that write the MV, in their order, as data: a list of {'name', 'sql', 'counts': what is counted of it, see
+    The statements of a plan that write the MV's rows, in their order, as data (run_alterations sends its ALTERs before): a list of {'name', 'sql', 'counts': what is counted of it, see
     get_merge_counts; absent if nothing is, 'replaces': true of one that replaces the MV}. Nothing is sent but what tells the columns of
     the MV and of the query.
 
