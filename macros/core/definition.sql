@@ -25,7 +25,9 @@
         {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
     {%- else -%}
         {%- set staged = state.get('staged') -%}
-        {%- set read = dbt_backfill.ask(upstream, 'staged_read')(upstream, staged.version, staged.source, keys) if staged
+        {%- set read = dbt_backfill.get_source_read(
+            dbt_backfill.ask(upstream, 'staged_source')(upstream, staged.version, staged.source, keys), keys
+        ) if staged
             else dbt_backfill.ask(upstream, 'upstream_read')(upstream, state.upstream_version) -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, keys) -%}
         {%- if selected != 'true' -%} {%- set read = '(select * from ' ~ read ~ ' where ' ~ selected ~ ')' -%} {%- endif -%}

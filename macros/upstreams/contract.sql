@@ -60,19 +60,16 @@
         'since': when the first of them was, none if there is none}; none where the way to the current one is not known any more
       byte_count(upstream)                        unless stages_ranges: how many bytes its files have now
 
-    A kind that stages ranges is a live database: a barrier reads it once, while it is planned, see run_stage. Only it is asked:
+    A kind that stages ranges is a live database: a barrier reads it once, while it is planned. Only it is asked:
       noted_feed(source)                          the change table, of what a plan records
       bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key that is so many rows further in
         the window, a predicate, as literals' texts; null where there are fewer rows}
-      stage_script(upstream, scan, staged)        reads it
-      wait_script(upstream, observed, noted, stage, seconds)    waits until the feed reports what it may show
-      staged_doubt(observed, plan, waited)        why it is not certain what was read, by what wait_script reported
-      staged_read(upstream, version, stage, keys) what was read, at a version, as it stands after FROM
-      land_feed(upstream)                         land what changed, where nothing else has to; whether it was brought up to date
+      stage_range(backfill, state, observed, plan, again)    read the rows of a plan into a copy, and wait until the feed reports what
+        they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
+      stage_kept(stage)                           whether what was staged for a plan can still be read
+      staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_planned_source
       check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
-      check_staged(upstream, observed, plan, columns, name)     refuse what cannot be read right
       check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
-      check_stage_reached(upstream, observed, read, name)       refuse what was read of another database than the feed's
 -#}
 {% macro ask(upstream, question) %}
     {{ return(dbt_backfill.of_kind(upstream.kind, question)) }}
@@ -137,14 +134,6 @@
 
 {% macro source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
-{% endmacro %}
-
-
-{#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
-{% macro get_planned_read(backfill, plan) %}
-    {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
-    {%- if stage -%} {{ return(dbt_backfill.ask(backfill.upstream, 'staged_read')(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
-    {{ return(dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version)) }}
 {% endmacro %}
 
 

@@ -34,7 +34,7 @@ ROWS = LiveScene.rows
 
 STAGE = "upstreams/postgres/stage.sql"
 READS = "upstreams/postgres/reads.sql"
-PLAN = "features/staged_range.sql"
+PLAN = "upstreams/postgres/staged_range.sql"
 
 NO_OVERLAY: Replacement = (
     READS,

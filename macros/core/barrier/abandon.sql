@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
     {%- set stage = none if is_given_up or plan.get('generation') else dbt_backfill.get_source(plan, 'stage') -%}
-    {%- if stage and not lost and not dbt_backfill.is_stage_kept(stage) -%} {%- set lost = 'the rows that were staged for it are gone' -%} {%- endif -%}
+    {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%} {%- set lost = 'the rows that were staged for it are gone' -%} {%- endif -%}
     {#- A reset whose query cannot be executed is left by changing the model. -#}
     {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and dbt_backfill._has_configured_shape(backfill, plan)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}

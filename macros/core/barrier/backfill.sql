@@ -7,7 +7,7 @@
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'started_at': when the run of the model began, for its budget of time,
       'controls_of': the id of the MV whose controls rule, where that is not its own: of a next generation; else none,
-      'read_from': what the range of a barrier is read from, see get_range_read; none in a run that has planned none yet,
+      'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_planned_source,
       'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_partitions;
         none where the run makes it, as the config says,
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
@@ -38,7 +38,7 @@
         query_hash=dbt_backfill.query_hash(query),
         started_at=modules.datetime.datetime.now(),
         controls_of=none,
-        read_from=none,
+        source=none,
         partitions=none,
         generation=none,
     )) }}

@@ -43,8 +43,8 @@
     {%- endif -%}
     {%- set plan, learned = planned.plan, planned.get('learned', learned) -%}
 
-    {%- set backfill = dict(backfill, read_from=planned.get('read_from')) -%}
-    {%- set holds = dbt_backfill.hold_upstream(backfill, state, plan) -%}
+    {%- set backfill = dict(backfill, source=planned.get('source')) -%}
+    {%- set holds = dbt_backfill.before_steps(backfill, state, plan) -%}
     {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned) -%}
     {%- set done = dbt_backfill.run_steps(backfill, state, plan, work) -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
@@ -56,11 +56,7 @@
         backfill, state, plan, counts, ends, work.views, done.get('left_at'), range_seconds
     ) -%}
 
-    {%- if planned.get('outgrown') -%}
-        {%- do dbt_backfill.let_go_of_replica(backfill) -%}
-        {%- set work = dict(work, learned=dict(work.learned, replica_id=none)) -%}
-    {%- endif -%}
-    {%- if not holds -%} {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%} {%- endif -%}
+    {%- set learned = dbt_backfill.after_commit(backfill, observed, work.learned, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
         'plan': plan,
@@ -68,7 +64,7 @@
         'state': committed,
         'seconds': seconds,
         'range_seconds': seconds - planned.get('copied_in', 0),
-        'learned': work.learned,
+        'learned': learned,
     }) }}
 {% endmacro %}
 
@@ -78,19 +74,19 @@
     and 'copied_in': the seconds in which its upstream was copied. None if there is nothing to do.
 -#}
 {% macro plan_next_barrier(backfill, state, observed, learned, rebuild, next=none) %}
-    {%- set replica = dbt_backfill.find_replica(backfill, state, observed, learned.replica_id) -%}
+    {%- set copy = dbt_backfill.before_choice(backfill, state, observed, learned) -%}
     {%- set choice = dbt_backfill.choose_plan(
-        dbt_backfill.with_bounds_from(backfill, replica), state, observed, learned, rebuild, next
+        dbt_backfill.with_bounds_from(backfill, copy), state, observed, learned, rebuild, next
     ) -%}
     {%- if choice is none -%}
-        {%- do dbt_backfill.release_upstream(backfill, observed, state.committed) -%}
+        {%- do dbt_backfill.after_commit(backfill, observed, learned, state.committed) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) if state.get('missing') or choice.plan.kind == 'reset' else none -%}
     {%- set chosen_at = modules.datetime.datetime.now() -%}
-    {%- set choice = dbt_backfill.choose_replica(backfill, state, choice, replica) -%}
+    {%- set choice = dbt_backfill.before_plan(backfill, state, choice, copy) -%}
     {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
-    {%- set learned = dict(choice.learned, replica_id=(choice.get('replica') or replica or {}).get('id')) -%}
+    {%- set learned = dict(choice.learned, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
     {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, learned=learned), columns) -%}
     {%- if not planned.get('waits') and state.get('missing') -%}
         {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}

@@ -285,7 +285,7 @@
     {%- for name in ['backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'alias_columns', 'key', 'backfill_mode', 'backfill_rate_limit'] -%}
         {%- do kept.update({name: last.get(name)}) -%}
     {%- endfor -%}
-    {%- do kept.update({'sources': dbt_backfill.with_void_replica(last.sources)}) -%}
+    {%- do kept.update({'sources': dbt_backfill.with_void_copy(last.sources)}) -%}
     {%- set filling, finds = dbt_backfill.get_filling(state), not state.uniform or last.get('vnodes') is not none -%}
     {%- if filling -%}
         {%- do kept.update({

@@ -14,7 +14,7 @@
       'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
       'key_order_checked': see check_key_order,
-      'replica_id': of the replica that is there, see find_replica; none until it was looked for
+      'copy_id': of the copy of the upstream that is there, see before_choice; none until it was looked for
     }
 
     Each macro that learns more returns another such dict.
@@ -23,7 +23,7 @@
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
         'alias_columns': none, 'has_inner_star': false, 'version': none, 'upstream_columns': none, 'feed_columns': none,
-        'key_order_checked': false, 'replica_id': none,
+        'key_order_checked': false, 'copy_id': none,
     }) }}
 {% endmacro %}
 

@@ -13,10 +13,10 @@
         {#- Rows may have been added since the bounds were found. -#}
         {{ return({'plan': dict(begun, **known), 'most_rows': most}) }}
     {%- endif -%}
-    {#- What came since a replica was made is not in the bounds that are found in it. -#}
+    {#- What came since a copy was made is not in the bounds that are found in it. -#}
     {{ return({
         'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun)),
-        'most_rows': most if backfill.get('read_from') else none,
+        'most_rows': most if backfill.get('source') else none,
     }) }}
 {% endmacro %}
 
@@ -80,7 +80,7 @@
     {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
     {{ return(dbt_backfill._bounds_of_plan(
-        plan, found.bounds, found.complete, none if backfill.get('read_from') else {'scans': found.get('scans'), 'rows': found.rows}
+        plan, found.bounds, found.complete, none if backfill.get('source') else {'scans': found.get('scans'), 'rows': found.rows}
     )) }}
 {% endmacro %}
 
@@ -92,7 +92,7 @@
     ) -%}
     {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, total, done, plan.key, backfill.options.backfill_rate_limit,
-        plan.kind == 'advance' and state.uniform and not backfill.get('read_from') and dbt_backfill.may_replicate(backfill)
+        plan.kind == 'advance' and state.uniform and not backfill.get('source') and backfill.options.replicate != 'never'
     ))[0]) }}
 {% endmacro %}
 

@@ -1,10 +1,10 @@
 {#-
-    Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}, see take_staged_range, or {
+    Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}: what its feed has not landed, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way,
-      'read_from': what its range is read from, see get_range_read; none where the upstream itself is, or the plan is another run's,
-      'outgrown': see is_outgrown
+      'source': its range source, if that is a copy which more plans read; else none, as of another run's plan, see get_planned_source,
+      'result': of the script that stored it
     }
 
     One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
@@ -20,14 +20,14 @@
     {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
     {%- set planning = namespace(
         attempt=dbt_backfill.begin_attempt(
-            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('replica')
+            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('copy')
         ),
-        stands=none, staged=none, views=[], read_from=none, outgrown=false,
+        stands=none, staged=none, views=[], source=none, result=none,
     ) -%}
     {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
     {%- for _ in range(4) if planning.stands is none and not planning.attempt.get('waits') -%}
         {%- set attempt = planning.attempt -%}
-        {%- set backfill = dict(backfill, read_from=attempt.read_from) -%}
+        {%- set backfill = dict(backfill, source=attempt.source) -%}
         {%- set result = dbt_backfill.run_json(
             'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
         )[0] -%}
@@ -36,21 +36,15 @@
         {%- set unclear = dbt_backfill.find_lost_changes(state, result)
             or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
+        {%- set doubt = dbt_backfill.find_doubt_of_copy(attempt.source, result) -%}
         {%- if result.get('plan') -%}
             {%- set planning.stands = result.plan -%}
             {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
-            {%- set planning.read_from = attempt.read_from if is_own else none -%}
-            {%- set planning.outgrown = dbt_backfill.is_outgrown(result) -%}
+            {%- set planning.source = attempt.source if is_own else none -%}
+            {%- set planning.result = result -%}
             {%- if not is_own and result.plan.kind != 'abandon' -%}
                 {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
             {%- endif -%}
-        {%- elif result.get('copy_is_gone') -%}
-            {%- do log(
-                dbt_backfill.get_model_name(model) ~ ': the copy of its upstream is gone, because another run has dropped it, so that its '
-                    ~ 'upstream itself is read', info=true
-            ) -%}
-            {%- do adapter.cache_dropped(backfill.replica) -%}
-            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
         {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
             {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
         {%- elif 'plan' in result -%}
@@ -62,17 +56,13 @@
                 filling=dbt_backfill.get_filling_of_plan(attempt.plan)
             ) -%}
             {%- set planning.attempt = dbt_backfill.begin_attempt(
-                backfill, state, observed, learned, dbt_backfill.with_void_replica_of(reanchor, attempt.plan)
+                backfill, state, observed, learned,
+                dict(reanchor, sources=dbt_backfill.with_void_copy(reanchor.sources, given_up=attempt.plan.sources))
             ) -%}
-        {%- elif attempt.overlay and (result.get('overlaid') or {'doubtful': 1}).doubtful -%}
-            {%- do log(
-                dbt_backfill.get_model_name(model) ~ ': the feed does not tell all that has changed since its rows were copied, so that '
-                    ~ 'its upstream itself is read', info=true
-            ) -%}
-            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
-        {%- elif attempt.read_from and (checked.null_keys or checked.duplicates) -%}
-            {#- They may be gone from the upstream, which the feed need not tell. -#}
-            {%- set planning.attempt = dbt_backfill.without_replica(attempt) -%}
+        {%- elif doubt -%}
+            {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
+            {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(attempt.source.relation) -%} {%- endif -%}
+            {%- set planning.attempt = dbt_backfill.without_copy(attempt) -%}
         {%- elif twice -%}
             {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
         {%- elif checked.null_keys or checked.duplicates -%}
@@ -81,13 +71,14 @@
         {%- else -%}
             {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
             {#- A part ends with the bounds of before. -#}
-            {%- set attempt = attempt if not attempt.read_from or dbt_backfill.is_whole(attempt.read_from)
-                else dbt_backfill.without_replica(attempt) -%}
-            {%- set bounds = find(dict(backfill, read_from=attempt.read_from), state, attempt.plan) -%}
-            {%- set planning.attempt = dbt_backfill.new_attempt(
-                backfill, state, observed, learned, dict(attempt.plan, **bounds), replica=attempt.read_from
+            {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.copy)
+                else dbt_backfill.without_copy(attempt) -%}
+            {%- set copy = attempt.source.copy if attempt.source else none -%}
+            {%- set bounds = find(dbt_backfill.with_bounds_from(backfill, copy), state, attempt.plan) -%}
+            {%- set planning.attempt = dict(
+                dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),
+                keys_are_unique=attempt.keys_are_unique,
             ) -%}
-            {%- set planning.attempt = dict(planning.attempt, keys_are_unique=attempt.keys_are_unique) -%}
         {%- endif -%}
         {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
     {%- endfor -%}
@@ -102,8 +93,8 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'read_from': planning.read_from,
-        'outgrown': planning.outgrown,
+        'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'source': planning.source,
+        'result': planning.result,
     }) }}
 {% endmacro %}
 
@@ -114,35 +105,37 @@
       'changes': how they are read, see get_changes; none if it has none,
       'views': the temporary views that they are staged in,
       'most_rows': with how many rows its range holds; none for any number,
-      'read_from': what its range is read from, see get_range_read; none where the upstream itself is,
-      'overlay': how what changed since the version of the replica is read, see get_overlay; none where nothing can have,
+      'source': its range source, if that is a copy which more plans read; else none, see get_planned_source,
       'keys_are_unique': whether equal hashes were found to be no equal keys
     }
 
     Arguments:
-      replica (dict or none): as a source of the plan.
+      copy (dict or none): a copy of the upstream that its range is to be read from, as a source of the plan.
 -#}
-{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
+{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
     {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
         if dbt_backfill.has_changes(state, plan) else none -%}
-    {%- set overlay = dbt_backfill.get_overlay(backfill, state, observed, plan, replica) if replica else none -%}
+    {%- set source = dbt_backfill.get_copied_source(backfill, state, observed, plan, copy) if copy else none -%}
     {{ return({
         'plan': plan,
         'changes': changes,
-        'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (overlay.views if overlay else []),
+        'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (source.setup.views if source and source.setup else []),
         'most_rows': most_rows,
-        'read_from': dict(replica, overlay=overlay.name if overlay else none) if replica else none,
-        'overlay': overlay,
+        'source': source,
         'keys_are_unique': false,
     }) }}
 {% endmacro %}
 
 
 {#-
-    The same after the rows that the plan reads were staged, where they have to be. {'waits'} if the feed has not landed what they
-    may show. Where it told something that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
+    A first attempt at a plan. Where no version of the upstream can be read again, the rows that it reads are staged before. {'waits'} if
+    the feed has not landed what they may show. If it reported something that no row can be put right by, the plan is a re-anchor, and
+    its rows are read after that.
 -#}
-{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none, replica=none) %}
+{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
+    {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
+        {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, plan, most_rows, copy)) }}
+    {%- endif -%}
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
         {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
@@ -151,7 +144,7 @@
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
         {%- endif -%}
-        {%- set begun.taken = dbt_backfill.take_staged_range(
+        {%- set begun.taken = dbt_backfill.ask(backfill.upstream, 'stage_range')(
             backfill, state, begun.observed, begun.plan, again=begun.taken is not none
         ) -%}
         {%- set begun.observed = begun.taken.seen -%}
@@ -163,14 +156,13 @@
             'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
         ) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows, replica)) }}
+    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows)) }}
 {% endmacro %}
 
 
 {#- The same attempt at a plan whose range is read from the upstream itself. -#}
-{% macro without_replica(attempt) %}
-    {%- set plan = dict(attempt.plan, sources=dbt_backfill.with_void_replica(attempt.plan.sources)) -%}
-    {{ return(dict(attempt, plan=plan, read_from=none, overlay=none)) }}
+{% macro without_copy(attempt) %}
+    {{ return(dict(attempt, plan=dict(attempt.plan, sources=dbt_backfill.with_void_copy(attempt.plan.sources)), source=none)) }}
 {% endmacro %}
 
 
@@ -238,9 +230,9 @@
       'plan': the one that stands, absent if the checks failed,
       'settings': the session's, of a first run, which has not read a state; see session_settings,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
-      'copy_is_gone': whether a table is, where one of them is a replica; then absent is all else,
+      'copy_is_gone': whether a table is, where one of them is a copy; then absent is all else,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
-      'overlaid': see get_overlay, absent if there is none, or the changes are gone,
+      'overlaid': see get_copied_source, absent if there is none, or the changes are gone,
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
 -#}
@@ -248,7 +240,7 @@
     {%- set plan, changes = attempt.plan, attempt.changes -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
-    {%- set overlay = attempt.overlay -%}
+    {%- set overlay = attempt.source.setup if attempt.source else none -%}
     {%- set counted = dbt_backfill.get_counted_plan(
         plan, counted=scan is not none, staged=stage is not none, overlaid=overlay is not none
     ) -%}
@@ -258,7 +250,7 @@
         {%- if handler %}
         declare lost boolean default false;
         {%- endif %}
-        {%- for declaration in (((stage or {}).declarations or []) + ((overlay or {}).declarations or [])) | unique %}
+        {%- for declaration in ((stage or {}).get('declarations', []) + (overlay or {}).get('declarations', [])) | unique %}
         {{ declaration }};
         {%- endfor %}
         {%- if scan %}
@@ -269,7 +261,7 @@
         {%- else %}
         declare planned string;
         {%- endif %}
-        {%- if attempt.read_from %}
+        {%- if attempt.source %}
         declare exit handler for sqlstate '42P01' begin select to_json(named_struct('copy_is_gone', true)); end;
         {%- endif %}
         {%- if stage %}

@@ -173,7 +173,7 @@
     Arguments:
       plan (dict or none): of the last barrier; none if nothing was written.
       first (integer): the epoch of the first one.
-      waits (string or none): see take_staged_range.
+      waits (string or none): see stage_range of the contract.
 -#}
 {% macro get_result_message(state, plan, first, ended, spent=false, ruled='', waits=none) %}
     {%- set progress = ' (' ~ dbt_backfill.get_progress_text(state) ~ ')' -%}

@@ -4,7 +4,7 @@
     ordered by its key reads all of it.
 
     It is a way to the rows of a range and no more: what a plan says does not depend on it. A range is the replica's rows with the
-    changes since its version laid over them, see get_overlay; where that cannot be told, or a plan is adopted, the upstream itself is
+    changes since its version laid over them, see get_copied_source; where that cannot be told, or a plan is adopted, the upstream itself is
     read. A plan carries it as the source of the role `replica`: {
       'relation', 'kind', 'id': of its making, 'version': of the table; none where it is not to be read any more,
       'definition': as JSON {
@@ -77,20 +77,8 @@
 
 
 {#-
-    Whether so much of a range has changed since the version of its replica that to read these changes for each range costs more than
-    another copy: then it is let go, and made anew where that is worth it.
-
-    Arguments:
-      result (dict): of the script that planned the barrier, see get_plan_script.
--#}
-{% macro is_outgrown(result) %}
-    {{ return(2 * (result.get('overlaid') or {}).get('count', 0) > [(result.get('checked') or {}).get('row_count', 0), 1000] | max) }}
-{% endmacro %}
-
-
-{#-
     Part of planning: the chosen plan with a source of the role `replica`, where its range is to be read from one, which is made now
-    if there is none. Returns the choice, with 'replica': what is to be read, see get_range_read; none where the upstream itself is.
+    if there is none. Returns the choice, with 'copy': the source that is to be read; absent where the upstream itself is.
 
     Arguments:
       found (dict or none): what find_replica returned.
@@ -117,19 +105,7 @@
     {%- if not source -%} {{ return(without) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
-    {{ return(dict(dbt_backfill._with_source(choice, carried), replica=source)) }}
-{% endmacro %}
-
-
-{#- Whether it has all rows that are ahead, so that also bounds can be found in it. -#}
-{% macro is_whole(source) %}
-    {{ return(fromjson(source.definition).ranges is none) }}
-{% endmacro %}
-
-
-{#- The backfill whose next bounds are found in a replica that find_replica returned, if it has all of them. -#}
-{% macro with_bounds_from(backfill, replica) %}
-    {{ return(dict(backfill, read_from=replica) if replica and dbt_backfill.is_whole(replica) else backfill) }}
+    {{ return(dict(dbt_backfill._with_source(choice, carried), copy=source)) }}
 {% endmacro %}
 
 
@@ -142,20 +118,6 @@
 {#- What is left of a replica that is not to be read any more: how often the upstream would be read without one. -#}
 {% macro _get_void(source) %}
     {{ return(dict(source, version=none) if source else none) }}
-{% endmacro %}
-
-
-{#- The sources of a plan, where the replica that it has is not to be read. -#}
-{% macro with_void_replica(sources) %}
-    {%- set replica = dbt_backfill.get_source({'sources': sources}, 'replica') -%}
-    {%- set others = sources | rejectattr('role', 'equalto', 'replica') | list -%}
-    {{ return(others + [dbt_backfill._get_void(replica)] if replica else others) }}
-{% endmacro %}
-
-
-{#- A plan that is made in place of another one: it knows what the replica of that was for. -#}
-{% macro with_void_replica_of(plan, other) %}
-    {{ return(dbt_backfill._with_source({'plan': plan}, dbt_backfill._get_void(dbt_backfill.get_source(other, 'replica'))).plan) }}
 {% endmacro %}
 
 

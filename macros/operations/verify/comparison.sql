@@ -69,7 +69,7 @@
     {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(state.committed)) -%}
     {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
     {%- set taken = {'unclear': gap.reason} if gap
-        else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}
+        else dbt_backfill.ask(upstream, 'stage_range')(dict(relations, upstream=upstream), state, observed, plan) -%}
     {%- if taken.unclear or taken.waits -%}
         {%- do dbt_backfill.refuse(
             'its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),

@@ -33,49 +33,28 @@
 
 
 {#-
-    The rows of a range at the version of its plan: those that were read from the live table, overlaid, per key, by the last event
-    up to that version. Of a key that has an event up to there, the last one says how its row is; of any other key the row
-    has not changed since the feed began, so what was read is right whenever that was. Only events whose transaction the reader
-    could not see have to be looked at for that, which are few.
+    The range source of a plan whose rows were staged, see get_planned_source: those that were read from the live table, overlaid, per
+    key, by the last event up to the version of the plan. The last event of a key says how its row is. Any other key has not changed
+    since the feed began, so what was read is right whenever that was. Only events whose transaction the reader could not see have to
+    be looked at for that, which are few. If another run has made the table anew, reading it is an error: no rows would be taken for a
+    range without any.
 -#}
-{% macro postgres_staged_read(upstream, version, stage, keys) -%}
+{% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
-    {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
-    {%- set overlay = dbt_backfill._get_overlay_sql(upstream.feed, version, noted, keys) -%}
-    (
-        select staged.*
-        from (
-            {{ dbt_backfill.get_staged_rows_of_sql(stage, columns) }}
-        ) as staged
-        left anti join (
-            {{ overlay }}
-        ) as late on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'staged.', 'late.') }}
-        union all
-        select {{ columns }}
-        from (
-            {{ overlay }}
+    {%- set where -%}
+        __bf_stage = {{ dbt_backfill.string_literal(stage.id) }} and (
+            select if(count(*) = 1, true, raise_error(
+                'backfilled_mv: the rows that were staged for a barrier are gone, because another run has replaced them. Nothing was written; run again to continue.'
+            ))
+            from {{ dbt_backfill.get_kept_read(stage) }}
+            where __bf_stage = {{ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) }}
         )
-        where __bf_op <> 'd'
-    )
-{%- endmacro %}
-
-
-{#-
-    What was read for a plan, as it was then, whatever was staged later. Where that is not there any more, because another run has made
-    the table anew, it is an error: no rows would be taken for a range without any.
--#}
-{% macro get_staged_rows_of_sql(stage, columns) -%}
-    {%- set kept = dbt_backfill.get_kept_read(stage) -%}
-    select {{ columns }}
-    from {{ kept }}
-    where __bf_stage = {{ dbt_backfill.string_literal(stage.id) }} and (
-        select if(count(*) = 1, true, raise_error(
-            'backfilled_mv: the rows that were staged for a barrier are gone, because another run has replaced them. Nothing was written; run again to continue.'
-        ))
-        from {{ kept }}
-        where __bf_stage = {{ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) }}
-    )
-{%- endmacro %}
+    {%- endset -%}
+    {{ return({
+        'relation': dbt_backfill.parse_relation(stage.relation), 'kind': stage.kind, 'version': stage.version, 'columns': noted.columns,
+        'where': where, 'overlay': '(' ~ dbt_backfill._get_overlay_sql(upstream.feed, version, noted, keys) ~ ')',
+    }) }}
+{% endmacro %}
 
 
 {#- The table of staged ranges, at the version of a stage. -#}
@@ -97,7 +76,7 @@
     {%- set untold = dbt_backfill.of_kind(feed.format, 'feed_untold')(feed, version, noted) -%}
     select last.*
     from (
-        select max_by(struct({{ columns }}, __bf_op), struct(__bf_position, __bf_sequence)) as last
+        select max_by(struct({{ columns }}, __bf_op = 'd' as __bf_deleted), struct(__bf_position, __bf_sequence)) as last
         from (
             {{ dbt_backfill.get_feed_rows_sql(feed, noted.columns) }}
         )

@@ -255,7 +255,7 @@ def backfill(
         "started_at": datetime.now(),
         "controls_of": None,
         "generation": None,
-        "read_from": None,
+        "source": None,
     }
 
 

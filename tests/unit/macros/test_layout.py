@@ -23,12 +23,10 @@ HOME = {
 HOOKS = "features/hooks.sql"
 
 FEATURES_IN_CORE = {
-    "choose_replica", "find_replica", "find_taking", "get_allowance",
+    "find_taking", "get_allowance",
     "get_allowance_text", "get_allowed_backfill", "get_control_text", "get_lowering_sql",
-    "get_overlay", "get_rescale_statement", "get_sized_rows", "hold_upstream",
-    "is_budget_spent", "is_outgrown", "is_stage_kept", "is_whole", "let_go_of_replica",
-    "may_replicate", "read_left_state", "release_upstream", "take_staged_range", "take_table",
-    "why_no_replica", "with_bounds_from", "with_void_replica", "with_void_replica_of",
+    "get_rescale_statement", "get_sized_rows", "is_budget_spent", "read_left_state",
+    "take_table", "why_no_replica",
 }  # fmt: skip
 """Macros of features that the core still calls by their names, and not by `features/hooks.sql`: a
 debt. Names go; none is added.

@@ -151,6 +151,7 @@ def test_a_plan_whose_staged_rows_are_gone_is_abandoned(
     macros.stub("find_feed_gap", lambda *_: None)
     macros.stub("find_table", lambda _: "found" if found else None)
     macros.results = results
+    backfill["upstream"]["kind"] = "postgres"
     stage = make_source(role="stage", relation="lake.mv__staged", id="s1", version="3")
     plan = make_plan(planned_at="2024-05-01T10:00:00", sources=[make_source(), stage])
     adopted = macros.call("adopt_plan", backfill, make_state(), {"version": "17"}, plan, None)

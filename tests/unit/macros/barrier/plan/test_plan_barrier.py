@@ -188,7 +188,7 @@ def plan_barrier(
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
         plan = planned(sources=sources) if sources else planned()
-        choice = {"plan": plan, "most_rows": most_rows, "learned": learned, "replica": replica}
+        choice = {"plan": plan, "most_rows": most_rows, "learned": learned, "copy": replica}
         arguments = (backfill, make_state(**state), observed, choice, [])
         stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]
@@ -319,7 +319,7 @@ def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
     copy = {"relation": "lake.mv__replica", "kind": "delta", "version": "4", "definition": shown}
     stands, scripts = plan_barrier({"copy_is_gone": True}, {"plan": OURS}, replica=copy)
 
-    assert stands == OURS and stood["read_from"] is None
+    assert stands == OURS and stood["source"] is None
     assert [relation.render() for relation in dropped] == ["lake.mv__replica"]
     assert ["mv__replica version as of 4" in sql for sql in scripts] == [True, False]
     assert ["declare exit handler for sqlstate '42P01'" in sql for sql in scripts] == [True, False]

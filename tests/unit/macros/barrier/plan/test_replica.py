@@ -132,7 +132,7 @@ def choose(
             "choose_replica", backfill, make_state(committed=committed, **(state or {})),
             {"plan": make_plan(**planned)}, found,
         )  # fmt: skip
-        return choice.get("replica"), macros.call("get_source", choice["plan"], "replica")
+        return choice.get("copy"), macros.call("get_source", choice["plan"], "replica")
 
     return choose
 
@@ -262,10 +262,9 @@ def test_a_plan_in_place_of_another_one_knows_what_its_copy_was_for(
     macros: Macros, noted: Any, make_plan: Any, make_source: Any
 ) -> None:
     planned = make_plan(sources=[make_source(), noted()])
-    made = macros.call("with_void_replica_of", make_plan(kind="reanchor"), planned)
-    assert made["kind"] == "reanchor"
-    assert made["sources"] == [make_source(), {**noted(), "version": None}]
-    assert macros.call("with_void_replica_of", make_plan(), make_plan()) == make_plan()
+    made = macros.call("with_void_copy", [make_source()], planned["sources"])
+    assert made == [make_source(), {**noted(), "version": None}]
+    assert macros.call("with_void_copy", [make_source()], [make_source()]) == [make_source()]
 
 
 @pytest.mark.parametrize("root", [None, "/data/lake"])
@@ -287,8 +286,8 @@ def test_it_is_said_where_the_files_of_a_copy_stay(
 def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, noted: Any) -> None:
     others = [{"role": "upstream"}]
     void = {**noted(), "version": None}
-    assert macros.call("with_void_replica", [*others, noted()]) == [*others, void]
-    assert macros.call("with_void_replica", others) == others
+    assert macros.call("with_void_copy", [*others, noted()]) == [*others, void]
+    assert macros.call("with_void_copy", others) == others
 
 
 @pytest.mark.parametrize(("bounds", "parts"), [(1, 1), (63, 63), (64, 32), (256, 51)])
@@ -301,7 +300,14 @@ def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -
     ("count", "rows", "outgrown"),
     [(0, 0, False), (400, 10, False), (600, 10, True), (4, 9000, False), (5000, 9000, True)],
 )
-def test_a_copy_is_outgrown_by_half(macros: Macros, count: int, rows: int, outgrown: bool) -> None:
+def test_a_copy_is_outgrown_by_half(
+    macros: Macros, backfill: Any, count: int, rows: int, outgrown: bool
+) -> None:
+    macros.stub("get_set_properties_sql", lambda relation, properties: str(properties))
+    macros.results = [[]] * outgrown
     result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
-    assert macros.call("is_outgrown", result) is outgrown
-    assert macros.call("is_outgrown", {}) is False
+    assert macros.call("let_go_of_outgrown_replica", backfill, result) is outgrown
+    assert macros.call("let_go_of_outgrown_replica", backfill, {}) is False
+    assert [s.sql.split("*/")[-1].strip() for s in macros.statements] == [
+        "{'dbt_backfill.replica': 'outgrown'}"
+    ] * outgrown

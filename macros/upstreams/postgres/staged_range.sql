@@ -17,19 +17,19 @@
       again (boolean): whether the rows that were kept before, in this run or another, are not to be taken: it could not be told what
         they are, they are gone, the database may have lost them, or one has a value that cannot be read, which may have been corrected since.
 -#}
-{% macro take_staged_range(backfill, state, observed, plan, again=false) %}
-    {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges or dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
+{% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
+    {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_needed_columns(backfill, plan) -%}
-    {%- do dbt_backfill.ask(backfill.upstream, 'check_staged')(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
+    {%- do dbt_backfill.postgres_check_staged(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set waited = dbt_backfill._run_wait(backfill, noted, observed) -%}
     {%- set behind = noted.reached - waited.landed -%}
     {%- if left and (not waited.stands or waited.get('altered') or waited.get('recovered')) -%}
-        {{ return(dbt_backfill.take_staged_range(backfill, state, observed, plan, again=true)) }}
+        {{ return(dbt_backfill.postgres_stage_range(backfill, state, observed, plan, again=true)) }}
     {%- elif not waited.stands -%}
         {%- do dbt_backfill.refuse_other_stage(backfill) -%}
     {%- elif waited.get('recovered') -%}
@@ -47,7 +47,7 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
-    {%- set unclear = dbt_backfill.ask(backfill.upstream, 'staged_doubt')(observed, plan, waited) -%}
+    {%- set unclear = dbt_backfill.postgres_staged_doubt(observed, plan, waited) -%}
     {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
     {{ return({
         'plan': dict(plan, sources=sources),
@@ -59,8 +59,8 @@
 
 
 {% macro _observe_again(backfill, state) %}
-    {%- set observed = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
-    {%- do dbt_backfill.ask(backfill.upstream, 'check_feed')(observed) -%}
+    {%- set observed = dbt_backfill.postgres_read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
+    {%- do dbt_backfill.postgres_check_feed(observed) -%}
     {{ return(observed) }}
 {% endmacro %}
 
@@ -91,9 +91,9 @@
     } -%}
     {%- set scan = dbt_backfill._get_partitioned_scan(backfill, state, plan, dbt_backfill.get_checked_scan(backfill, state, plan)) -%}
     {%- set read = dbt_backfill.run_json(
-        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.ask(backfill.upstream, 'stage_script')(backfill.upstream, scan, staged)
+        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
-    {%- do dbt_backfill.ask(backfill.upstream, 'check_stage_reached')(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
+    {%- do dbt_backfill.postgres_check_stage_reached(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
     {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {{ return(dict(
         read,
@@ -120,7 +120,7 @@
     {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
     {%- set rows = limit or dbt_backfill._estimate_rows(backfill, state, plan) -%}
     {%- for part in range(1, count) -%} {%- do counts.append((rows * part // count, 1) | max) -%} {%- endfor -%}
-    {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(backfill.upstream, keys, window, counts) -%}
+    {%- set sql = dbt_backfill.postgres_bounds_sql(backfill.upstream, keys, window, counts) -%}
     {%- for bound in dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds if bound and bound not in bounds -%}
         {%- do bounds.append(bound) -%}
     {%- endfor -%}
@@ -135,7 +135,7 @@
 
 {#- How many rows a scan without a limit may have. -#}
 {% macro _estimate_rows(backfill, state, plan) %}
-    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(
+    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.postgres_row_count_sql(
         backfill.upstream, dbt_backfill.get_source(plan).version
     ) ~ '))' -%}
     {%- set rows = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
@@ -206,7 +206,7 @@
 
 
 {#- Whether the rows of a plan are there: the version of their table, and those rows in it. -#}
-{% macro is_stage_kept(stage) %}
+{% macro postgres_stage_kept(stage) %}
     {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
     {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
     {%- set sql = 'select snapshot_id as version from ' ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ stage.version
@@ -241,13 +241,13 @@
         {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
-        {%- if not dbt_backfill.ask(backfill.upstream, 'land_feed')(backfill.upstream) -%}
+        {%- if not dbt_backfill.postgres_land_feed(backfill.upstream) -%}
             {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
                 ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
         {%- endif -%}
     {%- endif -%}
     {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
     {{ return(dbt_backfill.run_json(
-        'wait for the feed', dbt_backfill.ask(backfill.upstream, 'wait_script')(backfill.upstream, observed, noted, stage, seconds)
+        'wait for the feed', dbt_backfill.postgres_wait_script(backfill.upstream, observed, noted, stage, seconds)
     )[0]) }}
 {% endmacro %}

@@ -1,0 +1,228 @@
+{#-
+    What a barrier reads of the upstream is one value, its range source, decided once when its plan is made or found: {
+      'relation', 'kind', 'version': a table, and its version,
+      'columns': the names of those that are read; none for all,
+      'where': a predicate of the rows that are read; none for all,
+      'overlay': the last state of the keys that changed after these rows were copied, as it stands after FROM, with `__bf_deleted`; none
+        if none did,
+      and, of a copy that more plans read, 'copy': as a plan records it, 'setup': what makes the overlay, see get_copied_source
+    }
+    It is the upstream at the version of the plan, or a copy at a version: rows that were read once of a live database, or the replica
+    of an upstream that is not ordered by its key. The steps do not know which.
+-#}
+{% macro get_planned_source(backfill, plan) %}
+    {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
+    {%- if stage -%} {{ return(dbt_backfill.ask(backfill.upstream, 'staged_source')(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
+    {{ return({'relation': backfill.upstream.relation, 'kind': backfill.upstream.kind, 'version': version, 'columns': none, 'where': none, 'overlay': none}) }}
+{% endmacro %}
+
+
+{#- The rows of a range source, as they stand after FROM. -#}
+{% macro get_source_read(source, keys) %}
+    {%- set read = dbt_backfill.ask(source, 'upstream_read')(source, source.version) -%}
+    {%- if source.columns is none -%} {{ return(read) }} {%- endif -%}
+    {%- set names = dbt_backfill.identifiers(source.columns) -%}
+    {%- set rows = 'select ' ~ names ~ ' from ' ~ read ~ (' where ' ~ source.where if source.where else '') -%}
+    {%- if not source.overlay -%} {{ return('(' ~ rows ~ ')') }} {%- endif -%}
+    {%- set sql -%}
+    (
+        select kept.*
+        from (
+            {{ rows }}
+        ) as kept
+        left anti join {{ source.overlay }} as late
+        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'kept.', 'late.') }}
+        union all
+        select {{ names }} from {{ source.overlay }} where not __bf_deleted
+    )
+    {%- endset -%}
+    {{ return(sql) }}
+{% endmacro %}
+
+
+{#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
+{% macro get_planned_read(backfill, plan) %}
+    {{ return(dbt_backfill.get_source_read(dbt_backfill.get_planned_source(backfill, plan), plan.key)) }}
+{% endmacro %}
+
+
+{#-
+    What a range is read from. The bounds of ranges are found there without an overlay: rows that came or went make ranges larger or
+    smaller, nothing else.
+-#}
+{% macro get_range_read(backfill, plan) %}
+    {{ return(dbt_backfill.get_source_read(
+        plan.kind == 'advance' and backfill.get('source') or dbt_backfill.get_planned_source(backfill, plan), plan.key
+    )) }}
+{% endmacro %}
+
+
+{#- The range source of a copy as it is, in which the bounds of ranges are found. -#}
+{% macro new_copied_source(copy) %}
+    {{ return({
+        'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
+        'columns': fromjson(copy.definition).columns, 'where': none, 'overlay': none, 'copy': copy, 'setup': none,
+    }) }}
+{% endmacro %}
+
+
+{#- The backfill whose next bounds are found in a copy, if it has all rows that are ahead. -#}
+{% macro with_bounds_from(backfill, copy) %}
+    {{ return(dict(backfill, source=dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none)) }}
+{% endmacro %}
+
+
+{#- True if a copy has all rows that are ahead, and not a part of them. -#}
+{% macro is_whole(copy) %}
+    {{ return(fromjson(copy.definition).ranges is none) }}
+{% endmacro %}
+
+
+{#-
+    The range source of a copy that is older than a plan. A part of the script that plans the barrier leaves the last state of each key
+    of the range that changed since in a cached view, as get_last_states_sql has it, and in `overlaid`: {
+      'count': how many keys,
+      'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
+        of a key has to go on from as many rows as the copy has of it, one or none; one more if a column has another type than in
+        the copy, such as a struct with a field that came with a row
+    }, null if the changes are gone. It is 'setup': {'declarations', 'statements', 'views': those that are made}; none where nothing can
+    have changed, because the copy shows the plan's version.
+
+    Arguments:
+      copy (dict): as a source of the plan; its definition has the 'version' of the upstream that it shows, and its 'columns'.
+-#}
+{% macro get_copied_source(backfill, state, observed, plan, copy) %}
+    {%- set shown, version, source = fromjson(copy.definition), dbt_backfill.get_source(plan).version, dbt_backfill.new_copied_source(copy) -%}
+    {%- if shown.version == version -%} {{ return(source) }} {%- endif -%}
+    {%- set keys, name = plan.key, dbt_backfill.get_stage_name(backfill, plan, '__overlay') -%}
+    {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
+        observed, shown.version, version, keys, dbt_backfill.get_stage_name(backfill, plan, '__overlay_events')
+    ) -%}
+    {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
+    {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
+    {%- set kept = dbt_backfill.get_range_scan_sql(copied, plan, state, backfill, keys) -%}
+    {{ return(dict(source, overlay=name, setup={
+        'declarations': changes.get('declarations', []) + ['declare overlaid struct<count: bigint, doubtful: bigint>'],
+        'statements': changes.get('setup', []) + [
+            dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
+            'cache table ' ~ name,
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, changes.alters_values) ~ ')',
+        ],
+        'views': [name] + changes.get('views', []),
+    })) }}
+{% endmacro %}
+
+
+{% macro _get_overlaid_sql(name, keys, kept, copied, names, alters_values=false) -%}
+    {%- set columns, types = dbt_backfill.upstream_columns(keys), [] -%}
+    {#- Of no rows Spark reports the types, too; an aggregate has a row of none. -#}
+    {%- for read in [name, copied] -%}
+        {%- set listed = dbt_backfill.identifiers(names) -%}
+        {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
+    {%- endfor -%}
+    {%- set doubts = [
+        'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
+        'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
+    ] -%}
+    {#- Also of a row that is gone: it may be another one that went. -#}
+    {%- if alters_values -%}
+        {%- do doubts.append(dbt_backfill.altered_key_predicate(keys, 'overlay.')) -%}
+    {%- endif -%}
+    select struct(count(*), count_if({{ doubts | join(' or ') }}) + if({{ types | join(' = ') }}, 0, 1))
+    from {{ name }} as overlay
+    left join (
+        select {{ columns | join(', ') }}, count(*) as __bf_rows
+        from (
+            {{ kept }}
+        )
+        group by {{ columns | join(', ') }}
+    ) as kept
+    on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
+{%- endmacro %}
+
+
+{#-
+    Why a range cannot be read from its source, by what the script that plans the barrier has found; none if it can, or if the source
+    is no copy that more plans read. Keys that are wrong in a copy may be gone from the upstream, which the feed need not report.
+-#}
+{% macro find_doubt_of_copy(source, result) %}
+    {%- set checked = result.get('checked') or {} -%}
+    {{ return(none if not source
+        else 'the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
+        else 'the feed does not tell all that has changed since its rows were copied'
+            if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
+        else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none) }}
+{% endmacro %}
+
+
+{#-
+    The sources of a plan whose copy is not to be read any more. What is left of it says how often the upstream would be read without
+    one.
+
+    Arguments:
+      sources (list): of the plan.
+      given_up (list): those of the plan that it is made in place of.
+-#}
+{% macro with_void_copy(sources, given_up=[]) %}
+    {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
+    {{ return(sources | rejectattr('role', 'equalto', 'replica') | list + ([dict(copy, version=none)] if copy else [])) }}
+{% endmacro %}
+
+
+{#-
+    The columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of them where
+    it has a star.
+-#}
+{% macro get_needed_columns(backfill, plan) %}
+    {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+    {%- set needed = [] -%}
+    {%- set named = dbt_backfill.get_named_columns(plan.query, columns | map(attribute='name') | list) -%}
+    {%- set keys = plan.key | map(attribute='upstream') | map('lower') | list -%}
+    {%- for column in columns if column.name | lower in keys or column.name in named -%} {%- do needed.append(column) -%} {%- endfor -%}
+    {{ return(needed) }}
+{% endmacro %}
+
+
+{#-
+    USING, LOCATION and TBLPROPERTIES of such a table. Outside of a run of the model it is made at the catalog's own place.
+
+    Arguments:
+      properties (dict): of it alone.
+-#}
+{% macro get_clauses_of_copy(backfill, relation, properties) -%}
+    {%- set format = backfill.options.file_format -%}
+    {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
+    {#- Where a catalog has it otherwise, as Nessie's does, no table is dropped with its files. -#}
+    {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
+    {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
+    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
+    using {{ format }} tblproperties {{ dbt_backfill.property_list(all) }}
+{%- endmacro %}
+
+
+{#-
+    The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
+    none, or one of others.
+
+    Arguments:
+      mark (string): the property by which it is known.
+-#}
+{% macro find_own_copy(relation, mark='dbt_backfill.format') %}
+    {%- set existing = dbt_backfill.find_table(relation) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing, relation) -%}
+    {{ return(properties if mark in properties else none) }}
+{% endmacro %}
+
+
+{#-
+    Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
+    `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
+
+    Arguments:
+      properties (dict): that it has; none if they were not read.
+-#}
+{% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
+    {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}
+    {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}
+    drop table if exists {{ relation.render() }} {{- ' purge' if purges }}
+{%- endmacro %}
