@@ -190,7 +190,7 @@
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
         }]) }}
     {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
-        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
+        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_comparing_merge_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
     {%- set steps, changes = [], none -%}
     {%- if staged and staged.upserts + staged.drops -%}
@@ -214,7 +214,7 @@
     {%- endif -%}
     {%- if reads -%}
         {%- set window = dbt_backfill.get_fill_window(plan) if kind.slice == 'replace' else plan -%}
-        {%- set sql = dbt_backfill.get_compared_range_sql(backfill, state, plan, window) if kind.slice == 'replace' or plan.sweeps
+        {%- set sql = dbt_backfill.get_comparing_merge_sql(backfill, state, plan, window) if kind.slice == 'replace' or plan.sweeps
             else dbt_backfill.get_range_merge_sql(backfill, state, plan) -%}
         {%- do steps.append({'name': 'merge the range' ~ of_barrier, 'sql': sql}) -%}
     {%- elif kind.slice == 'all' and plan.touched -%}

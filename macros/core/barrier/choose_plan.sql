@@ -27,7 +27,10 @@
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
     {%- set filling = dbt_backfill.get_open_filling(state) -%}
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
-    {%- set waits = not gap and not moves and not (started and dbt_backfill._has_moved(backfill, state, observed, version)) -%}
+    {#- With a change table of the user's own its new rows tell whether there may be changes. -#}
+    {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
+        if backfill.feed and not dbt_backfill.stays_at_snapshot(backfill, state) else version != state.get('upstream_version') -%}
+    {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
     {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version, anew=gap is not none) -%}
     {%- set learned = dbt_backfill.learn_zone(backfill, state, observed, learned, anew=gap is not none) -%}
@@ -132,15 +135,6 @@
 {% endmacro %}
 
 
-{#- Whether there may be changes that the MV has not: with a change table of the user's own, its new rows tell. -#}
-{% macro _has_moved(backfill, state, observed, version) %}
-    {%- if backfill.feed and not dbt_backfill.stays_at_snapshot(backfill, state) -%}
-        {{ return(observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')) }}
-    {%- endif -%}
-    {{ return(version != state.upstream_version) }}
-{% endmacro %}
-
-
 {% macro stays_at_snapshot(backfill, state) %}
     {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
         and state.get('upstream_version') is not none) }}
@@ -185,6 +179,8 @@
       learned (dict): of the query, see new_learned.
 -#}
 {% macro new_plan(backfill, state, learned, kind, reason=none) %}
+    {#- The order of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other one. -#}
+    {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
         'epoch': state.epoch + 1,
         'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
@@ -201,21 +197,11 @@
         'alias_columns': learned.alias_columns,
         'used_settings': learned.used_settings,
         'settings': dbt_backfill.get_settings_to_record(state.get('settings'), learned.used_settings),
-        'key': dbt_backfill.with_order(
-            dbt_backfill.keep_positions(learned.key, state.committed), dbt_backfill._get_order(backfill, state)
-        ),
+        'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
         'backfill_rate_limit': backfill.options.backfill_rate_limit,
     }) }}
-{% endmacro %}
-
-
-{#- That of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other order. -#}
-{% macro _get_order(backfill, state) %}
-    {%- set key = state.committed.get('key') -%}
-    {%- if not key -%} {{ return(backfill.options.backfill_order) }} {%- endif -%}
-    {{ return(dbt_backfill.get_order(key)) }}
 {% endmacro %}
 
 
@@ -319,8 +305,13 @@
         **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
+        {#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
         {%- set pinned = dbt_backfill.reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
-        {%- do sources.append(dbt_backfill._feed_source(backfill, state, upstream.feed, pinned)) -%}
+        {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
+        {%- do sources.append({
+            'role': 'feed', 'relation': backfill.feed.relation.render(), 'kind': backfill.feed.kind, 'id': at.get('id'),
+            'version': at.get('version'), 'committed_at': at.get('committed_at'), 'definition': dbt_backfill.describe_change_table(backfill.feed),
+        }) -%}
     {%- endif -%}
     {{ return(dict(
         plan,
@@ -341,19 +332,4 @@
     {%- if last.get('fills') -%} {{ return([]) }} {%- endif -%}
     {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
     {{ return(own + last.next_bounds) }}
-{% endmacro %}
-
-
-{#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
-{% macro _feed_source(backfill, state, feed, pinned) %}
-    {%- set committed = dbt_backfill.get_source(state.committed, 'feed') or {} -%}
-    {{ return({
-        'role': 'feed',
-        'relation': backfill.feed.relation.render(),
-        'kind': backfill.feed.kind,
-        'id': committed.get('id') if pinned else feed.id,
-        'version': committed.get('version') if pinned else feed.version,
-        'committed_at': committed.get('committed_at') if pinned else feed.committed_at,
-        'definition': dbt_backfill.describe_change_table(backfill.feed),
-    }) }}
 {% endmacro %}

@@ -120,21 +120,13 @@
 {% endmacro %}
 
 
-{#- The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. -#}
-{% macro get_committed_columns(state, plan) %}
-    {{ return(dict(
-        dbt_backfill.get_state_columns(state, plan), **dbt_backfill.get_positions_columns(state, plan)
-    )) }}
-{% endmacro %}
-
-
 {#-
-    The columns that every kind sets: the epoch moves, nothing is planned any more, and what was committed before goes to
-    those that the history may not have yet.
+    The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. With every kind the epoch moves,
+    nothing is planned any more, and what was committed before goes to those that the history may not have yet.
 -#}
-{% macro get_state_columns(state, plan) %}
+{% macro get_committed_columns(state, plan) %}
     {%- set written = state.written if state.written is not none else -1 -%}
-    {{ return({
+    {{ return(dict({
         'epoch': plan.epoch,
         'dirty': 'false',
         'plan_id': 'null',
@@ -143,7 +135,7 @@
         'last': dbt_backfill.get_last_column(),
         'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
             ~ "barrier -> cast(get_json_object(barrier, '$.epoch') as bigint) > " ~ written ~ '), null)',
-    }) }}
+    }, **dbt_backfill.get_positions_columns(state, plan))) }}
 {% endmacro %}
 
 

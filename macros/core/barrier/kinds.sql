@@ -114,7 +114,7 @@
 
 
 {#-
-    What the commit of a barrier sets in the progress table, beside what every barrier sets (get_state_columns): {column: SQL over a
+    What the commit of a barrier sets in the progress table, beside what every barrier sets (get_committed_columns): {column: SQL over a
     row of it, `progress`}. By the field `positions` of its kind:
 
       advance   the vnodes of the range move to its end, and finish with the last one; without a range only the version moves

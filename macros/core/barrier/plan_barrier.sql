@@ -33,8 +33,8 @@
         )[0] -%}
         {%- set planning.views = planning.views + attempt.views -%}
         {%- set checked = result.get('checked') or {} -%}
-        {%- set unclear = dbt_backfill.find_lost_changes(state, result)
-            or dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+        {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
+            else dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
         {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
         {%- set doubt = dbt_backfill.find_doubt_of_copy(attempt.source, result) -%}
         {%- if result.get('plan') -%}
@@ -80,7 +80,8 @@
                 keys_are_unique=attempt.keys_are_unique,
             ) -%}
         {%- endif -%}
-        {%- set planning.staged = dbt_backfill._own_stage(backfill, attempt.plan, planning.stands, result) -%}
+        {%- set is_own = planning.stands is not none and planning.stands.plan_id == attempt.plan.plan_id -%}
+        {%- set planning.staged = dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none -%}
     {%- endfor -%}
     {%- if planning.attempt.get('waits') -%}
         {%- do dbt_backfill.drop_stages(planning.views) -%}
@@ -166,24 +167,6 @@
 {% endmacro %}
 
 
-{#- What the script staged, with its name; none if there was nothing or another run's plan stands. -#}
-{% macro _own_stage(backfill, planned, stands, result) %}
-    {%- if not result.get('staged') or stands is none or stands.plan_id != planned.plan_id -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.get_own_stage(backfill, planned, result)) }}
-{% endmacro %}
-
-
-{#- Why the changes of a plan cannot be merged whose script could not stage them; none if it could. -#}
-{% macro find_lost_changes(state, result) %}
-    {%- if result.get('lost') -%}
-        {{ return('the changes since version ' ~ state.upstream_version ~ ' can no longer be read') }}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#-
     The plan, with `counted`, see plan_fields: the numbers of rows that the script counts.
 
@@ -218,13 +201,6 @@
 {% endmacro %}
 
 
-{#- Whether the plan may read more rows than that. -#}
-{% macro reads_many(plan) %}
-    {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.reads_range(plan) else none -%}
-    {{ return(limit is none or limit > dbt_backfill.at_once_rows()) }}
-{% endmacro %}
-
-
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
@@ -246,6 +222,9 @@
     ) -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
+    {%- set conditions = (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
+        + (['overlaid.doubtful = 0'] if overlay else []) + (['checked.null_keys = 0', 'not checked.duplicates'] if scan else [])
+        + (['checked.row_count <= ' ~ attempt.most_rows] if scan and attempt.most_rows else []) -%}
     begin
         {%- if handler %}
         declare lost boolean default false;
@@ -272,57 +251,33 @@
         if overlaid.doubtful = 0 then
         {%- endif %}
         {%- if scan %}
-        set checked = ({{ dbt_backfill._get_attempt_check_sql(backfill, attempt, scan) }});
+        {%- set total = 'coalesce(' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version)
+            ~ ', ' ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
+        {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique
+            and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
+        {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.reads_range(plan) else none %}
+        set checked = ({{ dbt_backfill.get_key_check_sql(
+            scan, total, plan.key, plan.vnode_count, check_key, limit is none or limit > dbt_backfill.at_once_rows()
+        ) }});
         {%- endif %}
         {%- if overlay %}
         end if;
         {%- endif %}
-        if {{ dbt_backfill._get_attempt_condition(attempt, known) }} then
-            {{ dbt_backfill._get_storing_statements(backfill, state, counted, known, columns) }}
+        if {{ conditions | join(' and ') or 'true' }} then
+            {%- if state.get('missing') %}
+            {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
+            select concat(
+                '{"settings":', to_json({{ dbt_backfill.settings_expression() }}),
+                {%- if scan %} ',"checked":', to_json(checked),{% endif %} ',"plan":', coalesce(standing, 'null'), '}'
+            );
+            {%- else %}
+            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
+            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+            {%- endif %}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
         end if;
     end
-{%- endmacro %}
-
-
-{#- What its variable `checked` is set to, over the rows that the plan reads anew. -#}
-{% macro _get_attempt_check_sql(backfill, attempt, scan) -%}
-    {%- set plan = attempt.plan -%}
-    {%- set total = 'coalesce(' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) ~ ', '
-        ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
-    {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
-    {{ dbt_backfill.get_key_check_sql(scan, total, plan.key, plan.vnode_count, check_key, dbt_backfill.reads_many(plan)) }}
-{%- endmacro %}
-
-
-{#- Whether the plan may be stored, over those of its variables that it has (`known`). -#}
-{% macro _get_attempt_condition(attempt, known) %}
-    {%- set conditions = ['true'] -%}
-    {%- if 'staged' in known -%}
-        {%- do conditions.append('staged.null_keys = 0 and coalesce(size(reread.twice), 0) <= 0') -%}
-    {%- endif -%}
-    {%- if 'overlaid' in known -%} {%- do conditions.append('overlaid.doubtful = 0') -%} {%- endif -%}
-    {%- if 'checked' in known -%}
-        {%- do conditions.append('checked.null_keys = 0 and not checked.duplicates') -%}
-        {%- if attempt.most_rows -%} {%- do conditions.append('checked.row_count <= ' ~ attempt.most_rows) -%} {%- endif -%}
-    {%- endif -%}
-    {{ return(conditions | join(' and ')) }}
-{% endmacro %}
-
-
-{#- The statements that store it, and tell what stands then. -#}
-{% macro _get_storing_statements(backfill, state, plan, known, columns) -%}
-    {%- if state.get('missing') -%}
-    {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, plan) }}
-    select concat(
-        '{"settings":', to_json({{ dbt_backfill.settings_expression() }}),
-        {%- if 'checked' in known %} ',"checked":', to_json(checked),{% endif %} ',"plan":', coalesce(standing, 'null'), '}'
-    );
-    {%- else -%}
-    {{ dbt_backfill.get_store_plan_statements(backfill, plan) }}
-    {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
-    {%- endif -%}
 {%- endmacro %}
 
 

@@ -72,6 +72,17 @@
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
     {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
+    {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
+    {#- Keys in doubt are in the second view as they were read again, also those that the first one has not. -#}
+    {%- set rows_statements -%}
+        if coalesce(reread.count, 0) > 0 then
+            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_values=changes.alters_values) }};
+        else
+            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
+        end if;
+        cache table {{ rows }};
+        set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
+    {%- endset -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
             'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>',
@@ -83,7 +94,7 @@
             'cache table ' ~ name,
             'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
             dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, changes.alters_values),
-            dbt_backfill.get_rows_statements(backfill, plan, keys, rows, changes.alters_values),
+            rows_statements,
         ],
     }) }}
 {% endmacro %}
@@ -104,25 +115,24 @@
 {% endmacro %}
 
 
-{#- Statements that make the second view; keys in doubt are in it as they were read again, also those that the stage has not. -#}
-{% macro get_rows_statements(backfill, plan, keys, rows, alters_values=false) -%}
-    {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
-    if coalesce(reread.count, 0) > 0 then
-        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_values=alters_values) }};
-    else
-        {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
-    end if;
-    cache table {{ rows }};
-    set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
-{%- endmacro %}
-
-
+{#-
+    What the query makes of the staged keys' last rows, as the MERGE takes them: of the rows that the feed has, but of keys in doubt of
+    those that were read again.
+-#}
 {% macro get_staged_rows_sql(backfill, plan, keys, reread, alters_values=false) -%}
     {%- set names, staged_keys = dbt_backfill.mv_columns(keys), [] -%}
-    {%- set stage = dbt_backfill.get_stage_name(backfill, plan) -%}
+    {%- set stage, again, doubtful = [dbt_backfill.get_stage_name(backfill, plan)] + dbt_backfill.get_reread_names(backfill, plan) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
+    {%- set rows -%}
+        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
+        from {{ stage }} as stage
+        {%- if reread %}
+        left anti join {{ doubtful }} as doubtful
+        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
+        {%- endif %}
+        where not __bf_deleted
+    {%- endset -%}
     {%- if reread and alters_values -%}
-        {%- set doubtful = dbt_backfill.get_reread_names(backfill, plan)[1] -%}
         {%- set stage = '(select ' ~ columns ~ ' from ' ~ stage ~ ' union select ' ~ columns ~ ' from ' ~ doubtful ~ ')' -%}
     {%- endif -%}
     {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
@@ -135,32 +145,16 @@
         query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
     from {{ stage }} as stage
     left join (
-        {{ dbt_backfill.get_last_rows_sql(backfill, plan, keys, reread) }}
+        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
+        {%- if reread %}
+        union all
+        select * from (
+            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
+        )
+        {%- endif %}
     ) as query
     on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
     where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
-{%- endmacro %}
-
-
-{#- What Q makes of the last rows of the staged keys: those of the feed, but of keys in doubt those that were read again. -#}
-{% macro get_last_rows_sql(backfill, plan, keys, reread) -%}
-    {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
-    {%- set rows -%}
-        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
-        from {{ dbt_backfill.get_stage_name(backfill, plan) }} as stage
-        {%- if reread %}
-        left anti join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
-        {%- endif %}
-        where not __bf_deleted
-    {%- endset -%}
-    {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
-    {%- if reread %}
-    union all
-    select * from (
-        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
-    )
-    {%- endif %}
 {%- endmacro %}
 
 

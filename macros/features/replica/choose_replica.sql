@@ -28,8 +28,13 @@
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
-    {%- if source.relation != backfill.replica.render() or not dbt_backfill._fits_query(backfill, state, noted)
-            or not dbt_backfill._fits_ranges(backfill, state, noted)
+    {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
+    {#- It has the rows of the vnodes that are read; a part of it is counted in ranges, and so has to be followed by ranges of that size. -#}
+    {%- set selected = backfill.options.backfill_vnodes -%}
+    {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
+        and (noted.ranges is none or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit)
+        and (noted.vnodes is none or selected is not none and selected | reject('in', noted.vnodes) | list == []) -%}
+    {%- if source.relation != backfill.replica.render() or not fits_query or not fits_ranges
             or not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, upstream)
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
@@ -37,22 +42,6 @@
     {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
     {{ return(source if dbt_backfill.read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
-{% endmacro %}
-
-
-{#- Whether it was made for the query and the columns that the state has. `noted`: the definition of the source. -#}
-{% macro _fits_query(backfill, state, noted) %}
-    {{ return(noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns) }}
-{% endmacro %}
-
-
-{#- Whether it has the rows of the vnodes that are read, and, if it is a part, of another range as they are sized. -#}
-{% macro _fits_ranges(backfill, state, noted) %}
-    {%- set is_as_sized = noted.ranges is none
-        or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit -%}
-    {{ return(noted.vnode_count == state.committed.vnode_count and is_as_sized
-        and (noted.vnodes is none or backfill.options.backfill_vnodes is not none
-            and backfill.options.backfill_vnodes | reject('in', noted.vnodes) | list == [])) }}
 {% endmacro %}
 
 
@@ -100,8 +89,15 @@
     {%- set evidence = plan.get('evidence') or dbt_backfill.get_known_evidence(state, last) -%}
     {%- set has_it = found and plan.query_columns == fromjson(found.definition).query_columns
         and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
-    {%- set source = found if has_it
-        else dbt_backfill.make_replica(backfill, state, plan, evidence) if dbt_backfill._is_wanted(backfill, plan, evidence) else none -%}
+    {%- set wanted = not has_it and dbt_backfill.wants_replica(backfill, plan, evidence) -%}
+    {%- if not has_it and evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
+                ~ (', so they are copied, ordered by the key' if wanted else ', which is too little for a copy'),
+            info=wanted
+        ) -%}
+    {%- endif -%}
+    {%- set source = found if has_it else dbt_backfill.make_replica(backfill, state, plan, evidence) if wanted else none -%}
     {%- if not source -%} {{ return(without) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
     {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
@@ -129,23 +125,9 @@
 
 
 {#-
-    Whether a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it, and one
+    True if a plan without a replica gets one. To copy the upstream and read the copy costs about as much as three scans of it, and one
     more for each further part; `auto` makes one if the ranges ahead would read many more rows in vain.
 -#}
-{% macro _is_wanted(backfill, plan, evidence) %}
-    {%- set wanted = dbt_backfill.wants_replica(backfill, plan, evidence) -%}
-    {%- if evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
-        {%- do log(
-            dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
-                ~ (', so they are copied, ordered by the key' if wanted else ', which is too little for a copy'),
-            info=wanted
-        ) -%}
-    {%- endif -%}
-    {{ return(wanted) }}
-{% endmacro %}
-
-
-{#- The same without a word. -#}
 {% macro wants_replica(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}

@@ -12,7 +12,17 @@
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
     {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
-    {%- set told = dbt_backfill.run_table('copy the rows that are ahead', dbt_backfill.get_copy_script(sql, handler)) -%}
+    {#- Where Spark says so, whether files of the upstream are gone. -#}
+    {%- if handler -%}
+        {%- set sql -%}
+            begin
+                declare lost boolean default false;
+                {{ dbt_backfill.get_staging_statements([sql], handler, 'set lost = true') }}
+                select lost;
+            end
+        {%- endset -%}
+    {%- endif -%}
+    {%- set told = dbt_backfill.run_table('copy the rows that are ahead', sql) -%}
     {%- if handler and told[0][0] | string | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'files of the version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
@@ -38,17 +48,6 @@
         }),
     }) }}
 {% endmacro %}
-
-
-{#- The statement that makes a replica, in a script whose result is whether files of its upstream are gone, where Spark tells that. -#}
-{% macro get_copy_script(sql, handler) -%}
-    {%- if not handler -%} {{ return(sql) }} {%- endif -%}
-    begin
-        declare lost boolean default false;
-        {{ dbt_backfill.get_staging_statements([sql], handler, 'set lost = true') }}
-        select lost;
-    end
-{%- endmacro %}
 
 
 {#- {'version', 'id'} of the one that is there. The version is read first: with this id it is of this one, whatever came later. -#}
@@ -100,7 +99,10 @@
         dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
     ) -%}
     {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
-    {%- set names = dbt_backfill._with_key_first(plan.key, columns | map(attribute='name') | list) -%}
+    {#- The formats keep statistics of the first columns of a table. -#}
+    {%- set of_key, names, others = plan.key | map(attribute='upstream') | map('lower') | list, [], [] -%}
+    {%- for column in columns -%} {%- do (names if column.name | lower in of_key else others).append(column.name) -%} {%- endfor -%}
+    {%- set names = names + others -%}
     create or replace table {{ backfill.replica.render() }}
     {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
     partitioned by (__bf_part)
@@ -111,15 +113,6 @@
     )
     sort by __bf_part, {{ keys | join(', ') }}
 {%- endmacro %}
-
-
-{#- The names of columns, those of the key before others: the formats keep statistics of the first columns of a table. -#}
-{% macro _with_key_first(keys, names) %}
-    {%- set of_key = keys | map(attribute='upstream') | map('lower') | list -%}
-    {%- set first, others = [], [] -%}
-    {%- for name in names -%} {%- do (first if name | lower in of_key else others).append(name) -%} {%- endfor -%}
-    {{ return(first + others) }}
-{% endmacro %}
 
 
 {#- The number of the part of a row, as a search by halves. -#}

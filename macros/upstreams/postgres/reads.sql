@@ -186,18 +186,14 @@
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {%- set chars = dbt_backfill.follow_columns(plan, items, chars) -%}
     {%- set column = '(?:@|\\w+)#\\d+' -%}
-    {%- set taken = '(?i)(?<!\\w)(?:' ~ dbt_backfill._char_functions() | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
+    {#- Their value no longer counts as a `char(n)`. -#}
+    {%- set functions = [
+        'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
+        'coalesce', 'isnull', 'isnotnull', 'rlike',
+    ] -%}
+    {%- set taken = '(?i)(?<!\\w)(?:' ~ functions | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
     {%- for item in items if not dbt_backfill.passed_column(item) and not modules.re.search(padded, item) -%}
         {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
     {%- endfor -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- Whose value no longer counts as a `char(n)`. -#}
-{% macro _char_functions() %}
-    {{ return([
-        'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
-        'coalesce', 'isnull', 'isnotnull', 'rlike',
-    ]) }}
 {% endmacro %}

@@ -126,13 +126,6 @@
 {%- endmacro %}
 
 
-{#- As the end of a sentence; none if it is clear. -#}
-{% macro postgres_staged_doubt(observed, plan, waited) %}
-    {%- if waited.broken -%} {{ return('the feed told something that is no event of a row while its range was read') }} {%- endif -%}
-    {{ return(dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed)) }}
-{% endmacro %}
-
-
 {#- Refuse a database whose WAL, after a range of it was read, is not where its feed has come to before. -#}
 {% macro postgres_check_stage_reached(upstream, observed, read, name) %}
     {%- if read.reached < observed.landed -%}

@@ -47,21 +47,20 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
-    {%- set unclear = dbt_backfill.postgres_staged_doubt(observed, plan, waited) -%}
+    {%- set unclear = 'the feed told something that is no event of a row while its range was read' if waited.broken
+        else dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed) -%}
+    {%- set seen = observed -%}
+    {%- if unclear -%}
+        {%- set seen = dbt_backfill.postgres_read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
+        {%- do dbt_backfill.postgres_check_feed(seen) -%}
+    {%- endif -%}
     {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
     {{ return({
         'plan': dict(plan, sources=sources),
         'unclear': unclear,
         'waits': none,
-        'seen': dbt_backfill._observe_again(backfill, state) if unclear else observed,
+        'seen': seen,
     }) }}
-{% endmacro %}
-
-
-{% macro _observe_again(backfill, state) %}
-    {%- set observed = dbt_backfill.postgres_read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
-    {%- do dbt_backfill.postgres_check_feed(observed) -%}
-    {{ return(observed) }}
 {% endmacro %}
 
 
@@ -81,12 +80,16 @@
     }
 -#}
 {% macro run_stage(backfill, state, observed, plan, columns) %}
-    {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
-    {%- set kept = dbt_backfill._get_kept_columns(backfill, columns) -%}
+    {%- set existing, kept, format = dbt_backfill.load_table(backfill.staged), [], backfill.options.file_format -%}
+    {%- for column in columns -%} {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, format))) -%} {%- endfor -%}
+    {#- It is read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
-        'clauses': dbt_backfill._get_clauses_of_stage(backfill),
+        'clauses': dbt_backfill.get_clauses_of_copy(
+            backfill, backfill.staged,
+            {'write.metadata.metrics.default': 'none'} if format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'}
+        ),
         'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != kept,
     } -%}
     {%- set scan = dbt_backfill._get_partitioned_scan(backfill, state, plan, dbt_backfill.get_checked_scan(backfill, state, plan)) -%}
@@ -95,13 +98,17 @@
     )[0] -%}
     {%- do dbt_backfill.postgres_check_stage_reached(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
     {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
+    {%- set window = {} -%}
+    {%- for name in ['range_low', 'range_high', 'last_range', 'fill_low', 'fill_high', 'last_fill', 'next_bounds', 'bounds_complete'] -%}
+        {%- do window.update({name: plan.get(name)}) -%}
+    {%- endfor -%}
     {{ return(dict(
         read,
         version=dbt_backfill.read_version(backfill, 'staged'),
         columns=columns,
         since=observed.landed,
         renewed=observed.get('renewed'),
-        window=dbt_backfill._get_window(plan),
+        window=window,
         plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
 {% endmacro %}
@@ -118,7 +125,13 @@
     {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.reads_range(plan) and not plan.get('fills'), [], [] -%}
     {%- set window = dbt_backfill.window_predicate(keys, dbt_backfill.upstream_columns(keys), plan if ranged else {'last_range': true}) -%}
     {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
-    {%- set rows = limit or dbt_backfill._estimate_rows(backfill, state, plan) -%}
+    {%- set rows = limit -%}
+    {%- if not rows -%}
+        {%- set sql = "select to_json(named_struct('rows', "
+            ~ dbt_backfill.postgres_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) ~ '))' -%}
+        {%- set estimated = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
+        {%- set rows = estimated - (state.row_count if plan.get('range_low') else 0) -%}
+    {%- endif -%}
     {%- for part in range(1, count) -%} {%- do counts.append((rows * part // count, 1) | max) -%} {%- endfor -%}
     {%- set sql = dbt_backfill.postgres_bounds_sql(backfill.upstream, keys, window, counts) -%}
     {%- for bound in dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds if bound and bound not in bounds -%}
@@ -130,44 +143,6 @@
         {%- do parts.append('select * from (' ~ scan ~ ') as part where ' ~ dbt_backfill.window_predicate(keys, columns, part)) -%}
     {%- endfor -%}
     {{ return(parts | join('\nunion all\n')) }}
-{% endmacro %}
-
-
-{#- How many rows a scan without a limit may have. -#}
-{% macro _estimate_rows(backfill, state, plan) %}
-    {%- set sql = 'select to_json(named_struct(\'rows\', ' ~ dbt_backfill.postgres_row_count_sql(
-        backfill.upstream, dbt_backfill.get_source(plan).version
-    ) ~ '))' -%}
-    {%- set rows = dbt_backfill.run_json('estimate the rows of the upstream', sql)[0].get('rows') or 0 -%}
-    {{ return(rows - (state.row_count if plan.get('range_low') else 0)) }}
-{% endmacro %}
-
-
-{#- As the table that keeps them has them. -#}
-{% macro _get_kept_columns(backfill, columns) %}
-    {%- set kept = [] -%}
-    {%- for column in columns -%}
-        {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, backfill.options.file_format))) -%}
-    {%- endfor -%}
-    {{ return(kept) }}
-{% endmacro %}
-
-
-{#- It is read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
-{% macro _get_clauses_of_stage(backfill) -%}
-    {{ return(dbt_backfill.get_clauses_of_copy(
-        backfill, backfill.staged,
-        {'write.metadata.metrics.default': 'none'} if backfill.options.file_format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'}
-    )) }}
-{%- endmacro %}
-
-
-{% macro _get_window(plan) %}
-    {%- set window = {} -%}
-    {%- for name in ['range_low', 'range_high', 'last_range', 'fill_low', 'fill_high', 'last_fill', 'next_bounds', 'bounds_complete'] -%}
-        {%- do window.update({name: plan.get(name)}) -%}
-    {%- endfor -%}
-    {{ return(window) }}
 {% endmacro %}
 
 
