@@ -93,6 +93,17 @@ def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
     return counts
 
 
+def walks(lanes: Sequence[Lane]) -> list[str]:
+    """What a reader of one barrier walks through, as `test_walk.py` has counted it."""
+    lines = []
+    for lane in lanes:
+        tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
+        for walk in (test["walk"] for test in tests.values() if "walk" in test):
+            figures = ", ".join(f"{count:,} {name}" for name, count in walk.items())
+            lines.append(f"one barrier on {lane.name.partition(' ')[0]}: {figures}")
+    return lines
+
+
 def summary(counts: Counter[str], seconds: float) -> str:
     """As pytest's last line."""
     names = {"failed": "failed", "passed": "passed", "skipped": "skipped", "error": "error"}
@@ -119,6 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for macro in sorted(known - missing):
             print(f"executed by now, so to be removed from {core.UNCOVERED.name}: {macro}")
         counts["error"] += bool(missing - known)
+        for line in walks(lanes):
+            print(line)
     print(summary(counts, time.monotonic() - started), flush=True)
     return 1 if counts["failed"] or counts["error"] else 0
 

@@ -71,9 +71,9 @@
         {%- else -%}
             {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
             {#- A part ends with the bounds of before. -#}
-            {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.copy)
+            {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.recorded)
                 else dbt_backfill.without_copy(attempt) -%}
-            {%- set copy = attempt.source.copy if attempt.source else none -%}
+            {%- set copy = attempt.source.recorded if attempt.source else none -%}
             {%- set bounds = find(dbt_backfill.with_bounds_from(backfill, copy), state, attempt.plan) -%}
             {%- set planning.attempt = dict(
                 dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),

@@ -5,7 +5,7 @@
       'where': a predicate of the rows that are read; none for all,
       'overlay': the last state of the keys that changed after these rows were copied, as it stands after FROM, with `__bf_deleted`; none
         if none did,
-      and, of a copy that more plans read, 'copy': as a plan records it, 'setup': what makes the overlay, see get_copied_source
+      and, of a copy that more plans read, 'recorded': as a source of a plan, 'setup': what makes the overlay, see get_copied_source
     }
     It is the upstream at the version of the plan, or a copy at a version: rows that were read once of a live database, or the replica
     of an upstream that is not ordered by its key. The steps do not know which.
@@ -61,7 +61,7 @@
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
-        'columns': fromjson(copy.definition).columns, 'where': none, 'overlay': none, 'copy': copy, 'setup': none,
+        'columns': fromjson(copy.definition).columns, 'where': none, 'overlay': none, 'recorded': copy, 'setup': none,
     }) }}
 {% endmacro %}
 
