@@ -108,14 +108,13 @@
 {% endmacro %}
 
 
-{#- By the names that Spark prints. test_functions_of_spark.py tries all that Spark has. -#}
+{#- Return their names, as Spark prints them. test_functions_of_spark.py tries all that Spark has. -#}
 {% macro _unrepeatable_functions() %}
     {{ return([
-        'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id',
-        'spark_partition_id', 'input_file_name', 'input_file_block_start', 'input_file_block_length',
-        'now', 'current_timestamp', 'current_date', 'current_time', 'localtimestamp', 'current_timezone',
-        'current_user', 'session_user', 'user', 'current_database', 'current_catalog', 'current_schema',
-        'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', '_metadata',
+        'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',
+        'input_file_name', 'input_file_block_start', 'input_file_block_length', 'now', 'current_timestamp', 'current_date', 'current_time',
+        'localtimestamp', 'current_timezone', 'current_user', 'session_user', 'user', 'current_database',
+        'current_catalog', 'current_schema', 'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', '_metadata',
         'aes_encrypt', 'kll_sketch_merge_\\w+',
     ]) }}
 {% endmacro %}

@@ -185,9 +185,8 @@
     {%- if not names or filtered is none -%} {{ return(none) }} {%- endif -%}
     {%- for column in explained.upstream_columns -%}
         {%- if column.id == '' or column.type == 'unknown' -%} {{ return(none) }} {%- endif -%}
-        {%- if column.name | lower in names or column.id in filtered -%}
-            {%- do read.append({'name': column.name, 'type': column.type}) -%}
-        {%- endif -%}
+        {%- set is_read = column.name | lower in names or column.id in filtered -%}
+        {%- if is_read -%} {%- do read.append({'name': column.name, 'type': column.type}) -%} {%- endif -%}
     {%- endfor -%}
     {{ return(read if read | length < explained.upstream_columns | length else none) }}
 {% endmacro %}

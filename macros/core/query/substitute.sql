@@ -1,14 +1,10 @@
 {#-
-    Return the query's text as a list of `{'kind', 'text'}`: `string`, `comment`, `quoted` (an identifier in backticks), `upstream` (the
-    relation of that name, where a table is read), `qualifier` (its name in front of a column's) or `code`, in order; joined they are the
-    text again.
+    Return the query's text as a list of `{'kind', 'text'}`, which joined are the text again: `string`, `comment`, `quoted` (an identifier in
+    backticks), `code`, and where `upstream`, a relation, is given, `upstream` (its name, where a table is read) and `qualifier` (its name
+    in front of a column's).
 
     Look for a thing in tokens of the right kind only: the name of a table also occurs in strings and comments, inside the names of other
     tables, and may be that of a struct and its field.
-
-    Arguments:
-      query (string): Spark SQL.
-      upstream (relation or none): the relation whose name is a token of its own.
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
@@ -22,9 +18,8 @@
         {%- for name in [upstream.schema, upstream.identifier] -%}
             {%- do names.append('(?:`' ~ modules.re.escape(name) ~ '`|' ~ modules.re.escape(name) ~ '(?!\\w))') -%}
         {%- endfor -%}
-        {%- do kinds.append(
-            '(?P<upstream>(?<![\\w`.])(?:(?:spark_catalog|`spark_catalog`)\\s*\\.\\s*)?' ~ names | join('\\s*\\.\\s*') ~ ')'
-        ) -%}
+        {%- set catalog = '(?:(?:spark_catalog|`spark_catalog`)\\s*\\.\\s*)?' -%}
+        {%- do kinds.append('(?P<upstream>(?<![\\w`.])' ~ catalog ~ names | join('\\s*\\.\\s*') ~ ')') -%}
     {%- endif -%}
     {%- do kinds.append('(?P<quoted>`(?:[^`]|``)*`)') -%}
     {%- for match in modules.re.finditer('(?is)' ~ kinds | join('|'), query) -%}
@@ -42,10 +37,7 @@
     it is a `qualifier`, and else it is `code`.
 -#}
 {% macro tell_references(tokens) %}
-    {%- set ends_from = [
-        'select', 'where', 'group', 'having', 'order', 'sort', 'cluster', 'distribute', 'window', 'limit', 'offset',
-        'union', 'intersect', 'except', 'minus', '|',
-    ] -%}
+    {%- set ends_from = 'select where group having order sort cluster distribute window limit offset union intersect except minus |'.split(' ') -%}
     {#- A frame is what a bracket holds; the text itself is the first one. -#}
     {%- set frames = [{'first': true, 'is_query': true, 'in_from': false}] -%}
     {%- set at = namespace(table_is_next=false, last='') -%}
@@ -158,12 +150,7 @@
 
 
 {#-
-    Return the query over another relation in the upstream's place.
-
-    Arguments:
-      query (string): as `substitute_upstream` returned it.
-      upstream (relation): whose identifier the query reads.
-      scan (string): a select with the upstream's columns.
+    Return a query, as `substitute_upstream` returned it, over another relation in the upstream's place: `scan`, a select with its columns.
 -#}
 {% macro get_query_sql(query, upstream, scan) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (

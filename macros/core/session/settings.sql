@@ -74,11 +74,8 @@
 
 
 {#-
-    Return the settings that a plan records, as a dict of texts; none where the session's were not read, as in a first run.
-
-    Arguments:
-      settings (dict or none): the session's, as read_state returned them.
-      used (list): those of common_settings to record.
+    Return those of the session's settings, as read_state returned them, that a plan records: of common_settings only what is `used`. None
+    where they were not read, as in a first run.
 -#}
 {% macro get_settings_to_record(settings, used) %}
     {%- if settings is none -%} {{ return(none) }} {%- endif -%}
@@ -110,8 +107,7 @@
     {%- if settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which the texts in its statements mean something else',
-            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice',
-            mv=mv
+            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice', mv=mv
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -150,8 +146,7 @@
     {%- if backfill.options.file_format == 'delta' and settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
-            'Set it to false for dbt (server_side_parameters, or the Spark server)',
-            mv=backfill.get('name')
+            'Set it to false for dbt (server_side_parameters, or the Spark server)', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -179,12 +174,12 @@
 {% endmacro %}
 
 
+{#- Refuse the session because of one of refused_settings. -#}
 {% macro refuse_setting(backfill, name) %}
     {%- set refused = dbt_backfill.refused_settings()[name] -%}
     {%- do dbt_backfill.refuse(
         'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does,
-        'Set it to ' ~ refused.instead ~ ' for dbt (server_side_parameters, or the Spark server)',
-        mv=backfill.get('name')
+        'Set it to ' ~ refused.instead ~ ' for dbt (server_side_parameters, or the Spark server)', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -237,8 +232,7 @@
         {%- if settings.get(setting, value) | lower != value -%}
             {%- do dbt_backfill.refuse(
                 'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
-                'Set it to ' ~ value ~ ', or leave it out',
-                mv=backfill.get('name')
+                'Set it to ' ~ value ~ ', or leave it out', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endfor -%}
