@@ -1,6 +1,6 @@
 {#-
-    The settings of the session, as a dict of texts; those that were never set are missing. SET itself takes a comment behind
-    it, such as dbt's query comment, for a part of it.
+    Return the settings of the session, as a dict of texts; those that were never set are missing. SET itself takes a comment behind it,
+    such as dbt's query comment, for a part of it.
 -#}
 {% macro read_settings() %}
     {%- set settings = {} -%}
@@ -11,15 +11,24 @@
 {% endmacro %}
 
 
+{#- Return the settings that are compared only where the query depends on them, see find_used_settings: they are often set. -#}
+{% macro common_settings() %}
+    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled', 'spark.sql.ansi.doubleQuotedIdentifiers']) }}
+{% endmacro %}
+
+
 {#-
-    The settings of a session that give a query other values, each with an expression of its value. No function returns a
-    setting, so most are told by what they do. A setting under which the same rows only fail or do not, such as
-    mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
+    Return a SQL map of texts with the session's settings that give a query other values. No function returns a setting, so most are found
+    by what they do. A setting under which the same rows only fail or do not, such as mapKeyDedupPolicy, is none of these: whatever was
+    merged under it is what the query gives.
+
+    Arguments:
+      used (list): those of common_settings that it shall have; none for all of them.
 -#}
-{% macro session_settings() %}
+{% macro settings_expression(used=none) %}
     {%- set is_ansi = "typeof(coalesce(1, '1')) <> 'string'" -%}
     {%- set is_legacy_parser = "date_format(timestamp_micros(1000), 'SSSS') = '0001'" -%}
-    {{ return({
+    {%- set expressions = {
         'spark.sql.session.timeZone': 'current_timezone()',
         'spark.sql.ansi.enabled': is_ansi,
         'spark.sql.ansi.doubleQuotedIdentifiers': "typeof(transform(array(1), a -> \"a\")) = 'array<int>'",
@@ -55,26 +64,9 @@
         'spark.sql.legacy.sizeOfNull': 'size(cast(null as array<int>)) is not null or ' ~ is_ansi,
         'spark.sql.legacy.truncateForEmptyRegexSplit': "element_at(split('abc', '', 2), 2) = 'b'",
         'spark.sql.legacy.typeCoercion.datetimeToString.enabled': "date'2000-01-01' <> '2000-1-1'",
-    }) }}
-{% endmacro %}
-
-
-{#- Those that are compared only where the query depends on them, see find_used_settings: they are often set. -#}
-{% macro common_settings() %}
-    {{ return(['spark.sql.session.timeZone', 'spark.sql.ansi.enabled', 'spark.sql.ansi.doubleQuotedIdentifiers']) }}
-{% endmacro %}
-
-
-{#-
-    The session's settings as a SQL map of texts.
-
-    Arguments:
-      used (list): those of common_settings that it shall have; none for all of them.
--#}
-{% macro settings_expression(used=none) %}
+    } -%}
     {%- set entries = [] -%}
-    {%- for name, expression in dbt_backfill.session_settings().items()
-            if used is none or name in used or name not in dbt_backfill.common_settings() -%}
+    {%- for name, expression in expressions.items() if used is none or name in used or name not in dbt_backfill.common_settings() -%}
         {%- do entries.append("'" ~ name ~ "', cast(" ~ expression ~ ' as string)') -%}
     {%- endfor -%}
     {{ return('map(' ~ entries | join(', ') ~ ')') }}
@@ -82,11 +74,8 @@
 
 
 {#-
-    The settings that a plan records, as a dict of texts; none where the session's were not read, as in a first run.
-
-    Arguments:
-      settings (dict or none): the session's, as read_state returned them.
-      used (list): those of common_settings to record.
+    Return those of the session's settings, as read_state returned them, that a plan records: of common_settings only what is `used`. None
+    where they were not read, as in a first run.
 -#}
 {% macro get_settings_to_record(settings, used) %}
     {%- if settings is none -%} {{ return(none) }} {%- endif -%}
@@ -99,10 +88,8 @@
 
 
 {#-
-    The first setting that is not what it was when a plan was made: {'setting', 'words': to name it in a message, 'was', 'is'}, none if there is none.
-
-    Arguments:
-      settings (dict): the session's, as read_state returned them.
+    Return the first of the session's settings, as read_state returned them, that is not what it was when a plan was made: {'setting',
+    'words': to name it in a message, 'was', 'is'}; none if there is none.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- for name, was in (plan.get('settings') or {}).items() if name in settings and settings[name] != was -%}
@@ -120,15 +107,15 @@
     {%- if settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which the texts in its statements mean something else',
-            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice',
-            mv=mv
+            'Set it to false for dbt (server_side_parameters, or the Spark server), and write the backslashes of the query twice', mv=mv
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a session that what read_state read of its settings leaves in doubt; where all is well that spares a statement.
+    Refuse a session that must not be merged in. Its settings are read only where what the state was read with leaves them in doubt, which
+    spares most runs a statement.
 
     Arguments:
       state (dict): as read_state returned it: 'caches', of the catalogs, 'txn_app_id' and 'refused_setting'.
@@ -147,29 +134,28 @@
 
 
 {#-
-    Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's
-    other columns to it: among those that the changes come with are some of ours. Asked at the first run only, to spare
-    the others a statement.
+    Refuse to make an MV in a session in which that cannot work, or in which a MERGE into a Delta table adds the source's other columns
+    to it: some of those that come with the changes are ours. Only the first run asks, to spare the others a statement.
 -#}
 {% macro check_settings(backfill, settings) %}
     {%- do dbt_backfill.check_string_literals(settings, backfill.get('name')) -%}
-    {%- do dbt_backfill.check_refused_settings(backfill, settings) -%}
+    {%- for name, refused in dbt_backfill.refused_settings().items() if modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
+        {%- do dbt_backfill.refuse_setting(backfill, name) -%}
+    {%- endfor -%}
     {%- set name = 'spark.databricks.delta.schema.autoMerge.enabled' -%}
     {%- if backfill.options.file_format == 'delta' and settings.get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'the session has ' ~ name ~ ' on, under which a MERGE would add columns to ' ~ backfill.mv.render(),
-            'Set it to false for dbt (server_side_parameters, or the Spark server)',
-            mv=backfill.get('name')
+            'Set it to false for dbt (server_side_parameters, or the Spark server)', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Settings that nothing but what is read from files, or a name, shows: {name: {
-      'value': a regular expression of the texts, in small letters, with which it is refused,
-      'is': how that is called in a message, 'instead': the text to set,
-      'does': what Spark does then, as the end of a sentence
+    Return the settings that are refused, and that no expression shows: {name: {
+      'value': a regular expression of the texts, in lower case, with which it is refused,
+      'is': how a message calls that, 'instead': the text to set, 'does': what Spark does then, as the end of a sentence
     }}
 -#}
 {% macro refused_settings() %}
@@ -188,24 +174,17 @@
 {% endmacro %}
 
 
-{% macro check_refused_settings(backfill, settings) %}
-    {%- for name, refused in dbt_backfill.refused_settings().items() if modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
-        {%- do dbt_backfill.refuse_setting(backfill, name) -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
+{#- Refuse the session because of one of refused_settings. -#}
 {% macro refuse_setting(backfill, name) %}
     {%- set refused = dbt_backfill.refused_settings()[name] -%}
     {%- do dbt_backfill.refuse(
         'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does,
-        'Set it to ' ~ refused.instead ~ ' for dbt (server_side_parameters, or the Spark server)',
-        mv=backfill.get('name')
+        'Set it to ' ~ refused.instead ~ ' for dbt (server_side_parameters, or the Spark server)', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#- The variables of the statements after it. -#}
+{#- Declare the variables of get_refused_setting_statements. -#}
 {% macro declare_refused_setting() -%}
     declare __bf_setting string;
     declare __bf_refused_setting string;
@@ -213,8 +192,8 @@
 
 
 {#-
-    Statements of a script that read the name of one of these settings that is refused into its variable `__bf_refused_setting`; null
-    if none is. Spark puts a setting in braces into a statement's text, and of a boolean one fails where it is not set.
+    Return statements of a script that read the name of a setting that is refused into its variable `__bf_refused_setting`; null if none is.
+    Spark puts a setting in braces into a statement's text, and of a boolean one fails where it is not set.
 -#}
 {% macro get_refused_setting_statements() -%}
     {%- for name, refused in dbt_backfill.refused_settings().items() %}
@@ -229,8 +208,8 @@
 
 
 {#-
-    Refuse a session in which Delta takes statements for repetitions: under `txnAppId` and `txnVersion` the second MERGE
-    into a table does nothing and says nothing.
+    Refuse a session in which Delta takes statements for repetitions: under `txnAppId` and `txnVersion` the second MERGE into a table does
+    nothing and says nothing.
 -#}
 {% macro check_idempotent_writes(backfill, settings) %}
     {%- set name = 'spark.databricks.delta.write.txnAppId' -%}
@@ -244,7 +223,7 @@
 {% endmacro %}
 
 
-{#- Refuse to make an MV in an Iceberg catalog that sets what exactness needs otherwise. Asked at the first run only. -#}
+{#- Refuse to make an MV in an Iceberg catalog that overrides a table property that exactness needs. Only the first run asks. -#}
 {% macro check_table_overrides(backfill, settings) %}
     {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
     {%- set catalog = dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
@@ -253,8 +232,7 @@
         {%- if settings.get(setting, value) | lower != value -%}
             {%- do dbt_backfill.refuse(
                 'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
-                'Set it to ' ~ value ~ ', or leave it out',
-                mv=backfill.get('name')
+                'Set it to ' ~ value ~ ', or leave it out', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -262,8 +240,8 @@
 
 
 {#-
-    Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so
-    that a run would go by a stale state and a fence let a stale run pass, or an upstream be behind its change table.
+    Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so that a run would use
+    a stale state, a fence let a stale run pass, or an upstream be behind its change table.
 -#}
 {% macro check_catalog_cache(backfill, settings) %}
     {%- for relation in dbt_backfill.get_uncached_relations(backfill) -%}
@@ -271,8 +249,7 @@
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(name, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
-                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render()
-                    ~ ' caches tables, so a run would not see what another one committed',
+                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render() ~ ' caches tables, so a run would not see what another one committed',
                 'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
                 mv=backfill.get('name')
             ) -%}
@@ -281,7 +258,7 @@
 {% endmacro %}
 
 
-{#- The relations of whose catalogs that is asked. -#}
+{#- Return the relations whose catalogs must not cache. -#}
 {% macro get_uncached_relations(backfill) %}
     {%- set relations = [] -%}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
@@ -294,8 +271,8 @@
 
 
 {#-
-    Statements of a script that read the `cache-enabled` of each relation's catalog into its variable `caches`. No
-    function returns a setting, but Spark puts those in braces into a statement's text; one that is not set is empty.
+    Return statements of a script that read the `cache-enabled` of each relation's catalog into its variable `caches`. No function returns a
+    setting, but Spark puts those in braces into a statement's text; one that is not set is empty.
 -#}
 {% macro get_catalog_cache_statements(relations) -%}
     declare caches array<string> = array();

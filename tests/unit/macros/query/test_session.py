@@ -35,9 +35,13 @@ def explained(plan: str) -> dict[str, Any]:
     }
 
 
+def uses(macros: Macros, setting: str, plans: dict[str, Any], query: str = "select 1") -> bool:
+    return f"spark.sql.{setting}" in macros.call("find_used_settings", plans, query)
+
+
 @pytest.fixture
 def uses_zone(macros: Macros) -> Uses:
-    return lambda plan, query="select 1": macros.call("uses_time_zone", explained(plan), query)
+    return lambda plan, query="select 1": uses(macros, "session.timeZone", explained(plan), query)
 
 
 @pytest.mark.parametrize(
@@ -156,19 +160,20 @@ def test_a_query_that_may_depend_on_ansi_mode_is_told(
 ) -> None:
     plan = ["Project [th#1]", f"+- Project [th#1, {expression}]", f"   +- Relation x[{RELATION}]"]
 
-    assert macros.call("uses_ansi_mode", {"analyzed": plan, "optimized": plan[2:]}) is depends
+    plans = {"analyzed": plan, "optimized": plan[2:], "upstream_columns": []}
+    assert uses(macros, "ansi.enabled", plans) is depends
 
 
 def test_a_cast_that_only_the_optimized_plan_shows_counts(macros: Macros) -> None:
     """`nvl(id, text)` is printed as it is written, and stands for a coalesce with a cast."""
     hidden = explained("id#1, nvl(id#1, text#5) AS c#14")
-    assert macros.call("uses_ansi_mode", hidden) is False
+    assert uses(macros, "ansi.enabled", hidden) is False
 
     hidden["optimized"][0] = "Project [id#1, coalesce(cast(id#1 as string), text#5) AS c#14]"
-    assert macros.call("uses_ansi_mode", hidden) is True
+    assert uses(macros, "ansi.enabled", hidden) is True
 
     hidden["optimized"][0] = "Project [id#1, coalesce(cast(text#5 as timestamp), day#4) AS c#14]"
-    assert macros.call("uses_time_zone", hidden, "select 1") is True
+    assert uses(macros, "session.timeZone", hidden) is True
 
 
 def test_the_settings_that_are_used_are_named(macros: Macros) -> None:
