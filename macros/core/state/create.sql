@@ -83,9 +83,7 @@
     set create_mv = replace(
         {{ dbt_backfill.string_literal(statement) }}, {{ dbt_backfill.string_literal(creation.backfill_id) }}, created_id
     );
-    if is_ours then
-        execute immediate create_mv;
-    end if;
+    if is_ours then execute immediate create_mv; end if;
     {%- endfor %}
 {%- endmacro %}
 

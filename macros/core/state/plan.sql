@@ -4,32 +4,26 @@
     word: every step is a pure function of the plan and of the position that it starts from.
 
       epoch, plan_id, backfill_id, kind, reason
-      sources             what it reads: a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version,
-                          committed_at, definition: what else says which changes a change table tells}
-      upstream_row_count  of the upstream, as it was counted last
-      range_low, range_high, last_range
-                          the range: lists of literals' texts, in the order of the backfill; none as low: from the start; none as high
-                          with last_range: to the end
-      vnodes              of the range: a list, none for all
-      vnode_row_counts, range_row_count
-                          the rows of the range: a dict by vnode, and their sum
-      sweeps              true if the MV had rows of before above the position when it was planned, see is_sweeping
-      at_once             true if changes and range are merged by one statement
-      touched             of a re-anchor that is limited to what given-up plans could write to: the ends of their ranges, [] where one
-                          is open above
-      fills, drops        the columns that are being filled, as new_filling describes them; the names of those that the MV is to lose
-      fill_low, fill_high, last_fill, filled_row_count
-                          the window of a fill, like range_low and range_high; true if the columns hold up to the position after it
-                          (then none as fill_high: open above); rows that were read to fill them
-      generation          of a swap: {'relation', 'id', 'version'} of the MV that is put in place
-      next_bounds, bounds_complete
-                          the ends of the ranges to come, of those that fill while there are any; true if they reach the end
+      sources: what it reads, a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version, committed_at,
+        definition: what else says which changes a change table reports}
+      upstream_row_count: of the upstream, as it was counted last
+      range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill; none as low: from the start;
+        none as high with last_range: to the end
+      vnodes, vnode_row_counts, range_row_count: of the range, a list, none for all; its rows, a dict by vnode, and their sum
+      sweeps: true if the MV had earlier rows above the position when it was planned, see is_sweeping
+      at_once: true if changes and range are merged by one statement
+      touched: of a re-anchor that is limited to what given-up plans could write to, the ends of their ranges, [] where one is open above
+      fills, drops: the columns that are being filled, as new_filling describes them; the names of those that the MV is to lose
+      fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; true if the columns hold up to the position
+        after it (then none as fill_high: open above)
+      filled_row_count: rows that were read to fill them
+      generation: of a swap, {'relation', 'id', 'version'} of the MV that is put in place
+      next_bounds, bounds_complete: the ends of the ranges to come, of those that fill while there are any; true if they reach the end
       query, query_hash, query_columns, alias_columns (see find_alias_columns)
-      settings            see get_settings_to_record
-      key                 a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
+      settings: see get_settings_to_record
+      key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
-      invocation_id, planned_at
-                          of the run that made it; only in what was read back
+      invocation_id, planned_at: of the run that made it; only in what was read back
 
     A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression; and
     `used_settings`, the settings to record, where this run has not read any. A barrier that was committed has what get_outcome_sql adds.
@@ -102,13 +96,9 @@
 
 {#- True if a progress table that was made for a plan also serves this key and number of vnodes. -#}
 {% macro has_shape_of(plan, keys, vnode_count) %}
-    {%- set shapes = [] -%}
-    {%- for list in [plan.key, keys] -%}
-        {%- set columns = [] -%}
-        {%- for key in list -%} {%- do columns.append([key.upstream, key.type]) -%} {%- endfor -%}
-        {%- do shapes.append(columns) -%}
-    {%- endfor -%}
-    {{ return(shapes[0] == shapes[1] and plan.vnode_count == vnode_count) }}
+    {%- set same_names = plan.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
+    {%- set same_types = plan.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
+    {{ return(same_names and same_types and plan.vnode_count == vnode_count) }}
 {% endmacro %}
 
 

@@ -53,25 +53,16 @@
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- Those that are no column of `measured` of the same name. -#}
     {%- set values = {
-        'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
-        'upstream_row_count': 'barrier.upstream_row_count',
-        'rows_left': 'left_to_read',
+        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
         'rows_per_second': 'if(complete, null, rows_per_second)',
         'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
-        'kind': 'barrier.kind',
-        'committed_at': 'barrier.committed_at',
+        'kind': 'barrier.kind', 'committed_at': 'barrier.committed_at',
         'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
-        'rows_changed': 'barrier.changed_row_count',
-        'rows_deleted': 'barrier.deleted_row_count',
-        'invocation_id': 'barrier.invocation_id',
-        'mode': 'barrier.backfill_mode',
-        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
-        'paused': "allowed.ruled_by = 'pause'",
-        'rate_limit': 'allowed.rate_limit',
-        'ruled_by': 'allowed.ruled_by',
-        'set_by': 'allowed.set_by',
-        'set_at': 'allowed.set_at',
+        'rows_changed': 'barrier.changed_row_count', 'rows_deleted': 'barrier.deleted_row_count',
+        'invocation_id': 'barrier.invocation_id', 'mode': 'barrier.backfill_mode',
+        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)", 'paused': "allowed.ruled_by = 'pause'",
+        'rate_limit': 'allowed.rate_limit', 'ruled_by': 'allowed.ruled_by', 'set_by': 'allowed.set_by', 'set_at': 'allowed.set_at',
     } -%}
     {%- set columns = [] -%}
     {%- for name, type in dbt_backfill.progress_of_mv_columns().items() -%}
@@ -148,16 +139,10 @@
         {{ dbt_backfill._get_names_sql(backfill) }},
         {{ dbt_backfill.string_literal(backfill.ruled_by) }} as controlled,
         cast({{ 'null' if backfill.rate_limit is none else backfill.rate_limit }} as bigint) as configured,
-        min(epoch) as epoch,
-        cast(sum(row_count) as bigint) as row_count,
-        max(upstream_version) as upstream_version,
-        bool_or(dirty) as dirty,
-        bool_and(backfill_finished) as finished,
-        count(*) as vnode_count,
-        count_if(backfill_finished) as vnodes_finished,
-        max(plan_kind) as planned,
-        max(last) as last,
-        max(unwritten) as unwritten
+        min(epoch) as epoch, cast(sum(row_count) as bigint) as row_count, max(upstream_version) as upstream_version,
+        bool_or(dirty) as dirty, bool_and(backfill_finished) as finished,
+        count(*) as vnode_count, count_if(backfill_finished) as vnodes_finished,
+        max(plan_kind) as planned, max(last) as last, max(unwritten) as unwritten
     from {{ backfill.relations.progress.render() }}
     {%- endfor %}
 {%- endmacro %}
@@ -204,11 +189,7 @@
     {%- set newest = 'max_by(struct(value, set_by, cast(set_at as timestamp_ltz) as set_at), set_at)' -%}
     select
         measured.relation,
-        case
-            when pause.value = 'true' then 0
-            when throttle.value <> 'default' then cast(throttle.value as bigint)
-            else configured
-        end as rate_limit,
+        case when pause.value = 'true' then 0 when throttle.value <> 'default' then cast(throttle.value as bigint) else configured end as rate_limit,
         case when pause.value = 'true' then 'pause' when throttle.value <> 'default' then 'throttle' else 'config' end as ruled_by,
         if(pause.value = 'true', pause.set_by, if(throttle.value <> 'default', throttle.set_by, null)) as set_by,
         if(pause.value = 'true', pause.set_at, if(throttle.value <> 'default', throttle.set_at, null)) as set_at
@@ -249,12 +230,8 @@
     {%- endfor -%}
     select
         *,
-        lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (
-            partition by relation, backfill_id order by epoch
-        ) as before,
-        coalesce(
-            if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, null), planned_at
-        ) as begun_at
+        lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (partition by relation, backfill_id order by epoch) as before,
+        coalesce(if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, null), planned_at) as begun_at
     from (
         select distinct *
         from (
@@ -294,10 +271,7 @@
         select
             {{ dbt_backfill._get_names_sql(backfill) }},
             vnode, epoch, row_count, upstream_version, dirty, backfill_finished as finished, plan_kind as planned,
-            {#- It is on the row of vnode 0. #}
-            max(last) over () as last,
-            count(*) over () as vnode_count,
-            sum(row_count) over () as total_row_count,
+            max(last) over () as last, count(*) over () as vnode_count, sum(row_count) over () as total_row_count,
             nullif(to_json(
                 struct(* except ({{ dbt_backfill.progress_columns().keys() | join(', ') }})), {{ dbt_backfill.plan_json_options() }}
             ), '{}') as current_pos
@@ -305,10 +279,7 @@
         {%- endfor %}
     ),
     measured as (
-        select *, barrier.upstream_row_count / vnode_count as about
-        from (
-            {{ dbt_backfill.get_measured_sql() }}
-        )
+        select *, barrier.upstream_row_count / vnode_count as about from ({{ dbt_backfill.get_measured_sql() }})
     )
     select
         {{ columns | join(',\n        ') }}

@@ -79,18 +79,11 @@
     ))
     from (
         select
-            min(epoch) as epoch,
-            max(epoch) as last_epoch,
-            cast(sum(row_count) as bigint) as row_count,
-            max(upstream_version) as upstream_version,
-            bool_or(dirty) as dirty,
-            bool_and(backfill_finished) as finished,
-            bool_or(backfill_finished) as any_finished,
-            count(*) as rows,
+            min(epoch) as epoch, max(epoch) as last_epoch, cast(sum(row_count) as bigint) as row_count,
+            max(upstream_version) as upstream_version, bool_or(dirty) as dirty,
+            bool_and(backfill_finished) as finished, bool_or(backfill_finished) as any_finished, count(*) as rows,
             bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
-            max(plan) as plan,
-            max(plan_kind) as plan_kind,
-            max(last) as last
+            max(plan) as plan, max(plan_kind) as plan_kind, max(last) as last
             {%- if plan %},
             coalesce(bool_or(exists(
                 array_append(coalesce(unwritten, array()), last),

@@ -25,26 +25,17 @@
     )
     select
         relation,
-        min(epoch) as first_epoch,
-        max(epoch) as last_epoch,
-        count(*) as barriers,
+        min(epoch) as first_epoch, max(epoch) as last_epoch, count(*) as barriers,
         array_sort(collect_set(kind)) as kinds,
-        min(begun_at) as begun_at,
-        max(committed_at) as committed_at,
-        min_by(row_count_before, epoch) as row_count_before,
-        max_by(row_count, epoch) as row_count,
+        min(begun_at) as begun_at, max(committed_at) as committed_at,
+        min_by(row_count_before, epoch) as row_count_before, max_by(row_count, epoch) as row_count,
         max_by(upstream_row_count, epoch) as upstream_row_count,
-        sum(range_row_count) as range_row_count,
-        sum(changed_row_count) as changed_row_count,
-        sum(deleted_row_count) as deleted_row_count,
+        sum(range_row_count) as range_row_count, sum(changed_row_count) as changed_row_count, sum(deleted_row_count) as deleted_row_count,
         max_by(backfill_rate_limit, epoch) as rate_limit,
-        sum(planning) as planning,
-        sum(executing) as executing,
+        sum(planning) as planning, sum(executing) as executing,
         sum(coalesce(planning, 0) + executing) filter (where range_row_count > 0) as reading,
         max(delay) as delay,
-        sort_array(
-            collect_list(struct(epoch, kind, reason, committed_at)) filter (where notable and newest <= 80)
-        ) as notable
+        sort_array(collect_list(struct(epoch, kind, reason, committed_at)) filter (where notable and newest <= 80)) as notable
     from (
         select
             *,
@@ -94,13 +85,10 @@
                     timed.*,
                     {{ dbt_backfill.followed_source('timed.sources') }} as followed,
                     if(timed.kind = 'advance', coalesce(timed.range_row_count, 0), 0) as moved,
-                    count_if(timed.kind not in ('advance', 'fill', 'reanchor', 'abandon')) over (
-                        partition by timed.relation order by timed.epoch
-                    ) as era,
+                    count_if(timed.kind not in ('advance', 'fill', 'reanchor', 'abandon'))
+                        over (partition by timed.relation order by timed.epoch) as era,
                     measured.row_count as total_row_count
-                from (
-                    {{ dbt_backfill.get_timed_barriers_sql(backfills, more) }}
-                ) as timed
+                from ({{ dbt_backfill.get_timed_barriers_sql(backfills, more) }}) as timed
                 join measured on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
             )
         )
@@ -118,18 +106,12 @@
 {% macro get_vnode_groups_sql(backfills) -%}
     select
         relation,
-        min(vnode) as first_vnode,
-        max(vnode) as last_vnode,
-        count(*) as vnodes,
-        count_if(backfill_finished) as finished,
-        count_if(backfill_finished or current_pos is not null) as begun,
-        sum(row_count) as row_count,
-        avg(progress) as progress
+        min(vnode) as first_vnode, max(vnode) as last_vnode, count(*) as vnodes,
+        count_if(backfill_finished) as finished, count_if(backfill_finished or current_pos is not null) as begun,
+        sum(row_count) as row_count, avg(progress) as progress
     from (
         select *, greatest(count(*) over (partition by relation) / 256, 1) as size
-        from (
-            {{ dbt_backfill.get_progress_of_vnodes_sql(backfills) }}
-        )
+        from ({{ dbt_backfill.get_progress_of_vnodes_sql(backfills) }})
     )
     group by relation, floor(vnode / size)
 {%- endmacro %}
