@@ -1,34 +1,28 @@
-{#- The columns of the position for these keys, quoted. -#}
+{#- Return the columns of the position for these keys, quoted, each with `prefix` in front. -#}
 {% macro position_columns(keys, prefix='') %}
     {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.position)) -%}
-    {%- endfor -%}
+    {%- for key in keys -%} {%- do columns.append(prefix ~ dbt_backfill.identifier(key.position)) -%} {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#- The columns of the upstream's key, quoted, each with `prefix` in front. -#}
+{#- Return the columns of the upstream's key, quoted, each with `prefix` in front. -#}
 {% macro upstream_columns(keys, prefix='') %}
     {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.upstream)) -%}
-    {%- endfor -%}
+    {%- for key in keys -%} {%- do columns.append(prefix ~ dbt_backfill.identifier(key.upstream)) -%} {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#- The columns of the MV that carry the key, quoted, each with `prefix` in front. -#}
+{#- Return the columns of the MV that carry the key, quoted, each with `prefix` in front. -#}
 {% macro mv_columns(keys, prefix='') %}
     {%- set columns = [] -%}
-    {%- for key in keys -%}
-        {%- do columns.append(prefix ~ dbt_backfill.identifier(key.name)) -%}
-    {%- endfor -%}
+    {%- for key in keys -%} {%- do columns.append(prefix ~ dbt_backfill.identifier(key.name)) -%} {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#- The key as the MV names it, for macros that take the upstream's names. -#}
+{#- Return the key as the MV names it, for macros that take the upstream's names. -#}
 {% macro get_mv_keys(keys) %}
     {%- set renamed = [] -%}
     {%- for key in keys -%} {%- do renamed.append(dict(key, upstream=key.name)) -%} {%- endfor -%}
@@ -36,57 +30,45 @@
 {% endmacro %}
 
 
-{#- A condition that the key of two rows is the same, where both have the MV's names of its columns. -#}
+{#- Return a condition that two rows with the MV's names of the columns have the same key. -#}
 {% macro equal_keys(keys, left, right) -%}
     {{ return(dbt_backfill.equal_columns(dbt_backfill.mv_columns(keys), left, right)) }}
 {%- endmacro %}
 
 
-{#- The same where `left` has the upstream's names of the columns and `right` the MV's. -#}
+{#- Return a condition that two rows have the same key, where `left` has the upstream's names of the columns and `right` the MV's. -#}
 {% macro carried_keys(keys, left, right) -%}
     {%- set pairs = [] -%}
-    {%- for column in dbt_backfill.upstream_columns(keys, left) -%}
-        {%- do pairs.append(column ~ ' = ' ~ dbt_backfill.mv_columns(keys, right)[loop.index0]) -%}
+    {%- for key in keys -%}
+        {%- do pairs.append(left ~ dbt_backfill.identifier(key.upstream) ~ ' = ' ~ right ~ dbt_backfill.identifier(key.name)) -%}
     {%- endfor -%}
     {{ return(pairs | join(' and ')) }}
 {%- endmacro %}
 
 
-{#- A condition that two rows are equal in columns of the same names. -#}
+{#- Return a condition that two rows are equal in columns of the same names. -#}
 {% macro equal_columns(columns, left, right) -%}
     {%- set pairs = [] -%}
-    {%- for column in columns -%}
-        {%- do pairs.append(left ~ column ~ ' = ' ~ right ~ column) -%}
-    {%- endfor -%}
+    {%- for column in columns -%} {%- do pairs.append(left ~ column ~ ' = ' ~ right ~ column) -%} {%- endfor -%}
     {{ return(pairs | join(' and ')) }}
 {%- endmacro %}
 
 
 {#-
-    `(columns) <op> (values)` as tuples, with op one of >, >=, <, <=.
-
-    Written out as `a >= x and (a > x or (a = x and b > y))`, which prunes files of Parquet, Delta and Iceberg;
-    comparing structs prunes nothing.
+    Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. It is written out as
+    `a >= x and (a > x or (a = x and b > y))`, which prunes files of Parquet, Delta and Iceberg; comparing structs prunes nothing.
 
     Arguments:
       columns, values (lists of string): SQL expressions of equal length; literals as values, or columns.
 -#}
 {% macro tuple_predicate(columns, op, values) -%}
-    {%- set tuple = dbt_backfill._tuple_comparison(columns, op, values) -%}
-    {%- if columns | length == 1 -%}
-        {{ return(tuple) }}
-    {%- endif -%}
-    {{ return('(' ~ columns[0] ~ ' ' ~ op[0] ~ '= ' ~ values[0] ~ ' and ' ~ tuple ~ ')') }}
-{%- endmacro %}
-
-
-{% macro _tuple_comparison(columns, op, values) -%}
-    {%- if columns | length == 1 -%}
-        {{ return(columns[0] ~ ' ' ~ op ~ ' ' ~ values[0]) }}
-    {%- endif -%}
-    {%- set rest = dbt_backfill._tuple_comparison(columns[1:], op, values[1:]) -%}
-    {{ return('(' ~ columns[0] ~ ' ' ~ op[0] ~ ' ' ~ values[0]
-        ~ ' or (' ~ columns[0] ~ ' = ' ~ values[0] ~ ' and ' ~ rest ~ '))') }}
+    {%- set nested = [] -%}
+    {%- for column in columns[:-1] -%}
+        {%- set value = values[loop.index0] -%}
+        {%- do nested.append('(' ~ column ~ ' ' ~ op[0] ~ ' ' ~ value ~ ' or (' ~ column ~ ' = ' ~ value ~ ' and ') -%}
+    {%- endfor -%}
+    {%- set tuple = nested | join ~ columns[-1] ~ ' ' ~ op ~ ' ' ~ values[-1] ~ '))' * nested | length -%}
+    {{ return('(' ~ columns[0] ~ ' ' ~ op[0] ~ '= ' ~ values[0] ~ ' and ' ~ tuple ~ ')' if nested else tuple) }}
 {%- endmacro %}
 
 
@@ -97,10 +79,9 @@
 
 
 {#-
-    The order of a backfill is that of its positions. They go up; or down, where the columns of the key say `order` `descending`:
-    all of them together, the order of the tuples turned around. Where plans, states and comments speak of a position, its range
-    and what is above or below it, `low` and `high` are meant in this order. The bounds of staged changes, of files and of a
-    selection are in that of the keys.
+    True if the positions of a backfill go down, not up: the columns of its key say `order` `descending`, all of them together, and the
+    order of the tuples is turned around. Where plans, states and comments speak of a position, its range and what is above or below it,
+    `low` and `high` are meant in this order. The bounds of staged changes, of files and of a selection are in the order of the keys.
 -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
@@ -112,24 +93,19 @@
 {% endmacro %}
 
 
-{#- The keys of a backfill in this order; nothing is noted with those of an ascending one. -#}
+{#- Return the keys of a backfill in this order; an ascending one records none. -#}
 {% macro with_order(keys, order) %}
     {%- set ordered = [] -%}
     {%- for key in keys -%}
-        {%- set ascending = {} -%}
-        {%- for name, value in key.items() if name != 'order' -%} {%- do ascending.update({name: value}) -%} {%- endfor -%}
-        {%- do ordered.append(dict(ascending, order=order) if order == 'descending' else ascending) -%}
+        {%- set entries = {} -%}
+        {%- for name, value in key.items() if name != 'order' -%} {%- do entries.update({name: value}) -%} {%- endfor -%}
+        {%- do ordered.append(dict(entries, order=order) if order == 'descending' else entries) -%}
     {%- endfor -%}
     {{ return(ordered) }}
 {% endmacro %}
 
 
-{#-
-    tuple_predicate in the order of the backfill, where `<` is what comes before.
-
-    Arguments:
-      columns (list): of the key, under any of their names.
--#}
+{#- Return tuple_predicate in the order of the backfill, where `<` is what comes before; `columns` are the key's, under any names. -#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
     {%- set turned = {'>': '<', '>=': '<=', '<': '>', '<=': '>='} -%}
     {{ return(dbt_backfill.tuple_predicate(columns, turned[op] if dbt_backfill.is_descending(keys) else op, values)) }}
@@ -137,9 +113,8 @@
 
 
 {#-
-    Positions are compared and rendered by Spark, by the types below only. Left out on purpose: float and
-    double (NaN and statistics of files disagree), strings with a collation (equal keys with unequal hashes),
-    and everything that has no order.
+    True if a key may have this type. Spark compares and renders positions. Left out on purpose: float and double (NaN and statistics
+    of files disagree), strings with a collation (equal keys with unequal hashes), and everything that has no order.
 -#}
 {% macro is_key_type(type) %}
     {{ return(modules.re.fullmatch(
@@ -149,11 +124,11 @@
 
 
 {#-
-    A SQL expression that renders `column` of `type` as the text of a literal of that type.
+    Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
-    The text survives every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds), does
-    not depend on the session's time zone, and folds to a literal that Spark pushes down to files. A `$` is
-    among the characters that go as hex: Spark substitutes `${…}` inside string literals.
+    The text survives every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds), does not depend on the session's
+    time zone, and folds to a literal that Spark pushes down to files. A `$` is among the characters that go as hex: Spark substitutes
+    `${…}` inside string literals.
 -#}
 {% macro literal_expression(column, type) -%}
     {%- if type == 'string' -%}
@@ -174,30 +149,24 @@
 {%- endmacro %}
 
 
-{#- An array of the literals' texts of a key, given as columns in `prefix`; null if the key is. -#}
+{#- Return an array of the literals' texts of a key, given as columns in `prefix`; null if the key is. -#}
 {% macro literals_expression(keys, prefix='') -%}
-    {%- set literals = [] -%}
-    {%- for key in keys -%}
-        {%- do literals.append(
-            dbt_backfill.literal_expression(prefix ~ dbt_backfill.identifier(key.upstream), key.type)
-        ) -%}
-    {%- endfor -%}
-    {{ return('if(' ~ prefix ~ dbt_backfill.identifier(keys[0].upstream) ~ ' is null, null, array('
-        ~ literals | join(', ') ~ '))') }}
+    {%- set columns, literals = dbt_backfill.upstream_columns(keys, prefix), [] -%}
+    {%- for key in keys -%} {%- do literals.append(dbt_backfill.literal_expression(columns[loop.index0], key.type)) -%} {%- endfor -%}
+    {{ return('if(' ~ columns[0] ~ ' is null, null, array(' ~ literals | join(', ') ~ '))') }}
 {%- endmacro %}
 
 
-{#-
-    The vnode of a row: `pmod(xxhash64(key), vnode_count)`.
-
-    The hash depends on the columns' types (an int and a bigint of one value differ), so each is cast to the
-    type that was recorded when the MV was created: a key that is widened later keeps its vnode.
--#}
+{#- Return the vnode of a row: `pmod(xxhash64(key), vnode_count)`. -#}
 {% macro vnode_expression(keys, vnode_count, prefix='') -%}
     {{ return('cast(pmod(' ~ dbt_backfill.key_hash_expression(keys, prefix) ~ ', ' ~ vnode_count ~ ') as int)') }}
 {%- endmacro %}
 
 
+{#-
+    Return the hash of a key. It depends on the columns' types (an int and a bigint of one value differ), so each is cast to the type
+    that was recorded when the MV was created: a key that is widened later keeps its vnode.
+-#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
     {%- for key in keys -%}

@@ -1,11 +1,10 @@
 {#-
-    The part of the upstream that is already in the MV: the rows of `source` with pk <= current_pos of their
-    vnode, in the order of the backfill. While all vnodes agree this is a comparison with literals; otherwise each row is
-    compared with its own vnode's row of the progress table.
+    Return a select of the part of the upstream that is already in the MV: the rows of `source` with pk <= current_pos of their vnode, in
+    the order of the backfill. While all vnodes agree this is a comparison with literals; otherwise each row is compared with its own
+    vnode's row of the progress table.
 
     Arguments:
       source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      state (dict): as read_state returned it.
       with_null_keys (boolean): also rows whose key is null, which no comparison finds.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
@@ -20,21 +19,17 @@
             or {{ dbt_backfill.ordered_predicate(keys, columns, '<=', dbt_backfill.position_columns(keys, 'progress.')) ~ nulls }}
     {%- elif state.finished -%}
         select * from {{ source }} as source
-    {%- elif state.get('position') is none -%}
-        select * from {{ source }} as source where false{{ nulls }}
     {%- else -%}
         select * from {{ source }} as source
-        where {{ dbt_backfill.ordered_predicate(keys, columns, '<=', state.position) ~ nulls }}
+        where {{ ('false' if state.get('position') is none else dbt_backfill.ordered_predicate(keys, columns, '<=', state.position)) ~ nulls }}
     {%- endif -%}
 {%- endmacro %}
 
 
 {#-
-    The range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in the
-    order of the backfill.
-
-    `plan.vnodes` none means all vnodes; otherwise only these vnodes' rows are read. Where the positions differ,
-    each row is compared with its own vnode's row of the progress table, and range_low is the lowest of them.
+    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in
+    the order of the backfill; of all vnodes where `plan.vnodes` is none. Where the positions differ, each row is compared with its own
+    vnode's row of the progress table, and range_low is the lowest of them.
 -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -42,8 +37,7 @@
     {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
     {%- set vnode = dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- if plan.get('vnodes') is none -%}
-        select * from {{ source }} as source
-        where ({{ window }}){{ nulls }}
+        select * from {{ source }} as source where ({{ window }}){{ nulls }}
     {%- elif state.uniform -%}
         select * from {{ source }} as source
         where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
@@ -59,38 +53,32 @@
 {%- endmacro %}
 
 
-{#- range_low < columns <= range_high, with literals, in the order of the backfill; the last range has no end. -#}
+{#- Return range_low < columns <= range_high, with literals, in the order of the backfill; the last range has no end. -#}
 {% macro window_predicate(keys, columns, plan) -%}
-    {%- set parts = [] -%}
-    {%- if plan.get('range_low') is not none -%}
-        {%- do parts.append(dbt_backfill.ordered_predicate(keys, columns, '>', plan.range_low)) -%}
-    {%- endif -%}
-    {%- if not plan.get('last_range') -%}
-        {%- do parts.append(dbt_backfill.ordered_predicate(keys, columns, '<=', plan.range_high)) -%}
-    {%- endif -%}
-    {{ return(parts | join(' and ') or 'true') }}
+    {%- set low = none if plan.get('range_low') is none else dbt_backfill.ordered_predicate(keys, columns, '>', plan.range_low) -%}
+    {%- set high = none if plan.get('last_range') else dbt_backfill.ordered_predicate(keys, columns, '<=', plan.range_high) -%}
+    {{ return([low, high] | select | join(' and ') or 'true') }}
 {%- endmacro %}
 
 
 {#-
-    The upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the keys that remain:
-    {
+    Return a select of the upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the remaining keys: {
       'bounds': a list of keys as literals' texts, in the order of the backfill,
-      'complete': whether they reach the end,
+      'complete': true if they reach the end,
       'rows': how many rows remain,
-      'scans': how many times all ranges that remain read one of them, for they read all of a file, or of a split of one, that may
-        have a row of theirs; absent if Spark does not tell the files
+      'scans': how many times the remaining ranges together read one of them: each reads all of a file, or of a split of one, that may
+        have a row of it; absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound:
-    any orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very
-    end is left out, because the last range has no end. A key that stands so often that it is several bounds is one.
+    The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound: this works for any
+    orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very end is left out, because the
+    last range has no end. A key so frequent that it is several bounds is one.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
       done (int): snapshot rows read so far.
-      by_file (boolean): whether the scan reads files of one table, so that Spark tells which.
+      by_file (boolean): true if the scan reads files of one table, so that Spark reports which.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
     {%- set most = 256 -%}
@@ -104,7 +92,7 @@
         select
             *,
             {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
-            {#- Not the same for two rows, or corr() would divide by zero. #}
+            {#- Different for any two rows, or corr() would divide by zero. #}
             monotonically_increasing_id() as __bf_place
         from ({{ scan }})
         {#- A bound is a key. A null in one is refused by the range's own check. #}
@@ -122,7 +110,8 @@
         'bounds', coalesce(array_distinct(transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound)), array()),
         'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true),
         'rows', (select max(remaining) from share),
-        'scans', if(bool_or(__bf_file = ''), null, round(sum(row_count * if(in_order, 1, last_rank div step - first_rank div step + 1)) / sum(row_count), 2))
+        'scans', if(bool_or(__bf_file = ''), null,
+            round(sum(row_count * if(in_order, 1, last_rank div step - first_rank div step + 1)) / sum(row_count), 2))
     ))
     from (
         select

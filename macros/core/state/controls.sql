@@ -1,39 +1,35 @@
 {#-
-    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one of a control
-    rules. It is made when one is first set, and a barrier only reads it: to set one is an INSERT, which conflicts with
-    nothing, so that a run that commits just then goes on.
+    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one of a control applies. The
+    table is made when one is first set, and a barrier only reads it: to set one is an INSERT, which conflicts with nothing, so that a run
+    that commits just then goes on.
 
     `control` is `pause`, with the value `true` or `false`, or `rate_limit`, with a number of rows or `default`. Rows of another
-    `backfill_id` are of an MV of before.
+    `backfill_id` are of an earlier MV.
 -#}
-{% macro controls_columns() %}
-    {{ return({'control': 'string', 'value': 'string', 'set_by': 'string', 'set_at': 'timestamp_ltz', 'backfill_id': 'string'}) }}
-{% endmacro %}
 
 
-{#- Of each control of an MV the newest row, as JSON: {'pause', 'rate_limit'}, each {'value', 'set_by', 'set_at'} or absent. -#}
+{#- Return a select of the newest row of each control of an MV, as JSON: {'pause', 'rate_limit'}, each {'value', 'set_by', 'set_at'} or absent. -#}
 {% macro get_controls_sql(relations, backfill_id) -%}
     {%- set newest = "max_by(struct(value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at)" -%}
     select to_json(named_struct(
-        {%- for control in ['pause', 'rate_limit'] %}
-        '{{ control }}', {{ newest }} filter (where control = '{{ control }}'){{ ',' if not loop.last }}
-        {%- endfor %}
+        'pause', {{ newest }} filter (where control = 'pause'),
+        'rate_limit', {{ newest }} filter (where control = 'rate_limit')
     ))
     from {{ relations.controls.render() }}
     where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
 {%- endmacro %}
 
 
-{#- The variable of the statement after it, which stands among those that a script declares first. -#}
+{#- Declare the variable of get_controls_statement, among those that a script declares first. -#}
 {% macro declare_controls() -%}
     declare controls string;
 {%- endmacro %}
 
 
 {#-
-    A statement of a script that reads them into its variable `controls`, null where there is no such table. It may appear at any
-    time, also while a run goes on, so each barrier looks for it; that it is missing shows before any job of Spark, and so does that
-    it has other columns, which check_controls_are_ours refuses.
+    Return a statement of a script that reads them into its variable `controls`, null where there is no such table. The table may appear at
+    any time, also during a run, so each barrier looks for it. Spark finds before any job that it is missing, or that it has other columns,
+    which check_controls_are_ours refuses.
 -#}
 {% macro get_controls_statement(relations, backfill_id) -%}
     begin
@@ -44,14 +40,14 @@
 {%- endmacro %}
 
 
-{#- Whether there are controls of ours to be read, by the list of tables that dbt keeps. -#}
+{#- True if there are controls of ours to be read, by the list of tables that dbt keeps. -#}
 {% macro has_own_controls(relations) %}
     {%- set existing = dbt_backfill.load_table(relations.controls) -%}
     {{ return('dbt_backfill.format' in dbt_backfill.read_listed_properties(existing, relations.controls)) }}
 {% endmacro %}
 
 
-{#- Refuse a table of their name that is another one, as what was read of it shows. -#}
+{#- Refuse a table of their name that is not ours, as what was read of it shows. -#}
 {% macro check_controls_are_ours(relations, state) %}
     {%- if state.controls.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
 {% endmacro %}
@@ -66,19 +62,18 @@
 
 
 {#-
-    A script that sets a control, and returns what is set then. When, and by whom, are literals in it: sent twice, the second
-    row says what the first one does.
+    Return a script that sets a control, and returns what is set then. When, and by whom, are literals in it: sent twice, the second row
+    says what the first one does.
 
     Arguments:
       setting (dict): {'control', 'value', 'by', 'at': microseconds since 1970}.
       location (string): the clause of the place where the table is made, empty for the catalog's own.
 -#}
 {% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
-    {%- set columns, format = [], operated.options.file_format -%}
-    {%- for name, type in dbt_backfill.controls_columns().items() -%} {%- do columns.append(name ~ ' ' ~ type) -%} {%- endfor -%}
-    {%- set text = dbt_backfill.string_literal -%}
+    {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}
     begin
-        create table if not exists {{ operated.controls.render() }} ({{ columns | join(', ') }})
+        create table if not exists {{ operated.controls.render() }}
+            (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
         using {{ format }}
         {{ location }}
         tblproperties {{ dbt_backfill.property_list(dict(

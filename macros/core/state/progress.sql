@@ -1,18 +1,18 @@
 {#-
-    How far MVs are, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, the times of the last
-    barriers in the history, and the controls, where there are such tables.
+    The progress of MVs, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, the times of the last barriers
+    in the history, and the controls, where there are such tables.
 
     `backfills`: a list of {
       'model', 'generation': what the first columns say,
       'relations': see get_relations,
-      'has_history', 'has_controls': whether these are there to be read,
-      'ruled_by': the MV whose controls rule it, as text,
+      'has_history', 'has_controls': true if these exist and can be read,
+      'ruled_by': the MV whose controls apply to it, as text,
       'rate_limit': of its config; none if it has none
     }
 -#}
 
 
-{#- The columns of get_progress_sql, in order: {name: type}. -#}
+{#- Return the columns of get_progress_sql, in order: {name: type}. -#}
 {% macro progress_of_mv_columns() %}
     {{ return({
         'model': 'string', 'relation': 'string', 'generation': 'string', 'backfill_finished': 'boolean', 'progress': 'double',
@@ -25,7 +25,7 @@
 {% endmacro %}
 
 
-{#- Those of get_progress_of_vnodes_sql. -#}
+{#- Return the columns of get_progress_of_vnodes_sql, in order: {name: type}. -#}
 {% macro progress_of_vnode_columns() %}
     {{ return({
         'model': 'string', 'relation': 'string', 'generation': 'string', 'vnode': 'int', 'backfill_finished': 'boolean',
@@ -35,7 +35,7 @@
 {% endmacro %}
 
 
-{#- A select of no rows with these columns. -#}
+{#- Return a select of no rows with these columns. -#}
 {% macro get_no_progress_sql(columns) -%}
     {%- set nulls = [] -%}
     {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
@@ -44,14 +44,26 @@
 
 
 {#-
-    One row per MV. A share is of the rows of the upstream as it was last counted, or, while columns are filled, of those that were
-    read before; rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
+    Return a select of one row per MV. A share is of the rows of the upstream as it was last counted, or, while columns are filled, of those
+    that were read before. Rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
 
     Arguments:
       also (string): a further column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
-    {%- set values = dbt_backfill._progress_values() -%}
+    {#- Those that are no column of `measured` of the same name. -#}
+    {%- set values = {
+        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
+        'rows_per_second': 'if(complete, null, rows_per_second)',
+        'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
+        'kind': 'barrier.kind', 'committed_at': 'barrier.committed_at',
+        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
+        'rows_changed': 'barrier.changed_row_count', 'rows_deleted': 'barrier.deleted_row_count',
+        'invocation_id': 'barrier.invocation_id', 'mode': 'barrier.backfill_mode',
+        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)", 'paused': "allowed.ruled_by = 'pause'",
+        'rate_limit': 'allowed.rate_limit', 'ruled_by': 'allowed.ruled_by', 'set_by': 'allowed.set_by', 'set_at': 'allowed.set_at',
+    } -%}
     {%- set columns = [] -%}
     {%- for name, type in dbt_backfill.progress_of_mv_columns().items() -%}
         {%- do columns.append('cast(' ~ values.get(name, 'measured.' ~ name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
@@ -60,10 +72,28 @@
         {{ dbt_backfill.get_states_sql(backfills) }}
     ),
     measured as (
-        {{ dbt_backfill.get_measured_sql('states') }}
+        {{ dbt_backfill.get_measured_sql() }}
     ),
+    {#- The median of the last ten barriers that read a range of what is read now. A barrier that a later run has completed may seem to last
+        for days, which moves no median. #}
     rates as (
-        {{ dbt_backfill._get_rates_sql(backfills) }}
+        select relation, percentile(rate, 0.5) as rows_per_second
+        from (
+            select
+                timed.relation,
+                timed.range_row_count / greatest((unix_micros(timed.committed_at) - unix_micros(timed.begun_at)) / 1e6, 0.001) as rate,
+                row_number() over (partition by timed.relation order by timed.epoch desc) as number
+            from (
+                {{ dbt_backfill.get_timed_barriers_sql(backfills) }}
+            ) as timed
+            join measured
+                on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
+                and timed.kind = if(measured.is_filling, 'fill', 'advance')
+                and coalesce(timed.sweeps, false) = measured.sweeping
+            where timed.range_row_count > 0
+        )
+        where number <= 10
+        group by relation
     ),
     allowed as (
         {{ dbt_backfill._get_allowed_sql(backfills) }}
@@ -76,48 +106,25 @@
 {%- endmacro %}
 
 
-{#- What stands in a column of it, over `measured`, `rates` and `allowed`, where that is no column of `measured` of the same name. -#}
-{% macro _progress_values() %}
-    {%- set values = {
-        'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
-        'upstream_row_count': 'barrier.upstream_row_count',
-        'rows_left': 'left_to_read',
-        'rows_per_second': 'if(complete, null, rows_per_second)',
-        'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
-        'kind': 'barrier.kind',
-        'committed_at': 'barrier.committed_at',
-        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
-        'rows_changed': 'barrier.changed_row_count',
-        'rows_deleted': 'barrier.deleted_row_count',
-        'invocation_id': 'barrier.invocation_id',
-        'mode': 'barrier.backfill_mode',
-        'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)",
-        'paused': "allowed.ruled_by = 'pause'",
-    } -%}
-    {%- for name in ['rate_limit', 'ruled_by', 'set_by', 'set_at'] -%} {%- do values.update({name: 'allowed.' ~ name}) -%} {%- endfor -%}
-    {{ return(values) }}
-{% endmacro %}
-
-
-{#- What an MV follows, as a source of a plan: its change table, or else its upstream. For get_progress_sql, as `also`. -#}
+{#- Return followed_source as a further column of get_progress_sql. -#}
 {% macro followed_source_column() %}
     {{ return(dbt_backfill.followed_source('barrier.sources') ~ ' as source') }}
 {% endmacro %}
 
 
+{#- Return what an MV follows, as a source of a plan: its change table, or else its upstream. -#}
 {% macro followed_source(sources) -%}
     coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))
 {%- endmacro %}
 
 
-{#- A share from 0 to 1, which is 1 only where nothing is left. -#}
+{#- Return a share from 0 to 1, which is 1 only where nothing is left. -#}
 {% macro _progress_expression(complete, done, total) -%}
     case when {{ complete }} then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
 {%- endmacro %}
 
 
-{#- The first columns of a row, which say what it is of. -#}
+{#- Return the first columns of a row, which say what it is of. -#}
 {% macro _get_names_sql(backfill) -%}
     {{ dbt_backfill.string_literal(backfill.model) }} as model,
         {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation,
@@ -125,34 +132,28 @@
 {%- endmacro %}
 
 
-{#- What the vnodes of each MV have in common, and their sums. -#}
+{#- Return a select of what the vnodes of each MV have in common, and their sums. -#}
 {% macro get_states_sql(backfills) -%}
     {%- for backfill in backfills %}
     {{- '\n    union all\n    ' if not loop.first }}select
         {{ dbt_backfill._get_names_sql(backfill) }},
         {{ dbt_backfill.string_literal(backfill.ruled_by) }} as controlled,
         cast({{ 'null' if backfill.rate_limit is none else backfill.rate_limit }} as bigint) as configured,
-        min(epoch) as epoch,
-        cast(sum(row_count) as bigint) as row_count,
-        max(upstream_version) as upstream_version,
-        bool_or(dirty) as dirty,
-        bool_and(backfill_finished) as finished,
-        count(*) as vnode_count,
-        count_if(backfill_finished) as vnodes_finished,
-        max(plan_kind) as planned,
-        max(last) as last,
-        max(unwritten) as unwritten
+        min(epoch) as epoch, cast(sum(row_count) as bigint) as row_count, max(upstream_version) as upstream_version,
+        bool_or(dirty) as dirty, bool_and(backfill_finished) as finished,
+        count(*) as vnode_count, count_if(backfill_finished) as vnodes_finished,
+        max(plan_kind) as planned, max(last) as last, max(unwritten) as unwritten
     from {{ backfill.relations.progress.render() }}
     {%- endfor %}
 {%- endmacro %}
 
 
 {#-
-    The rows of `states` (at least with 'dirty', 'finished', 'planned', 'row_count', 'last'), and what follows from them, as
-    get_filling, is_sweeping and the test backfill_complete have it: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done',
+    Return a select of the rows of `states` (at least with 'dirty', 'finished', 'planned', 'row_count', 'last'), and what follows from them,
+    as in get_filling, is_sweeping and the test backfill_complete: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done',
     'rows_total', 'left_to_read'.
 -#}
-{% macro get_measured_sql(states) -%}
+{% macro get_measured_sql() -%}
     {%- set fields = dbt_backfill.string_literal(
         'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
             ~ 'upstream_row_count bigint, changed_row_count bigint, deleted_row_count bigint, backfill_mode string, '
@@ -173,7 +174,7 @@
                 size(coalesce(barrier.fills, array())) > 0 and (dirty or not coalesce(barrier.last_fill, false)) as is_filling
             from (
                 select * except (last), from_json(last, {{ fields }}) as barrier
-                from {{ states }}
+                from states
             )
         )
     )
@@ -181,18 +182,14 @@
 
 
 {#-
-    What rules how many rows the next barrier of each MV may read, over `measured`, as get_ruling_allowance has it: 'rate_limit', 0
-    for none and null for any number; 'ruled_by', `config`, `throttle` or `pause`; of these two 'set_by' and 'set_at'.
+    Return a select of how many rows the next barrier of each MV may read, over `measured`, as in get_ruling_allowance: 'rate_limit', 0 for
+    none and null for any number; 'ruled_by', `config`, `throttle` or `pause`; of these two 'set_by' and 'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     {%- set newest = 'max_by(struct(value, set_by, cast(set_at as timestamp_ltz) as set_at), set_at)' -%}
     select
         measured.relation,
-        case
-            when pause.value = 'true' then 0
-            when throttle.value <> 'default' then cast(throttle.value as bigint)
-            else configured
-        end as rate_limit,
+        case when pause.value = 'true' then 0 when throttle.value <> 'default' then cast(throttle.value as bigint) else configured end as rate_limit,
         case when pause.value = 'true' then 'pause' when throttle.value <> 'default' then 'throttle' else 'config' end as ruled_by,
         if(pause.value = 'true', pause.set_by, if(throttle.value <> 'default', throttle.set_by, null)) as set_by,
         if(pause.value = 'true', pause.set_at, if(throttle.value <> 'default', throttle.set_at, null)) as set_at
@@ -218,34 +215,8 @@
 
 
 {#-
-    The rows per second of each MV, over `states` and `measured`: the median of its last ten barriers that read a range of what is
-    read now. A barrier lasts from the commit of the one before it in the same invocation, and else from its plan. One that a later
-    run has completed may seem to last for days, which moves no median.
--#}
-{% macro _get_rates_sql(backfills) -%}
-    select relation, percentile(rate, 0.5) as rows_per_second
-    from (
-        select
-            timed.relation,
-            timed.range_row_count / greatest((unix_micros(timed.committed_at) - unix_micros(timed.begun_at)) / 1e6, 0.001) as rate,
-            row_number() over (partition by timed.relation order by timed.epoch desc) as number
-        from (
-            {{ dbt_backfill.get_timed_barriers_sql(backfills) }}
-        ) as timed
-        join measured
-            on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
-            and timed.kind = if(measured.is_filling, 'fill', 'advance')
-            and coalesce(timed.sweeps, false) = measured.sweeping
-        where timed.range_row_count > 0
-    )
-    where number <= 10
-    group by relation
-{%- endmacro %}
-
-
-{#-
-    The last barriers of each MV, those that the history has and those that it may lack, and when each began. `more`: further columns
-    that both have, {name: type}.
+    Return a select of the last barriers of each MV, those that the history has and those that it may lack, and when each began: at the
+    commit of the barrier before it in the same invocation, and else at its plan. `more`: further columns that both have, {name: type}.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({
@@ -259,12 +230,8 @@
     {%- endfor -%}
     select
         *,
-        lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (
-            partition by relation, backfill_id order by epoch
-        ) as before,
-        coalesce(
-            if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, null), planned_at
-        ) as begun_at
+        lag(struct(epoch + 1 as epoch, invocation_id, committed_at)) over (partition by relation, backfill_id order by epoch) as before,
+        coalesce(if(before.epoch = epoch and before.invocation_id = invocation_id, before.committed_at, null), planned_at) as begun_at
     from (
         select distinct *
         from (
@@ -284,16 +251,14 @@
 
 
 {#-
-    One row per vnode. The upstream is not counted by vnode: a vnode has its share of the rows, and vnodes that are at the same
-    position are equally far.
+    Return a select of one row per vnode. The upstream is not counted by vnode: a vnode has its share of the rows, and vnodes at the same
+    position have the same progress.
 -#}
 {% macro get_progress_of_vnodes_sql(backfills) -%}
-    {%- set share = 'sum(row_count) over place / count(*) over place' -%}
-    {%- set rows_done = 'if(is_filling, barrier.filled_row_count, ' ~ share ~ ')' -%}
-    {%- set rows_total = 'if(is_filling, total_row_count, about)' -%}
+    {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over place / count(*) over place)' -%}
     {%- set values = {
         'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', rows_done, rows_total),
+        'progress': dbt_backfill._progress_expression('complete', rows_done, 'if(is_filling, total_row_count, about)'),
         'upstream_row_count': 'if(complete, row_count, greatest(round(about), row_count))',
     } -%}
     {%- set columns = [] -%}
@@ -301,32 +266,23 @@
         {%- do columns.append('cast(' ~ values.get(name, name) ~ ' as ' ~ type ~ ') as ' ~ name) -%}
     {%- endfor -%}
     with states as (
-        {{ dbt_backfill._get_vnodes_sql(backfills) }}
+        {%- for backfill in backfills %}
+        {{- '\n        union all' if not loop.first }}
+        select
+            {{ dbt_backfill._get_names_sql(backfill) }},
+            vnode, epoch, row_count, upstream_version, dirty, backfill_finished as finished, plan_kind as planned,
+            max(last) over () as last, count(*) over () as vnode_count, sum(row_count) over () as total_row_count,
+            nullif(to_json(
+                struct(* except ({{ dbt_backfill.progress_columns().keys() | join(', ') }})), {{ dbt_backfill.plan_json_options() }}
+            ), '{}') as current_pos
+        from {{ backfill.relations.progress.render() }}
+        {%- endfor %}
     ),
     measured as (
-        select *, barrier.upstream_row_count / vnode_count as about
-        from (
-            {{ dbt_backfill.get_measured_sql('states') }}
-        )
+        select *, barrier.upstream_row_count / vnode_count as about from ({{ dbt_backfill.get_measured_sql() }})
     )
     select
         {{ columns | join(',\n        ') }}
     from measured
     window place as (partition by relation, finished, current_pos)
-{%- endmacro %}
-
-
-{#- The vnodes of each MV, each with what stands on the row of vnode 0. -#}
-{% macro _get_vnodes_sql(backfills) -%}
-    {%- set own = dbt_backfill.progress_columns().keys() | join(', ') -%}
-    {%- for backfill in backfills %}
-    {{- '\n    union all\n    ' if not loop.first }}select
-        {{ dbt_backfill._get_names_sql(backfill) }},
-        vnode, epoch, row_count, upstream_version, dirty, backfill_finished as finished, plan_kind as planned,
-        max(last) over () as last,
-        count(*) over () as vnode_count,
-        sum(row_count) over () as total_row_count,
-        nullif(to_json(struct(* except ({{ own }})), {{ dbt_backfill.plan_json_options() }}), '{}') as current_pos
-    from {{ backfill.relations.progress.render() }}
-    {%- endfor %}
 {%- endmacro %}

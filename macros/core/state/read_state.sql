@@ -1,37 +1,45 @@
 {#-
-    What is committed and what is planned, in one statement: {
+    Read what is committed and what is planned, in one statement. Return {
       'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': of the progress table,
       'rows', 'last_epoch': how many rows it has, and the highest epoch on one,
-      'uniform': whether all vnodes have one position, or all have finished,
-      'committed': the plan of that epoch, with what became of it,
-      'planned': the plan of the next epoch, none if there is none; its kind is `abandon` once it was given up,
-      'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was
-        given up (`dirty`) where its range would have begun,
+      'uniform': true if all vnodes have one position, or all have finished,
+      'committed': the plan of that epoch, with its outcome,
+      'planned': the plan of the next epoch, or none; its kind is `abandon` once it was given up,
+      'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was given up (`dirty`)
+        where its range would have begun,
       'settings': the session's, see session_settings,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
-      'refused_setting': see get_refused_setting_statements; absent if none is, or it is not asked,
-      'lag_seconds': for how long the version that the MV shows has been there; absent if that is not known,
+      'refused_setting': see get_refused_setting_statements; absent if none is, or nobody asked,
+      'lag_seconds': the age of the version that the MV shows; absent if that is not known,
       'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
-      'caches': see get_catalog_cache_statements; absent if nothing is asked,
+      'caches': see get_catalog_cache_statements; absent if nobody asked,
       'controls': what is set for it, see get_controls_sql; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
 
     Arguments:
-      uncached (list): the relations whose catalogs are asked whether they cache.
-      history_of (string): the id of the MV if its history is there and is to be looked at; none if not.
+      uncached (list): the relations whose catalogs are asked if they cache.
+      history_of (string): the id of the MV if its history exists and is to be read; else none.
       controls_of (string): the id of the MV whose controls are to be read, and the session's settings with them; none for neither.
 -#}
 {% macro read_state(relations, uncached=[], history_of=none, controls_of=none) %}
+    {%- set controlled = controls_of is not none -%}
     {%- set sql = dbt_backfill.get_state_sql(
         relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream'),
-        controls=controls_of is not none, refuses=controls_of is not none
+        controls=controlled, refuses=controlled
     ) -%}
-    {%- if uncached or controls_of is not none -%}
-        {%- set sql = dbt_backfill._get_state_script(relations, sql, uncached, controls_of) -%}
-    {%- endif -%}
-    {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
+    {%- set script -%}
+        begin
+            {{ dbt_backfill.declare_refused_setting() if controlled }}
+            {{ dbt_backfill.declare_controls() if controlled }}
+            {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
+            {{ dbt_backfill.get_refused_setting_statements() if controlled }}
+            {{ dbt_backfill.get_controls_statement(relations, controls_of) if controlled }}
+            {{ sql }};
+        end
+    {%- endset -%}
+    {%- set read = dbt_backfill.run_json('observe the state', script if uncached or controlled else sql, relations.mv)[0] -%}
     {%- set written = -1 if read.get('written') is none else read.written -%}
     {%- set state = dbt_backfill.parse_state(read, written if history_of else none) -%}
     {%- do dbt_backfill.check_controls_are_ours(relations, state) -%}
@@ -39,24 +47,14 @@
 {% endmacro %}
 
 
-{% macro _get_state_script(relations, sql, uncached, controls_of) -%}
-    begin
-        {{ dbt_backfill.declare_refused_setting() if controls_of is not none }}
-        {{ dbt_backfill.declare_controls() if controls_of is not none }}
-        {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
-        {{ dbt_backfill.get_refused_setting_statements() if controls_of is not none }}
-        {{ dbt_backfill.get_controls_statement(relations, controls_of) if controls_of is not none }}
-        {{ sql }};
-    end
-{%- endmacro %}
-
-
 {#-
+    Return a select of the state as JSON, for parse_state: of what the rows of the vnodes have in common, and of the row of vnode 0.
+
     Arguments:
-      plan (dict or none): one of which to tell whether it was committed as what it is, `executed`.
+      plan (dict or none): `executed` says if it was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
-      caches, controls, refuses (boolean): whether the script has such a variable, to be returned with it.
-      settings (boolean): whether to ask for the session's; a run asks once.
+      caches, controls, refuses (boolean): true if the script has such a variable, to be returned with it.
+      settings (boolean): true to ask for the session's; a run asks once.
 -#}
 {% macro get_state_sql(
     relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false, settings=true
@@ -66,22 +64,12 @@
     select to_json(struct(
         progress.*,
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
-        {%- if settings %}
-        {{ dbt_backfill.settings_expression() }} as settings,
-        {%- endif %}
+        {{- '\n        ' ~ dbt_backfill.settings_expression() ~ ' as settings,' if settings }}
         '${spark.databricks.delta.write.txnAppId}' as txn_app_id
-        {%- if log %},
-        {{ log }} as log
-        {%- endif %}
-        {%- if caches %},
-        caches
-        {%- endif %}
-        {%- if controls %},
-        controls
-        {%- endif %}
-        {%- if refuses %},
-        __bf_refused_setting as refused_setting
-        {%- endif %}
+        {{- ',\n        ' ~ log ~ ' as log' if log }}
+        {{- ',\n        caches' if caches }}
+        {{- ',\n        controls' if controls }}
+        {{- ',\n        __bf_refused_setting as refused_setting' if refuses }}
         {%- if history_of %},
         (
             select max(if(backfill_id = {{ dbt_backfill.string_literal(history_of) }}, epoch, null))
@@ -90,47 +78,34 @@
         {%- endif %}
     ))
     from (
-        {{ dbt_backfill._get_progress_sql(relations, plan) }}
+        select
+            min(epoch) as epoch, max(epoch) as last_epoch, cast(sum(row_count) as bigint) as row_count,
+            max(upstream_version) as upstream_version, bool_or(dirty) as dirty,
+            bool_and(backfill_finished) as finished, bool_or(backfill_finished) as any_finished, count(*) as rows,
+            bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
+            max(plan) as plan, max(plan_kind) as plan_kind, max(last) as last
+            {%- if plan %},
+            coalesce(bool_or(exists(
+                array_append(coalesce(unwritten, array()), last),
+                barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
+                    and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
+            )), false) as executed
+            {%- endif %}
+        from (
+            select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
+            from {{ relations.progress.render() }}
+        )
     ) as progress
 {%- endmacro %}
 
 
-{#- For how long a version has been there that was committed at `at`, which a kind of upstream gave as text; null if it gave none. -#}
+{#- Return the age in seconds of a version that was committed at `at`, which a kind of upstream gave as text; null if it gave none. -#}
 {% macro get_lag_sql(at) -%}
     timestampdiff(second, try_cast({{ at }} as timestamp_ltz), current_timestamp())
 {%- endmacro %}
 
 
-{#- One row of what the rows of the vnodes have in common, and of those whose vnode is 0. -#}
-{% macro _get_progress_sql(relations, plan) -%}
-    select
-        min(epoch) as epoch,
-        max(epoch) as last_epoch,
-        cast(sum(row_count) as bigint) as row_count,
-        max(upstream_version) as upstream_version,
-        bool_or(dirty) as dirty,
-        bool_and(backfill_finished) as finished,
-        bool_or(backfill_finished) as any_finished,
-        count(*) as rows,
-        bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
-        max(plan) as plan,
-        max(plan_kind) as plan_kind,
-        max(last) as last
-        {%- if plan %},
-        coalesce(bool_or(exists(
-            array_append(coalesce(unwritten, array()), last),
-            barrier -> get_json_object(barrier, '$.plan_id') = {{ dbt_backfill.string_literal(plan.plan_id) }}
-                and get_json_object(barrier, '$.kind') = {{ dbt_backfill.string_literal(plan.kind) }}
-        )), false) as executed
-        {%- endif %}
-    from (
-        select *, struct(* except (vnode, row_count, plan, last, unwritten)) as __bf_position
-        from {{ relations.progress.render() }}
-    )
-{%- endmacro %}
-
-
-{#- The one constructor of a state, of what such a statement returned; `written` as read_state has it. -#}
+{#- The one constructor of a state, from what such a statement returned; `written`: see read_state. -#}
 {% macro parse_state(read, written=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
     {{ return(dict(
@@ -144,22 +119,73 @@
 {% endmacro %}
 
 
-{#- Whether anything has been backfilled. -#}
+{#- True if anything has been backfilled. -#}
 {% macro has_started(state) %}
     {{ return(not state.uniform or state.any_finished or state.get('position') is not none) }}
 {% endmacro %}
 
 
-{#- Whether the MV has rows of before above the position, which a sweep has not come to. -#}
+{#- True if the MV has earlier rows above the position, which a sweep has not reached. -#}
 {% macro is_sweeping(state) %}
-    {%- set begun = state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false) -%}
-    {{ return(begun and not state.finished) }}
+    {{ return((state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false)) and not state.finished) }}
 {% endmacro %}
 
 
-{#- The plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
+{#- Return the plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
 {% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- if state.dirty -%} {{ return((state.committed.get('given_up') or {}).get('since')) }} {%- endif -%}
-    {{ return(state.committed) }}
+    {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
+{% endmacro %}
+
+
+{#-
+    Return columns that are being filled, of the rows that existed already: {
+      'columns': a list of {'name', 'type', 'was': the type that it had in the MV, where it is to be widened}: they are new, or
+        widened, or their definition was changed while they were filled,
+      'position': the literals of the second position: up to there they hold what the query gives; none at the beginning,
+      'row_count': how many rows of the upstream were read for them,
+      'drops': the names of columns that the next plan has to drop
+    }
+
+    Above the second position nothing is promised of these columns: they are null, or of a row that has changed since, or, where the
+    definition of a column was changed while it was filled, or its type, of the previous one.
+-#}
+{% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
+    {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}
+{% endmacro %}
+
+
+{#- Return those of a committed state; none if all columns hold up to the position of the MV. -#}
+{% macro get_filling(state) %}
+    {%- set plan = state.committed or {} -%}
+    {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.new_filling(
+        plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0
+    )) }}
+{% endmacro %}
+
+
+{#- Return get_filling with the columns that a given-up plan was to drop, also where none is being filled. -#}
+{% macro get_open_filling(state) %}
+    {%- set filling, drops = dbt_backfill.get_filling(state), state.committed.get('drops') or [] -%}
+    {%- if not state.dirty or not drops -%} {{ return(filling) }} {%- endif -%}
+    {{ return(dict(filling or dbt_backfill.new_filling([]), drops=drops)) }}
+{% endmacro %}
+
+
+{#- Return what is being filled, and to be dropped, before a plan is executed; none of a plan that does neither. -#}
+{% macro get_filling_of_plan(plan) %}
+    {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.new_filling(plan.get('fills') or [], plan.get('fill_low'), drops=plan.get('drops') or [])) }}
+{% endmacro %}
+
+
+{#- Return what a plan records that drops the columns and fills them all: it compares all of the MV at once, or the ranges after it do. -#}
+{% macro end_filling(filling) %}
+    {%- if not filling -%} {{ return({}) }} {%- endif -%}
+    {%- if not filling.columns -%} {{ return({'drops': filling.drops}) }} {%- endif -%}
+    {{ return({
+        'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
+        'next_bounds': [], 'bounds_complete': false, 'drops': filling.drops,
+    }) }}
 {% endmacro %}

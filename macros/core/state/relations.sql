@@ -1,60 +1,54 @@
 {#-
-    The tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations.
+    Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` is the only
+    place that knows their columns.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
-    `<mv>__controls` has what people have set for its backfill, if they have, see controls_columns.
+    `<mv>__controls` has what people have set for its backfill, if they have, see state/controls.sql.
     `<mv>__staged` has the rows that were read for the next barrier, of an upstream whose versions cannot be read again, see run_stage.
     `<mv>__replica` has a copy of what the query reads of the upstream, ordered by its key, see make_replica.
     `<mv>__live` is a view, if the model asks for it, see run_live_view.
-    `state/` is the only place that knows their columns.
 -#}
 {% macro get_relations(mv) %}
-    {{ return({
-        'mv': mv,
-        'progress': mv.incorporate(path={'identifier': mv.identifier ~ '__progress'}),
-        'barriers': mv.incorporate(path={'identifier': mv.identifier ~ '__barriers'}),
-        'controls': mv.incorporate(path={'identifier': mv.identifier ~ '__controls'}),
-        'staged': mv.incorporate(path={'identifier': mv.identifier ~ '__staged'}),
-        'replica': mv.incorporate(path={'identifier': mv.identifier ~ '__replica'}),
-        'live': mv.incorporate(path={'identifier': mv.identifier ~ '__live'}),
-    }) }}
+    {%- set relations = {'mv': mv} -%}
+    {%- for name in ['progress', 'barriers', 'controls', 'staged', 'replica', 'live'] -%}
+        {%- do relations.update({name: mv.incorporate(path={'identifier': mv.identifier ~ '__' ~ name})}) -%}
+    {%- endfor -%}
+    {{ return(relations) }}
 {% endmacro %}
 
 
-{#- The tables of the next generation of an MV, as get_relations returns them; the MV's controls rule it too. -#}
+{#- Return the tables of the next generation of an MV, like get_relations; the MV's controls apply to it too. -#}
 {% macro get_next_relations(mv) %}
     {{ return(dbt_backfill.get_relations(mv.incorporate(path={'identifier': mv.identifier ~ '__next'}))) }}
 {% endmacro %}
 
 
-{#- What get_relations has, in the order in which they are dropped: the state last. -#}
+{#- Return the names in get_relations of what is dropped, in this order: the state last. -#}
 {% macro table_names() %}
     {{ return(['mv', 'barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 
-{#- Those that stand beside the MV, by what their names end in. -#}
+{#- Return those of the tables beside the MV, which are also what their identifiers end in. -#}
 {% macro companion_names() %}
     {{ return(dbt_backfill.table_names() | reject('equalto', 'mv') | list) }}
 {% endmacro %}
 
 
-{#- Which of them exist; by default of those that a run looks for. -#}
+{#- Return those of these tables that exist, none for the others; by default of those that a run looks for. -#}
 {% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
-    {%- for name in names -%}
-        {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%}
-    {%- endfor -%}
+    {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
     {{ return(existing) }}
 {% endmacro %}
 
 
 {#-
-    The columns of the progress table that it has whatever the key is: {name: type}. The same in all rows are `epoch`,
-    `dirty`, `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on
-    the row of vnode 0, as JSON: `plan`, that plan (see plan_fields); `last`, the barrier that was committed last, with
-    what became of it; `unwritten`, those before it that the history may not have yet.
+    Return the columns that the progress table has for any key: {name: type}. The same in all rows are `epoch`, `dirty`,
+    `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on the row of vnode 0, as
+    JSON: `plan`, that plan (see plan_fields); `last`, the barrier that was committed last, with its outcome; `unwritten`, those before
+    it that the history may not have yet.
 -#}
 {% macro progress_columns() %}
     {{ return({
@@ -65,37 +59,62 @@
 {% endmacro %}
 
 
-{#- The columns that the table has: {name in lower case: type}. -#}
+{#- Return the columns that the table has: {name in lower case: type}. -#}
 {% macro read_progress_columns(relations) %}
     {{ return(dbt_backfill.get_column_types(relations.progress)) }}
 {% endmacro %}
 
 
-{#- The version that one of the tables of an MV now has, as text; `none` of an Iceberg table without a snapshot. `relations` with 'options'. -#}
+{#-
+    Return the properties of a state table. Serializable isolation is what makes two runs that plan or commit one epoch conflict; it is
+    the default of both formats and set explicitly, so that nothing depends on it. Both tables are small and copied on write, so that the
+    progress table stays one file. Only the history's epochs have statistics: those that Delta gathers of the rest cost more than they save.
+
+    Arguments:
+      backfill_id (string): of the progress table's MV; none of the history. A full refresh may give the progress table other columns for
+        the position, with any name and type of a key, so a Delta table has from the start what these need.
+-#}
+{% macro state_table_properties(backfill_id=none) %}
+    {%- set properties, of_progress = dbt_backfill.exact_table_properties(), backfill_id is not none -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
+        {%- do properties.update({'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true'}) -%}
+        {%- do properties.update(dbt_backfill.write_modes_of_iceberg('copy-on-write')) -%}
+    {%- else -%}
+        {%- do properties.update({
+            'delta.enableDeletionVectors': 'false', 'delta.enableChangeDataFeed': 'false',
+            'delta.dataSkippingNumIndexedCols': '0' if of_progress else '1',
+        }) -%}
+        {%- if of_progress -%}
+            {%- do properties.update({'delta.columnMapping.mode': 'name', 'delta.feature.timestampNtz': 'supported'}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if of_progress -%} {%- do properties.update(dbt_backfill.own_table_properties(backfill_id)) -%} {%- endif -%}
+    {{ return(properties) }}
+{% endmacro %}
+
+
+{#- Return the version that a table of an MV now has, as text; `none` of an Iceberg table without a snapshot. `relations` with 'options'. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
-    {%- if relations.options.file_format == 'iceberg' -%} {{ return(dbt_backfill._get_snapshot(dbt_backfill.read_table_properties(relation))) }} {%- endif -%}
+    {%- if relations.options.file_format == 'iceberg' -%}
+        {{ return(dbt_backfill.read_table_properties(relation).get('current-snapshot-id', 'none')) }}
+    {%- endif -%}
     {{ return(dbt_backfill.run_table(
         'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', relations.mv
     )[0]['version'] | string) }}
 {% endmacro %}
 
 
-{#- {'version': as read_version tells it, 'properties'}: of that version, or of a later one. -#}
+{#- Return {'version': see read_version, 'properties': of that version, or of a later one}. -#}
 {% macro read_version_and_properties(relations, table) %}
     {%- set version = none if relations.options.file_format == 'iceberg' else dbt_backfill.read_version(relations, table) -%}
     {%- set properties = dbt_backfill.read_table_properties(relations[table]) -%}
-    {{ return({'version': version or dbt_backfill._get_snapshot(properties), 'properties': properties}) }}
+    {{ return({'version': version or properties.get('current-snapshot-id', 'none'), 'properties': properties}) }}
 {% endmacro %}
 
 
-{% macro _get_snapshot(properties) %}
-    {{ return(properties.get('current-snapshot-id', 'none')) }}
-{% endmacro %}
-
-
-{#- Whether a table of the MV or state with this id, of its backfill, stands there now. -#}
+{#- True if a table of the MV or state with this id, of its backfill, exists now. -#}
 {% macro stands_with_id(relation, id) %}
-    {%- set found = dbt_backfill.find_table(relation) -%}
-    {{ return(found is not none and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
+    {{ return(dbt_backfill.find_table(relation) is not none
+        and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
 {% endmacro %}

@@ -1,61 +1,45 @@
 {#-
-    What `backfill_report` shows of MVs beside get_progress_sql, for plots: no more rows than such a plot has room for. Where there
-    are more barriers, or vnodes, several that follow each other are one row. Nothing is left out: what can be counted is
-    summed. `backfills`: see state/progress.sql.
+    What `backfill_report` shows of MVs beside get_progress_sql, for plots: no more rows than such a plot has room for, 80 groups of
+    barriers of an MV and 256 of vnodes. Where there are more barriers, or vnodes, several that follow each other are one row. Nothing is
+    left out: what can be counted is summed. `backfills`: see state/progress.sql.
 -#}
-
-
-{#- The rows of get_barrier_groups_sql for one MV, and of get_vnode_groups_sql, at most. -#}
-{% macro most_groups() %}
-    {{ return({'barriers': 80, 'vnodes': 256}) }}
-{% endmacro %}
 
 
 {#-
-    The barriers of each MV: 'relation', 'first_epoch', 'last_epoch', 'barriers' (how many), 'kinds'; 'begun_at',
+    Return a select of the barriers of each MV: 'relation', 'first_epoch', 'last_epoch', 'barriers' (how many), 'kinds'; 'begun_at',
     'committed_at'; 'row_count' and 'upstream_row_count' after the last of them, 'row_count_before'; 'range_row_count',
-    'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last; in seconds 'planning' (from the commit before it, where
-    the same invocation made that, to the plan: looking, staging the changes, checking the keys), 'executing' (from the plan to
-    the commit), 'reading' (all of this, of those that read a range), 'delay' (the longest from the commit of a new upstream
-    version to the barrier that came to it); 'notable': the last ones that are no advance and no fill.
+    'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last; in seconds 'planning' (from the commit before it, where the same
+    invocation made that, to the plan: observing, staging the changes, checking the keys), 'executing' (from the plan to the commit),
+    'reading' (all of this, of those that read a range), 'delay' (the longest from the commit of a new upstream version to the barrier
+    that came to it); 'notable': the last ones that are no advance and no fill.
 -#}
 {% macro get_barrier_groups_sql(backfills) -%}
-    {%- set groups = dbt_backfill.most_groups().barriers -%}
-    with states as (
+        with states as (
         {{ dbt_backfill.get_states_sql(backfills) }}
     ),
     measured as (
-        {{ dbt_backfill.get_measured_sql('states') }}
+        {{ dbt_backfill.get_measured_sql() }}
     ),
     barriers as (
         {{ dbt_backfill._get_reported_barriers_sql(backfills) }}
     )
     select
         relation,
-        min(epoch) as first_epoch,
-        max(epoch) as last_epoch,
-        count(*) as barriers,
+        min(epoch) as first_epoch, max(epoch) as last_epoch, count(*) as barriers,
         array_sort(collect_set(kind)) as kinds,
-        min(begun_at) as begun_at,
-        max(committed_at) as committed_at,
-        min_by(row_count_before, epoch) as row_count_before,
-        max_by(row_count, epoch) as row_count,
+        min(begun_at) as begun_at, max(committed_at) as committed_at,
+        min_by(row_count_before, epoch) as row_count_before, max_by(row_count, epoch) as row_count,
         max_by(upstream_row_count, epoch) as upstream_row_count,
-        sum(range_row_count) as range_row_count,
-        sum(changed_row_count) as changed_row_count,
-        sum(deleted_row_count) as deleted_row_count,
+        sum(range_row_count) as range_row_count, sum(changed_row_count) as changed_row_count, sum(deleted_row_count) as deleted_row_count,
         max_by(backfill_rate_limit, epoch) as rate_limit,
-        sum(planning) as planning,
-        sum(executing) as executing,
+        sum(planning) as planning, sum(executing) as executing,
         sum(coalesce(planning, 0) + executing) filter (where range_row_count > 0) as reading,
         max(delay) as delay,
-        sort_array(
-            collect_list(struct(epoch, kind, reason, committed_at)) filter (where notable and newest <= {{ groups }})
-        ) as notable
+        sort_array(collect_list(struct(epoch, kind, reason, committed_at)) filter (where notable and newest <= 80)) as notable
     from (
         select
             *,
-            greatest(count(*) over (partition by relation) / {{ groups }}, 1) as size,
+            greatest(count(*) over (partition by relation) / 80, 1) as size,
             row_number() over (partition by relation order by epoch) as number,
             row_number() over (partition by relation, notable order by epoch desc) as newest
         from barriers
@@ -66,9 +50,9 @@
 
 
 {#-
-    One row per barrier. How many rows had been read after it is no column of the history. Since the last barrier that begins the
-    count anew, it is what the state has less what was read later; before that, what was read since the count began, null where
-    that is not known.
+    Return a select of one row per barrier. How many rows had been read after it is no column of the history. Since the last barrier that
+    resets the count, it is what the state has less what was read later; before that, what was read since the count began, null where that
+    is not known.
 -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {
@@ -101,13 +85,10 @@
                     timed.*,
                     {{ dbt_backfill.followed_source('timed.sources') }} as followed,
                     if(timed.kind = 'advance', coalesce(timed.range_row_count, 0), 0) as moved,
-                    count_if(timed.kind not in ('advance', 'fill', 'reanchor', 'abandon')) over (
-                        partition by timed.relation order by timed.epoch
-                    ) as era,
+                    count_if(timed.kind not in ('advance', 'fill', 'reanchor', 'abandon'))
+                        over (partition by timed.relation order by timed.epoch) as era,
                     measured.row_count as total_row_count
-                from (
-                    {{ dbt_backfill.get_timed_barriers_sql(backfills, more) }}
-                ) as timed
+                from ({{ dbt_backfill.get_timed_barriers_sql(backfills, more) }}) as timed
                 join measured on timed.relation = measured.relation and timed.backfill_id = measured.barrier.backfill_id
             )
         )
@@ -115,35 +96,28 @@
 {%- endmacro %}
 
 
-{#- 0 where `until` is earlier, by another clock; null where one of them is. -#}
+{#- Return the seconds between two times: 0 where `until` is earlier, by another clock; null where one of them is. -#}
 {% macro _seconds_between(since, until) -%}
     if({{ until }} < {{ since }}, 0, (unix_micros({{ until }}) - unix_micros({{ since }})) / 1e6)
 {%- endmacro %}
 
 
-{#- The vnodes of each MV: 'relation', 'first_vnode', 'last_vnode', 'vnodes', 'finished', 'begun', 'row_count', 'progress'. -#}
+{#- Return a select of the vnodes of each MV: 'relation', 'first_vnode', 'last_vnode', 'vnodes', 'finished', 'begun', 'row_count', 'progress'. -#}
 {% macro get_vnode_groups_sql(backfills) -%}
-    {%- set groups = dbt_backfill.most_groups().vnodes -%}
     select
         relation,
-        min(vnode) as first_vnode,
-        max(vnode) as last_vnode,
-        count(*) as vnodes,
-        count_if(backfill_finished) as finished,
-        count_if(backfill_finished or current_pos is not null) as begun,
-        sum(row_count) as row_count,
-        avg(progress) as progress
+        min(vnode) as first_vnode, max(vnode) as last_vnode, count(*) as vnodes,
+        count_if(backfill_finished) as finished, count_if(backfill_finished or current_pos is not null) as begun,
+        sum(row_count) as row_count, avg(progress) as progress
     from (
-        select *, greatest(count(*) over (partition by relation) / {{ groups }}, 1) as size
-        from (
-            {{ dbt_backfill.get_progress_of_vnodes_sql(backfills) }}
-        )
+        select *, greatest(count(*) over (partition by relation) / 256, 1) as size
+        from ({{ dbt_backfill.get_progress_of_vnodes_sql(backfills) }})
     )
     group by relation, floor(vnode / size)
 {%- endmacro %}
 
 
-{#- The newest settings of each MV that has controls: 'relation', 'control', 'value', 'set_by', 'set_at'. None has: no row. -#}
+{#- Return a select of the newest settings of MVs that have controls: 'relation', 'control', 'value', 'set_by', 'set_at'. -#}
 {% macro get_settings_sql(backfills) -%}
     with states as (
         {{ dbt_backfill.get_states_sql(backfills) }}
@@ -163,5 +137,5 @@
         ) as controls
         on states.relation = controls.relation and get_json_object(states.last, '$.backfill_id') = controls.backfill_id
     )
-    where newest <= {{ dbt_backfill.most_groups().barriers }}
+    where newest <= 80
 {%- endmacro %}

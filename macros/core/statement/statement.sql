@@ -1,69 +1,59 @@
 {#-
-    Run a statement of a barrier and return the JSON objects in the first column of its result.
-
-    Results come back as JSON text that Spark renders: dbt's tables guess types, which turns a key `007`
-    into a number and cannot hold binary values.
+    Run a statement of a barrier and return the JSON objects in the first column of its result. Spark renders the results as JSON
+    text: dbt's tables guess types, which turns a key `007` into a number and cannot hold binary values.
 
     Arguments:
-      step (string): what the statement does; it stands as a comment in front, for the Spark UI and dbt's log.
+      step (string): what the statement does; it is a comment in front, for the Spark UI and dbt's log.
       sql (string): the statement, or a script (`begin … end`) whose last statement is a query.
       mv (relation): the MV, where it is not the model that is running.
 -#}
 {% macro run_json(step, sql, mv=none) %}
     {%- set rows = [] -%}
-    {%- for row in dbt_backfill.run_table(step, sql, mv) -%}
-        {%- do rows.append(fromjson(row[0])) -%}
-    {%- endfor -%}
+    {%- for row in dbt_backfill.run_table(step, sql, mv) -%} {%- do rows.append(fromjson(row[0])) -%} {%- endfor -%}
     {{ return(rows) }}
 {% endmacro %}
 
 
-{#- Run a statement and return its result as dbt's table, empty if it has none. -#}
+{#- Run a statement and return its result as dbt's table, empty if it has none. A run-operation has no `this`. -#}
 {% macro run_table(step, sql, mv=none) %}
     {%- call statement('dbt_backfill_' ~ step, fetch_result=true, auto_begin=false) -%}
-        {{ dbt_backfill._with_step(step, sql, mv) }}
+        /* {{ mv or (this if this is defined else 'dbt_backfill') }}: {{ step }} */
+        {{ sql }}
     {%- endcall -%}
     {{ return(load_result('dbt_backfill_' ~ step).table) }}
 {% endmacro %}
 
 
 {#-
-    Run a statement on which nothing depends: {'table': its result, none if it failed, 'error': the text of Spark's error, none if
-    there was none}. With the plain package, an error ends the run as that of any statement does: Jinja cannot catch it.
+    Run a statement on which nothing depends, and return {'table': its result, none if it failed, 'error': the text of Spark's error,
+    or none}. With the plain package, an error ends the run as that of any statement does: Jinja cannot catch it.
 -#}
 {% macro try_table(step, sql, mv=none) %}
-    {%- if adapter.type() == 'spark_backfill' -%} {{ return(adapter.attempt(dbt_backfill._with_step(step, sql, mv))) }} {%- endif -%}
+    {%- if adapter.type() == 'spark_backfill' -%}
+        {{ return(adapter.attempt('/* ' ~ (mv or (this if this is defined else 'dbt_backfill')) ~ ': ' ~ step ~ ' */\n' ~ sql)) }}
+    {%- endif -%}
     {{ return({'table': dbt_backfill.run_table(step, sql, mv), 'error': none}) }}
 {% endmacro %}
 
 
-{#- The statement behind the comment that says whose it is and what it does. A run-operation has no `this`. -#}
-{% macro _with_step(step, sql, mv) -%}
-    /* {{ mv or (this if this is defined else 'dbt_backfill') }}: {{ step }} */
-    {{ sql }}
-{%- endmacro %}
-
-
 {#-
-    A statement of a script that executes `sql` with some texts in it replaced by the values of variables.
+    Return a statement of a script that executes `sql` with some texts in it replaced by the values of variables.
 
     Arguments:
-      literals (dict): text in `sql` -> SQL expression of what stands there instead.
+      literals (dict): text in `sql` -> SQL expression of what replaces it.
 -#}
 {% macro get_execute_with_literals_sql(sql, literals) -%}
-    {%- set text = namespace(sql=dbt_backfill.string_literal(sql)) -%}
-    {%- for placeholder, value in literals.items() -%}
-        {%- set text.sql = 'replace(' ~ text.sql ~ ", '" ~ placeholder ~ "', " ~ value ~ ')' -%}
-    {%- endfor -%}
-    {{ return('execute immediate ' ~ text.sql) }}
+    {%- set parts = [dbt_backfill.string_literal(sql)] -%}
+    {%- for placeholder, value in literals.items() -%} {%- do parts.append(", '" ~ placeholder ~ "', " ~ value ~ ')') -%} {%- endfor -%}
+    {{ return('execute immediate ' ~ 'replace(' * literals | length ~ parts | join) }}
 {%- endmacro %}
 
 
 {#-
-    A statement of a script that gives way to another one which wrote the same table meanwhile, on Delta without an error.
+    Return a statement of a script that yields, on Delta without an error, to another one which wrote the same table at the same time.
 
     Arguments:
-      noted (string): what is done then, a statement of the script; empty for nothing.
+      noted (string): a statement of the script, which is executed then; empty for none.
 -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -77,42 +67,38 @@
 {%- endmacro %}
 
 
-{#- `name` as a quoted Spark identifier; a backtick in it is doubled. -#}
+{#- Return `name` as a quoted Spark identifier; a backtick in it is doubled. -#}
 {% macro identifier(name) -%}
     {{ return('`' ~ name | replace('`', '``') ~ '`') }}
 {%- endmacro %}
 
 
-{#- `names` as quoted identifiers, comma separated, each with `prefix` in front (such as `t.`). -#}
+{#- Return `names` as quoted identifiers, comma separated, each with `prefix` in front (such as `t.`). -#}
 {% macro identifiers(names, prefix='') -%}
     {%- set quoted = [] -%}
-    {%- for name in names -%}
-        {%- do quoted.append(prefix ~ dbt_backfill.identifier(name)) -%}
-    {%- endfor -%}
+    {%- for name in names -%} {%- do quoted.append(prefix ~ dbt_backfill.identifier(name)) -%} {%- endfor -%}
     {{ return(quoted | join(', ')) }}
 {%- endmacro %}
 
 
-{#- `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
+{#- Return `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
 {% macro string_literal(text) -%}
     {%- if text is none -%} {{ return('null') }} {%- endif -%}
     {{ return("'" ~ text | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') ~ "'") }}
 {%- endmacro %}
 
 
-{#- `texts` as an array of strings; `null` for none. -#}
+{#- Return `texts` as an array of strings; `null` for none. -#}
 {% macro string_array_literal(texts) -%}
     {%- if texts is none -%} {{ return('null') }} {%- endif -%}
     {%- set literals = [] -%}
-    {%- for text in texts -%}
-        {%- do literals.append(dbt_backfill.string_literal(text)) -%}
-    {%- endfor -%}
+    {%- for text in texts -%} {%- do literals.append(dbt_backfill.string_literal(text)) -%} {%- endfor -%}
     {{ return('array(' ~ literals | join(', ') ~ ')') }}
 {%- endmacro %}
 
 
 {#-
-    A type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
+    Return a type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
     spark.sql.timestampType says that this one has no zone. Names of fields stay.
 -#}
 {% macro type_sql(type) -%}
@@ -124,7 +110,7 @@
 {%- endmacro %}
 
 
-{#- `columns` (list of {'name', 'type'}) as a statement defines them, comma separated. -#}
+{#- Return `columns` (list of {'name', 'type'}) as a statement defines them, comma separated. -#}
 {% macro column_definitions(columns) -%}
     {%- set definitions = [] -%}
     {%- for column in columns -%}
@@ -141,9 +127,8 @@
 
 
 {#-
-    The macro that answers a question for a kind of upstream, or of feed: its name is that of the kind and of the question,
-    such as `delta_read_upstream`. The questions are in `upstreams/contract.sql`. Nothing but its name ties a macro to them, so
-    a new kind is a new folder.
+    Return the macro that answers a question for a kind of upstream, or of feed. Its name is that of the kind and of the question, such
+    as `delta_read_upstream`; see `upstreams/contract.sql`. Nothing else ties a macro to them, so a new kind is a new folder.
 -#}
 {% macro of_kind(kind, question) %}
     {{ return(dbt_backfill[kind ~ '_' ~ question]) }}
@@ -151,13 +136,13 @@
 
 
 {#-
-    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark
-    has no transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it
-    would elsewhere: before the others, or after them.
+    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark has no
+    transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it would elsewhere:
+    before the others, or after them.
 
     Arguments:
       hooks (list of {'sql', 'transaction'}): as dbt gives them to a materialization.
-      outside_first (boolean): whether those outside come first, as before a model.
+      outside_first (boolean): true if those outside come first, as before a model.
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}

@@ -82,6 +82,18 @@ def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are
 # -- the columns of the position --------------------------------------------------------------
 
 
+@pytest.fixture
+def column_for(macros: Macros) -> Any:
+    """The column for the position of a key of one column, in a table that has columns."""
+
+    def column_for(upstream: str, type_: str, present: dict[str, str] | None = None) -> Any:
+        key = [{"name": "k", "upstream": upstream, "type": type_}]
+        [placed] = macros.call("keep_positions", key, None, present or {})
+        return placed["position"]
+
+    return column_for
+
+
 @pytest.mark.parametrize(
     ("upstream", "column"),
     [
@@ -99,16 +111,18 @@ def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are
     ],
 )
 def test_a_position_has_the_upstreams_name_unless_the_progress_table_has_it(
-    macros: Macros, upstream: str, column: str
+    column_for: Any, upstream: str, column: str
 ) -> None:
-    assert macros.call("get_position_column", upstream, "int") == column
+    assert column_for(upstream, "int") == column
 
 
-def test_every_column_of_the_progress_table_is_kept_from_the_key(macros: Macros) -> None:
+def test_every_column_of_the_progress_table_is_kept_from_the_key(
+    macros: Macros, column_for: Any
+) -> None:
     columns = macros.call("progress_columns")
 
     assert len(columns) == 11
-    assert [macros.call("get_position_column", column, "int") for column in columns] == [
+    assert [column_for(column, "int") for column in columns] == [
         f"pk_{column}" for column in columns
     ]
 
@@ -130,10 +144,10 @@ def test_every_column_of_the_progress_table_is_kept_from_the_key(macros: Macros)
     ],
 )
 def test_a_key_of_another_type_takes_another_column(
-    macros: Macros, upstream: str, type: str, present: dict[str, str], column: str
+    column_for: Any, upstream: str, type: str, present: dict[str, str], column: str
 ) -> None:
     """The table is never replaced, and no column changes its type."""
-    assert macros.call("get_position_column", upstream, type, present) == column
+    assert column_for(upstream, type, present) == column
 
 
 @pytest.mark.parametrize(
@@ -146,11 +160,6 @@ def test_a_key_of_another_type_takes_another_column(
 def test_no_two_columns_of_a_key_have_one_position(
     macros: Macros, key: list[str], positions: list[str]
 ) -> None:
-    taken: list[str] = []
-    for column in key:
-        taken.append(macros.call("get_position_column", column, "int", {}, taken).lower())
-
-    assert taken == [position.lower() for position in positions]
     columns = [{"name": "k", "upstream": column, "type": "int"} for column in key]
     placed = macros.call("keep_positions", columns, None)
     assert [column["position"] for column in placed] == positions

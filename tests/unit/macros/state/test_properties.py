@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from support.formats import SERIALIZABLE
@@ -13,9 +10,7 @@ from support.macros import Macros
 OWN = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
-def test_two_runs_that_plan_or_commit_one_epoch_conflict(
-    macros: Macros, make_plan: Callable[..., Any]
-) -> None:
+def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None:
     """Else both would. Statistics are dear, and are kept of the epochs of the history only."""
     state = {
         "delta.isolationLevel": "Serializable",
@@ -24,7 +19,7 @@ def test_two_runs_that_plan_or_commit_one_epoch_conflict(
         "delta.enableChangeDataFeed": "false",
     }
     history = macros.call("state_table_properties")
-    progress = macros.call("progress_properties", make_plan(epoch=0, kind="create"))
+    progress = macros.call("state_table_properties", "b1")
 
     assert history.items() >= {**state, "delta.dataSkippingNumIndexedCols": "1"}.items()
     assert "delta.columnMapping.mode" not in history
@@ -35,9 +30,7 @@ def test_two_runs_that_plan_or_commit_one_epoch_conflict(
 
 
 @pytest.mark.usefixtures("iceberg")
-def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(
-    macros: Macros, make_plan: Callable[..., Any]
-) -> None:
+def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(macros: Macros) -> None:
     properties = {
         "format-version": "2",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -46,7 +39,7 @@ def test_the_state_in_iceberg_conflicts_too_and_stays_one_file(
         "write.delete.mode": "copy-on-write",
         **SERIALIZABLE,
     }
-    progress = macros.call("progress_properties", make_plan(epoch=0, kind="create"))
+    progress = macros.call("state_table_properties", "b1")
 
     assert macros.call("state_table_properties") == properties
     assert progress == {**properties, **OWN}
