@@ -25,10 +25,22 @@
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- if feed is none -%} {{ return(none) }} {%- endif -%}
     {%- set format = dbt_backfill._check_change_feed(feed) -%}
-    {%- set declared, deletes = format == 'declared', [] -%}
+    {%- set declared, deletes, nodes = format == 'declared', [], [] -%}
     {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%} {%- do deletes.append(value | string | lower) -%} {%- endfor -%}
+    {%- for id in model.depends_on.nodes -%}
+        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- if node and dbt_backfill.is_named_by(node, feed.relation) -%} {%- do nodes.append(node) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- if not nodes -%}
+        {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
+        {%- do dbt_backfill.refuse(
+            "the relation of its change_feed, " ~ feed.relation ~ ', is no model or source that its query depends on',
+            "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
+                ~ '{{ ' ~ example ~ ' }}'
+        ) -%}
+    {%- endif -%}
     {{ return({
-        'node': dbt_backfill._find_feed_node(feed.relation),
+        'node': nodes[0],
         'format': format,
         'operation': feed.operation if declared else none,
         'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
@@ -98,21 +110,6 @@
 
 {% macro as_list(value) %}
     {{ return([value] if value is string or value is not iterable else value | list) }}
-{% endmacro %}
-
-
-{#- Return the node of the graph that the option names; refuse one that the model does not depend on. -#}
-{% macro _find_feed_node(text) %}
-    {%- for id in model.depends_on.nodes -%}
-        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- if node and dbt_backfill.is_named_by(node, text) -%} {{ return(node) }} {%- endif -%}
-    {%- endfor -%}
-    {%- set example = text if modules.re.search('[\'"][^\'"]*[\'"]', text | string) else "ref('orders_changes')" -%}
-    {%- do dbt_backfill.refuse(
-        "the relation of its change_feed, " ~ text ~ ', is no model or source that its query depends on',
-        "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
-            ~ '{{ ' ~ example ~ ' }}'
-    ) -%}
 {% endmacro %}
 
 

@@ -61,7 +61,27 @@
     {%- if dbt_backfill.read_option('barriers_per_run') is none -%}
         {%- do options.update({'barriers_per_run': none if options.run_minutes or options.run_rows else 1}) -%}
     {%- endif -%}
-    {%- if not mistakes -%} {%- do mistakes.extend(dbt_backfill._find_disagreements(options)) -%} {%- endif -%}
+    {%- if not mistakes -%}
+        {%- set keys, upstream_keys, vnodes = options.unique_key, options.upstream_key, options.backfill_vnodes -%}
+        {%- if upstream_keys and upstream_keys | length != keys | length -%}
+            {%- do mistakes.append({
+                'fact': 'upstream_key has ' ~ upstream_keys | length ~ ' columns and unique_key ' ~ keys | length,
+                'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
+            }) -%}
+        {%- endif -%}
+        {%- if vnodes is not none and options.backfill_mode != 'arrangement' -%}
+            {%- do mistakes.append({
+                'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
+                'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
+            }) -%}
+        {%- endif -%}
+        {%- for vnode in ((vnodes or []) | select('ge', options.vnode_count) | list)[:1] -%}
+            {%- do mistakes.append({
+                'fact': 'backfill_vnodes names vnode ' ~ vnode ~ ', and vnode_count is ' ~ options.vnode_count,
+                'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- if mistakes -%}
         {%- set texts = [] -%}
         {%- for mistake in mistakes -%} {%- do texts.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
@@ -124,56 +144,6 @@
 {% endmacro %}
 
 
-{#-
-    `dbt-backfill run --turns` makes a run of one barrier per model, again and again, and says so in the environment: a var would
-    have dbt parse the project anew.
--#}
-{% macro _warn_of_no_turns() %}
-    {%- set why = "only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side"
-        if adapter.type() != 'spark_backfill'
-        else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
-    {%- if why -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns is set for it, and ' ~ why
-            ~ '. dbt-backfill run --turns takes turns all the same.') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
-{% macro _warn_of_endless_refresh() %}
-    {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run '
-            ~ 'empties it and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- Return how the options contradict each other, as a list of {'fact', 'change'}. -#}
-{% macro _find_disagreements(options) %}
-    {%- set found = [] -%}
-    {%- if options.upstream_key and options.upstream_key | length != options.unique_key | length -%}
-        {%- do found.append({
-            'fact': 'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key ' ~ options.unique_key | length,
-            'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
-        }) -%}
-    {%- endif -%}
-    {%- if options.backfill_vnodes is not none and options.backfill_mode != 'arrangement' -%}
-        {%- do found.append({
-            'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
-            'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
-        }) -%}
-    {%- endif -%}
-    {%- set absent = (options.backfill_vnodes or []) | select('ge', options.vnode_count) | list -%}
-    {%- if absent -%}
-        {%- do found.append({
-            'fact': 'backfill_vnodes names vnode ' ~ absent[0] ~ ', and vnode_count is ' ~ options.vnode_count,
-            'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
-        }) -%}
-    {%- endif -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
 {#- Return one option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
@@ -210,8 +180,8 @@
 
 
 {#-
-    Return what is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know, such as
-    a misspelt one, and one that only other materializations read.
+    Return what is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know,
+    such as a misspelt one, and one that only other materializations read.
 
     An option in the model's own config() is meant for it. The others may be set for a whole folder of models, and dbt does not tell
     dbt_project.yml from a properties file. So of them only names that look like ours are refused, options of other materializations are
@@ -230,31 +200,7 @@
         'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook', 'quoting', 'schema',
         'static_analysis', 'tags', 'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
     ] -%}
-    {%- set of_the_model, without_effect = model.get('config_call_dict') or {}, dbt_backfill._options_without_effect() -%}
-    {%- for name in of_the_model if options.get(name) is not none -%}
-        {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
-        {%- elif name not in own + of_dbt and name not in without_effect -%}
-            {%- do unknown.append(name) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model
-            and options.get(name) is not none and options.get(name) != 'ignore' -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
-            ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
-    {%- endfor -%}
-    {%- if unknown -%}
-        {%- do found.append({
-            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
-            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
-        }) -%}
-    {%- endif -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
-{#- Return options that a user may expect to work here, with what to do instead: {name: text}. -#}
-{% macro _options_without_effect() %}
+    {#- What a user may expect to work here, by what to do instead. -#}
     {%- set instead = {
         'Remove it: what happens when the query changes is said by on_query_change and on_schema_change': ['on_configuration_change'],
         'Remove it: changes are always merged by unique_key, all columns of them': [
@@ -274,9 +220,28 @@
     {%- if this is not defined or this.database is none -%}
         {%- do instead.update({'Remove it: dbt-spark knows no database, and the catalog is that of the session': ['database']}) -%}
     {%- endif -%}
-    {%- set options = {} -%}
+    {%- set without_effect = {} -%}
     {%- for text, names in instead.items() -%}
-        {%- for name in names -%} {%- do options.update({name: text}) -%} {%- endfor -%}
+        {%- for name in names -%} {%- do without_effect.update({name: text}) -%} {%- endfor -%}
     {%- endfor -%}
-    {{ return(options) }}
+    {%- set of_the_model = model.get('config_call_dict') or {} -%}
+    {%- for name in of_the_model if options.get(name) is not none -%}
+        {%- if name in without_effect and options.get(name) != 'ignore' -%}
+            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
+        {%- elif name not in own + of_dbt and name not in without_effect -%}
+            {%- do unknown.append(name) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model
+            and options.get(name) is not none and options.get(name) != 'ignore' -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
+            ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
+    {%- endfor -%}
+    {%- if unknown -%}
+        {%- do found.append({
+            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
+            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
+        }) -%}
+    {%- endif -%}
+    {{ return(found) }}
 {% endmacro %}
