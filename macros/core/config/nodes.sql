@@ -1,9 +1,6 @@
 {#-
-    Return the node of the backfilled_mv that a user names, as `name` or `package.name`, or with versions `name.v2` or `package.name.v2`. Refuse
-    any other name.
-
-    Arguments:
-      operation (string): the run-operation that was given the name.
+    Return the node of the backfilled_mv that a user gives a run-operation as `name` or `package.name`, or with versions as `name.v2` or
+    `package.name.v2`. Refuse any other name.
 -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}

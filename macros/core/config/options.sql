@@ -95,9 +95,7 @@
             ~ 'option out and run with --full-refresh.') -%}
     {%- endif -%}
     {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project anew. -#}
-    {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%}
-        {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }}
-    {%- endif -%}
+    {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
     {%- if options.take_turns -%}
         {%- set why = 'only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side'
             if adapter.type() != 'spark_backfill'
@@ -172,9 +170,7 @@
 
 {% macro get_file_format() %}
     {%- set value = dbt_backfill.read_option('file_format') -%}
-    {%- if value not in [none, 'delta', 'iceberg'] -%}
-        {%- do dbt_backfill.refuse_option('file_format', value, 'delta or iceberg') -%}
-    {%- endif -%}
+    {%- if value not in [none, 'delta', 'iceberg'] -%} {%- do dbt_backfill.refuse_option('file_format', value, 'delta or iceberg') -%} {%- endif -%}
     {{ return(value or 'delta') }}
 {% endmacro %}
 

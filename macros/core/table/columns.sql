@@ -43,11 +43,8 @@
 
 
 {#-
-    Refuse columns that the MV's format does not take. It would do so only when the state exists already, or at the first row or change.
-
-    Arguments:
-      columns (list of {'name', 'type'}): as get_query_columns returned them.
-      properties (dict): of the MV.
+    Refuse columns, as get_query_columns returned them, that the MV's format with these properties does not take. It would do so only when the
+    state exists already, or at the first row or change.
 -#}
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
@@ -238,10 +235,7 @@
 
 {#-
     Refuse columns that this table does not let be dropped or widened. On Delta both need a property that upgrades the table's protocol, so that
-    others may no longer read it: that is the user's to decide.
-
-    Arguments:
-      columns (dict): {'fills', 'drops'}, see find_other_columns.
+    others may no longer read it: that is the user's to decide. `columns`: {'fills', 'drops'}, see find_other_columns.
 -#}
 {% macro check_altered_columns(mv, properties, columns) %}
     {%- set changes, table, undo = [], mv.render(), 'Undo the change, or rebuild the MV with --full-refresh' -%}

@@ -52,12 +52,7 @@
 {% endmacro %}
 
 
-{#-
-    The statement that creates the MV, empty, if there is none.
-
-    Arguments:
-      columns (list of {'name', 'type'}): of the model's query.
--#}
+{#- The statement that creates the MV, empty, with the columns of the model's query, if there is none. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} (
         {%- for column in columns %}

@@ -3,9 +3,7 @@
     for a table of another one, which is named by three parts.
 -#}
 {% macro load_table(relation) %}
-    {%- if dbt_backfill.get_catalog(relation) is none -%}
-        {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
-    {%- endif -%}
+    {%- if dbt_backfill.get_catalog(relation) is none -%} {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }} {%- endif -%}
     {{ return(dbt_backfill.find_table(relation)) }}
 {% endmacro %}
 
@@ -98,9 +96,7 @@
     {%- set information, name = relation.information or '', name or relation -%}
     {%- if relation.is_delta -%} {{ return('delta') }} {%- endif -%}
     {#- A table of Iceberg's Hive catalog is listed as a Hive table with a property. -#}
-    {%- if relation.is_iceberg or 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%}
-        {{ return('iceberg') }}
-    {%- endif -%}
+    {%- if relation.is_iceberg or 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%} {{ return('iceberg') }} {%- endif -%}
     {%- if 'Provider:' in information -%} {{ return(modules.re.search('Provider: (\\w*)', information).group(1)) }} {%- endif -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ name.render()) if row[0] == 'Provider' -%}
         {{ return(row[1]) }}
