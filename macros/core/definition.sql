@@ -1,6 +1,6 @@
 {#-
-    Refuse to compare an MV whose barrier has begun: it may stand between two definitions. The same after a plan that
-    was abandoned, whose changes may have been merged.
+    Refuse to compare an MV whose barrier has begun: it may be between two definitions. So it may be after a plan that was abandoned, whose
+    changes may have been merged.
 -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
@@ -10,16 +10,15 @@
 
 
 {#-
-    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version, the order
-    and the positions that were committed.
+    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version, the order and the positions that
+    were committed.
 
     Arguments:
       state (dict): as read_state returned it; of an upstream without versions that can be read again with 'staged', see stage_definition.
       selection (dict): the part of the keys that is wanted, see selection_predicate; all of them by default.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
-    {%- set plan = state.committed -%}
-    {%- set keys = plan.key -%}
+    {%- set plan, keys = state.committed, state.committed.key -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
     {%- if state.get('upstream_version') is none -%}
         {%- set scan = 'select * from ' ~ dbt_backfill.get_source(plan).relation ~ ' where false' -%}
@@ -37,14 +36,13 @@
 {%- endmacro %}
 
 
-{#- Rows of the MV's columns, with nulls for the columns that are being filled where they have not been yet, see new_filling. -#}
+{#- A select of rows of the MV's columns, with nulls where a column that is being filled has not been yet, see new_filling. -#}
 {% macro get_filled_sql(rows, state) -%}
     {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
     {%- if not filling -%} {{ return(rows) }} {%- endif -%}
     {%- if filling.position is not none -%}
-        {%- set filled = dbt_backfill.ordered_predicate(
-            state.committed.key, dbt_backfill.mv_columns(state.committed.key), '<=', filling.position
-        ) -%}
+        {%- set keys = state.committed.key -%}
+        {%- set filled = dbt_backfill.ordered_predicate(keys, dbt_backfill.mv_columns(keys), '<=', filling.position) -%}
     {%- endif -%}
     {%- for column in filling.columns -%}
         {%- set name = dbt_backfill.identifier(column.name) -%}
@@ -57,21 +55,19 @@
 {%- endmacro %}
 
 
-{#-
-    What of the MV the promise is of, as a relation: all of it; in a sweep what is up to the position, and of columns that are
-    being filled what is up to the second one.
--#}
+{#- The part of the MV that has to be as defined, as a relation: all of it, in a sweep up to the position, in a filling up to the second one. -#}
 {% macro get_present_sql(relations, state) -%}
-    {%- set is_sweeping = dbt_backfill.is_sweeping(state) -%}
-    {%- if not is_sweeping and not dbt_backfill.get_filling(state) -%} {{ return(relations.mv.render()) }} {%- endif -%}
-    {%- set rows = dbt_backfill.get_prefix_scan_sql(
-        relations.mv.render(), state, relations, dbt_backfill.get_mv_keys(state.committed.key)
-    ) if is_sweeping else 'select * from ' ~ relations.mv.render() -%}
+    {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
+    {%- if dbt_backfill.is_sweeping(state) -%}
+        {%- set rows = dbt_backfill.get_prefix_scan_sql(mv, state, relations, dbt_backfill.get_mv_keys(state.committed.key)) -%}
+    {%- elif not dbt_backfill.get_filling(state) -%}
+        {{ return(mv) }}
+    {%- endif -%}
     {{ return('(' ~ dbt_backfill.get_filled_sql(rows, state) ~ ')') }}
 {%- endmacro %}
 
 
-{#- The upstream of a plan that was read back, as get_upstream returned it. -#}
+{#- Return the upstream of a plan that was read back, as get_upstream returned it. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
@@ -81,7 +77,7 @@
 
 
 {#-
-    A predicate for a part of the keys, over columns of the names `upstream` in `keys`; `true` for all of them.
+    Return a predicate for a part of the keys, over columns of the names `upstream` in `keys`; `true` for all of them.
 
     Arguments:
       selection (dict): {
@@ -92,18 +88,17 @@
       }
 -#}
 {% macro selection_predicate(selection, keys, prefix='') -%}
-    {%- set parts = [] -%}
+    {%- set parts, columns = [], dbt_backfill.upstream_columns(keys, prefix) -%}
     {%- if selection.get('vnodes') is not none -%}
         {%- set vnode = dbt_backfill.vnode_expression(keys, selection.vnode_count, prefix) -%}
         {%- do parts.append(vnode ~ ' in (' ~ selection.vnodes | join(', ') ~ ')') -%}
     {%- endif -%}
     {%- for op, bound in [('>=', selection.get('low')), ('<=', selection.get('high'))] if bound is not none -%}
-        {%- set columns = dbt_backfill.upstream_columns(keys, prefix) -%}
         {%- do parts.append(dbt_backfill.tuple_predicate(columns[:bound | length], op, bound)) -%}
     {%- endfor -%}
     {%- if selection.get('unsettled') -%}
         {%- set same = [] -%}
-        {%- for column in dbt_backfill.upstream_columns(keys, prefix) -%} {%- do same.append('__bf_changed_' ~ loop.index ~ ' = ' ~ column) -%} {%- endfor -%}
+        {%- for column in columns -%} {%- do same.append('__bf_changed_' ~ loop.index ~ ' = ' ~ column) -%} {%- endfor -%}
         {%- do parts.append('not exists (select 1 from (' ~ selection.unsettled ~ ') where ' ~ same | join(' and ') ~ ')') -%}
     {%- endif -%}
     {{ return(parts | join(' and ') or 'true') }}

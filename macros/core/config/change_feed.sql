@@ -1,6 +1,6 @@
 {#-
-    The option `change_feed`: a change table, in place of the upstream's own feed, or of a table of PostgreSQL, which has none.
-    Returns none, or {
+    Return the option `change_feed`: a change table, in place of the upstream's own feed, or of a table of PostgreSQL, which has none.
+    None without the option, else {
       'node': the node of the graph that `relation` names,
       'format': `declared`, the user's own columns; of PostgreSQL also `landed`, as land_changes writes it, and `debezium`,
     and of `declared`
@@ -14,57 +14,59 @@
       'table': the table's name there, with its schema; none if it is that of the upstream,
       'slot': the replication slot that the changes are landed from; none if something else lands them,
       'wait_seconds': how long a barrier waits for it,
-      'finite': whether the user says that the table has neither NaN nor infinity
+      'finite': true if the user says that the table has neither NaN nor infinity
     }
 
-    `relation` is text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as dbt's own snapshots have it: a
-    ref() in a config block is evaluated before dbt knows the model that it names. So that dbt builds that model
-    first, the query has to say so as well, in a comment `-- depends_on: {{ '{{' }} ref('orders_changes') }}`.
+    `relation` is text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as in dbt's own snapshots: a ref() in a config block is
+    evaluated before dbt knows the model that it names. So that dbt builds that model first, the query has to say so as well, in a comment
+    `-- depends_on: {{ '{{' }} ref('orders_changes') }}`.
 -#}
 {% macro read_change_feed() %}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- if feed is none -%} {{ return(none) }} {%- endif -%}
-    {%- set format = dbt_backfill._read_feed_format(feed) -%}
-    {%- do dbt_backfill._check_feed_keys(feed, format) -%}
-    {%- set deletes = [] -%}
-    {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%}
-        {%- do deletes.append(value | string | lower) -%}
+    {%- set format = dbt_backfill._check_change_feed(feed) -%}
+    {%- set declared, deletes, nodes = format == 'declared', [], [] -%}
+    {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%} {%- do deletes.append(value | string | lower) -%} {%- endfor -%}
+    {%- for id in model.depends_on.nodes -%}
+        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- if node and dbt_backfill.is_named_by(node, feed.relation) -%} {%- do nodes.append(node) -%} {%- endif -%}
     {%- endfor -%}
-    {%- set declared = format == 'declared' -%}
+    {%- if not nodes -%}
+        {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
+        {%- do dbt_backfill.refuse(
+            "the relation of its change_feed, " ~ feed.relation ~ ', is no model or source that its query depends on',
+            "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
+                ~ '{{ ' ~ example ~ ' }}'
+        ) -%}
+    {%- endif -%}
     {{ return({
-        'node': dbt_backfill._find_feed_node(feed.relation),
+        'node': nodes[0],
         'format': format,
         'operation': feed.operation if declared else none,
         'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
         'deletes': deletes if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
-        'position': feed.get('position'),
-        'xid': feed.get('xid'),
-        'table': feed.get('table'),
-        'slot': feed.get('slot'),
-        'wait_seconds': feed.get('wait_seconds', 60),
-        'finite': feed.get('finite', false),
+        'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),
+        'wait_seconds': feed.get('wait_seconds', 60), 'finite': feed.get('finite', false),
     }) }}
 {% endmacro %}
 
 
-{#- Where it is not said: with an operation or a sequence it is declared. -#}
-{% macro _read_feed_format(feed) %}
-    {%- if feed is not mapping -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
+{#- Refuse what is wrong in the option itself, and return its format. -#}
+{% macro _check_change_feed(feed) %}
+    {%- set expected = "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
+        ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}" -%}
+    {%- if feed is not mapping -%} {%- do dbt_backfill.refuse_option('change_feed', feed, expected) -%} {%- endif -%}
     {%- set format = feed.get('format', 'declared' if 'operation' in feed or 'sequence' in feed else 'landed') -%}
     {%- if format not in ['landed', 'debezium', 'declared'] -%}
         {%- do dbt_backfill.refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
     {%- endif -%}
-    {{ return(format) }}
-{% endmacro %}
-
-
-{% macro _check_feed_keys(feed, format) %}
     {%- set own = ['operation', 'sequence', 'deletes', 'position', 'xid'] -%}
     {%- set known = ['relation', 'format', 'table', 'slot', 'wait_seconds', 'finite'] + own -%}
-    {%- set strange = feed.keys() | reject('in', known) | list -%}
     {%- set missing = format == 'declared' and (feed.operation is not string or not feed.sequence) -%}
-    {%- if not feed.relation or strange or missing -%} {%- do dbt_backfill._refuse_change_feed(feed) -%} {%- endif -%}
+    {%- if not feed.relation or feed.keys() | reject('in', known) | list or missing -%}
+        {%- do dbt_backfill.refuse_option('change_feed', feed, expected) -%}
+    {%- endif -%}
     {%- for key in own if key in feed and format != 'declared' -%}
         {%- do dbt_backfill.refuse(
             'its change_feed has the format ' ~ format ~ ', to which ' ~ key ~ ' does not belong',
@@ -80,24 +82,16 @@
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
     {%- endfor -%}
-    {%- if feed.get('finite', false) is not boolean -%} {%- do dbt_backfill.refuse_option('finite of change_feed', feed.finite, 'true or false') -%} {%- endif -%}
-    {%- set seconds = feed.get('wait_seconds', 60) -%}
+    {%- set finite, seconds = feed.get('finite', false), feed.get('wait_seconds', 60) -%}
+    {%- if finite is not boolean -%} {%- do dbt_backfill.refuse_option('finite of change_feed', finite, 'true or false') -%} {%- endif -%}
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
         {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}
+    {{ return(format) }}
 {% endmacro %}
 
 
-{% macro _refuse_change_feed(feed) %}
-    {%- do dbt_backfill.refuse_option(
-        'change_feed', feed,
-        "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
-            ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}"
-    ) -%}
-{% endmacro %}
-
-
-{#- Refuse what only the changes of PostgreSQL can be, or have, of another upstream, and the other way about. -#}
+{#- Refuse a change feed of PostgreSQL for another upstream, and one of another upstream for PostgreSQL. -#}
 {% macro check_change_feed_upstream(feed, is_postgres) %}
     {%- if is_postgres and feed.format == 'declared' and not feed.position -%}
         {%- do dbt_backfill.refuse(
@@ -119,27 +113,10 @@
 {% endmacro %}
 
 
-{% macro _find_feed_node(text) %}
-    {%- for id in model.depends_on.nodes -%}
-        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- if node and dbt_backfill.is_named_by(node, text) -%} {{ return(node) }} {%- endif -%}
-    {%- endfor -%}
-    {%- do dbt_backfill.refuse(
-        "the relation of its change_feed, " ~ text ~ ', is no model or source that its query depends on',
-        "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
-            ~ '{{ ' ~ (text if dbt_backfill._find_names(text) else "ref('orders_changes')") ~ ' }}'
-    ) -%}
-{% endmacro %}
-
-
-{#- Whether a text such as `ref('orders_changes')` or `source('raw', 'orders')` names a node. -#}
+{#- True if a text such as `ref('orders_changes')` or `source('raw', 'orders')` names a node. -#}
 {% macro is_named_by(node, text) %}
-    {%- set names, is_source = dbt_backfill._find_names(text), (text | string).strip().startswith('source') -%}
+    {%- set names = modules.re.findall('[\'"]([^\'"]*)[\'"]', text | string) -%}
+    {%- set is_source = (text | string).strip().startswith('source') -%}
     {{ return(names and node.name == names[-1] and is_source == (node.resource_type == 'source')
         and (not is_source or node.source_name == names[0])) }}
-{% endmacro %}
-
-
-{% macro _find_names(text) %}
-    {{ return(modules.re.findall("'([^']*)'", text | string | replace('"', "'"))) }}
 {% endmacro %}

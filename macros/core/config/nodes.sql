@@ -1,15 +1,10 @@
 {#-
-    The node of the graph that a user names, as `name` or `package.name`, where it has versions as `name.v2` or
-    `package.name.v2`; refused unless it is a backfilled_mv.
-
-    Arguments:
-      operation (string): the run-operation that was given the name.
+    Return the node of the backfilled_mv that a user gives a run-operation as `name` or `package.name`, or with versions as `name.v2` or
+    `package.name.v2`. Refuse any other name.
 -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
-        {%- do dbt_backfill.refuse(
-            'the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation
-        ) -%}
+        {%- do dbt_backfill.refuse('the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation) -%}
     {%- endif -%}
     {%- set node = dbt_backfill.find_model(name) -%}
     {%- if node.config.materialized != 'backfilled_mv' -%}
@@ -22,7 +17,7 @@
 {% endmacro %}
 
 
-{#- One of any materialization; `change` is what a user can do where there is none of this name. -#}
+{#- Return the node of a model of any materialization; `change` is what a user can do where there is none of this name. -#}
 {% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
     {%- set found = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model'
@@ -41,7 +36,7 @@
 {% endmacro %}
 
 
-{#- All enabled backfilled_mvs of the project and its packages. -#}
+{#- Return all enabled backfilled_mvs of the project and its packages. -#}
 {% macro find_backfilled_mvs() %}
     {%- set nodes = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
@@ -51,50 +46,75 @@
 {% endmacro %}
 
 
-{#- The node of the project that makes a table; none if there is none. -#}
+{#- Return the node of the project that makes a table; none if there is none. -#}
 {% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
     {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'
-            and (node.get('alias') or node.name) | lower == relation.identifier | lower -%}
-        {%- if dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(relation) -%}
-            {{ return(node) }}
-        {%- endif -%}
+            and (node.get('alias') or node.name) | lower == relation.identifier | lower
+            and dbt_backfill.get_table_key(dbt_backfill.get_node_relation(node)) == dbt_backfill.get_table_key(relation) -%}
+        {{ return(node) }}
     {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{#- The relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
+{#- Return the relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
 {% macro get_node_relation(node) %}
-    {%- set relation = api.Relation.create(
-        schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name
-    ) -%}
+    {%- set relation = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
     {%- set quoting = node.get('quoting') or {} -%}
     {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
     {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
 {% endmacro %}
 
 
-{#- One option of a model, see read_option, that is not running, as the graph has it. -#}
+{#- Return one option, see read_option, of a model that is not running. -#}
 {% macro get_option_of(node, name) %}
     {%- set value = node.config.get(name) -%}
     {{ return(value if value is not none else (node.config.get('meta') or {}).get(name)) }}
 {% endmacro %}
 
 
-{#- The name of a table to compare it by: Spark takes small letters for large ones. -#}
+{#- Return the name of a table to compare it by: Spark does not distinguish upper and lower case. -#}
 {% macro get_table_key(relation) %}
     {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
 {% endmacro %}
 
 
-{#- What dbt itself calls a model in its output and takes in --select: `orders`, or `orders.v2` of one with versions. -#}
+{#- Return the name of a model in dbt's output and in --select: `orders`, or `orders.v2` of one with versions. -#}
 {% macro get_model_name(node) %}
     {%- set version = node.version if node.version is defined else none -%}
     {{ return(node.name ~ ('' if version is none else '.v' ~ version)) }}
 {% endmacro %}
 
 
-{#- The same of the model of an MV, also outside of a run of it. -#}
+{#- Return the name of an MV's model, also outside of a run of it. -#}
 {% macro get_name_of(backfill) %}
     {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
+{% endmacro %}
+
+
+{#- Return the command of a run-operation as a user types it; `arguments` is YAML. -#}
+{% macro get_operation_text(operation, arguments) %}
+    {{ return('dbt run-operation ' ~ operation ~ " --args '" ~ arguments ~ "'") }}
+{% endmacro %}
+
+
+{#-
+    Stop the model with a message that names it, what is wrong, and what to change. Every refusal of this package goes through here, so that
+    users can rely on its form: `backfilled_mv <model>: <fact>. <change>.`
+
+    Arguments:
+      fact (string): what was found, without the final full stop.
+      change (string): what the user can do about it, without the final full stop.
+      mv (string): the model's name, where it is not the model that is running.
+-#}
+{% macro refuse(fact, change, mv=none) %}
+    {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
+    {#- dbt adds a line to a compiler error for each macro that it passes through; the adapter's has none. -#}
+    {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
+    {%- do exceptions.raise_compiler_error(message) -%}
+{% endmacro %}
+
+
+{% macro refuse_option(name, value, expected) %}
+    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
 {% endmacro %}

@@ -1,5 +1,5 @@
 {#-
-    The options of a model, in the order of the README's table. Reader, check of names, typed config of the adapter and README follow it:
+    Return the options of a model, in the order of the README's table. Reader, check of names, typed config of the adapter and README follow it:
 
       type      'columns', a column or a list of different ones; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
                 `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed
@@ -55,37 +55,65 @@
                 'change': "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']",
             }) -%}
         {%- elif read.expected -%}
-            {%- do mistakes.append({
-                'fact': name ~ ' is ' ~ tojson(value, value | string), 'change': 'Set it to ' ~ read.expected,
-            }) -%}
+            {%- do mistakes.append({'fact': name ~ ' is ' ~ tojson(value, value | string), 'change': 'Set it to ' ~ read.expected}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if dbt_backfill.read_option('barriers_per_run') is none -%}
         {%- do options.update({'barriers_per_run': none if options.run_minutes or options.run_rows else 1}) -%}
     {%- endif -%}
-    {%- if not mistakes -%} {%- do mistakes.extend(dbt_backfill._find_disagreements(options)) -%} {%- endif -%}
+    {%- if not mistakes -%}
+        {%- set keys, upstream_keys, vnodes = options.unique_key, options.upstream_key, options.backfill_vnodes -%}
+        {%- if upstream_keys and upstream_keys | length != keys | length -%}
+            {%- do mistakes.append({
+                'fact': 'upstream_key has ' ~ upstream_keys | length ~ ' columns and unique_key ' ~ keys | length,
+                'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
+            }) -%}
+        {%- endif -%}
+        {%- if vnodes is not none and options.backfill_mode != 'arrangement' -%}
+            {%- do mistakes.append({
+                'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
+                'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
+            }) -%}
+        {%- endif -%}
+        {%- for vnode in ((vnodes or []) | select('ge', options.vnode_count) | list)[:1] -%}
+            {%- do mistakes.append({
+                'fact': 'backfill_vnodes names vnode ' ~ vnode ~ ', and vnode_count is ' ~ options.vnode_count,
+                'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- if mistakes -%}
-        {%- set told = [] -%}
-        {%- for mistake in mistakes -%} {%- do told.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
-        {%- do dbt_backfill.refuse((told[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change) -%}
+        {%- set texts = [] -%}
+        {%- for mistake in mistakes -%} {%- do texts.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
+        {%- do dbt_backfill.refuse((texts[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change) -%}
     {%- endif -%}
     {%- do options.update({'change_feed': dbt_backfill.read_change_feed()}) -%}
-    {%- do dbt_backfill._warn_of_endless_refresh() -%}
-    {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%}
-        {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }}
+    {%- set mv = 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) -%}
+    {#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
+    {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
+        {%- do exceptions.warn(mv ~ ': full_refresh is true for it, so that every run empties it and begins anew. To rebuild it once, leave the '
+            ~ 'option out and run with --full-refresh.') -%}
     {%- endif -%}
-    {%- if options.take_turns -%} {%- do dbt_backfill._warn_of_no_turns() -%} {%- endif -%}
+    {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project anew. -#}
+    {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
+    {%- if options.take_turns -%}
+        {%- set why = 'only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side'
+            if adapter.type() != 'spark_backfill'
+            else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
+        {%- if why -%}
+            {%- do exceptions.warn(mv ~ ': take_turns is set for it, and ' ~ why ~ '. dbt-backfill run --turns takes turns all the same.') -%}
+        {%- endif -%}
+    {%- endif -%}
     {{ return(options) }}
 {% endmacro %}
 
 
-{#- The value of an option: {'value', 'expected': what to set in its place; none if it is allowed}. -#}
+{#- Return the value of an option: {'value', 'expected': what to set in its place; none if it is allowed}. -#}
 {% macro read_value(option, value) %}
     {%- set type, choices = option.type, option.get('choices') or [none] -%}
     {%- set least, most, default = option.get('least'), option.get('most'), option.get('default', choices[0]) -%}
-    {%- if value is none -%}
-        {{ return({'value': default, 'expected': none}) }}
-    {%- elif type == 'integer' -%}
+    {%- if value is none -%} {{ return({'value': default, 'expected': none}) }} {%- endif -%}
+    {%- if type == 'integer' -%}
         {%- set allowed = value is integer and value >= least and (most is none or value <= most) -%}
         {%- set bounds = ' to ' ~ most if most is not none else ' or more' -%}
         {%- set expected = 'a whole number of ' ~ least ~ bounds ~ (', or leave it out' if default is none else '') -%}
@@ -114,71 +142,21 @@
 {% endmacro %}
 
 
-{#-
-    `dbt-backfill run --turns` makes a run of one barrier per model, again and again, and says so in the environment: a var would
-    have dbt parse the project anew.
--#}
-{% macro _warn_of_no_turns() %}
-    {%- set why = "only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side"
-        if adapter.type() != 'spark_backfill'
-        else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
-    {%- if why -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns is set for it, and ' ~ why
-            ~ '. dbt-backfill run --turns takes turns all the same.') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
-{% macro _warn_of_endless_refresh() %}
-    {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run '
-            ~ 'empties it and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- What of the options contradicts another one, as a list of {'fact', 'change'}. -#}
-{% macro _find_disagreements(options) %}
-    {%- set found = [] -%}
-    {%- if options.upstream_key and options.upstream_key | length != options.unique_key | length -%}
-        {%- do found.append({
-            'fact': 'upstream_key has ' ~ options.upstream_key | length ~ ' columns and unique_key ' ~ options.unique_key | length,
-            'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
-        }) -%}
-    {%- endif -%}
-    {%- if options.backfill_vnodes is not none and options.backfill_mode != 'arrangement' -%}
-        {%- do found.append({
-            'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
-            'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
-        }) -%}
-    {%- endif -%}
-    {%- set absent = (options.backfill_vnodes or []) | select('ge', options.vnode_count) | list -%}
-    {%- if absent -%}
-        {%- do found.append({
-            'fact': 'backfill_vnodes names vnode ' ~ absent[0] ~ ', and vnode_count is ' ~ options.vnode_count,
-            'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
-        }) -%}
-    {%- endif -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
-{#- One option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
+{#- Return one option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}
 {% endmacro %}
 
 
-{#- The config of the model: of one that a run-operation speaks for, see speak_for, as the graph has it. -#}
+{#- Return the config of the model: as the graph has it, where a run-operation speaks for a model, see speak_for. -#}
 {% macro get_config() %}
     {%- if invocation_args_dict.get('which') == 'run-operation' and model.get('resource_type') == 'model' -%} {{ return(model.config) }} {%- endif -%}
     {{ return(config) }}
 {% endmacro %}
 
 
-{#- The numbers of a text such as `0-15,32`; [] of any other. -#}
+{#- Return the numbers of a text such as `0-15,32`; [] of any other. -#}
 {% macro _parse_vnodes(text) %}
     {%- set vnodes = [] -%}
     {%- for part in text.split(',') -%}
@@ -192,79 +170,42 @@
 
 {% macro get_file_format() %}
     {%- set value = dbt_backfill.read_option('file_format') -%}
-    {%- if value not in [none, 'delta', 'iceberg'] -%}
-        {%- do dbt_backfill.refuse_option('file_format', value, 'delta or iceberg') -%}
-    {%- endif -%}
+    {%- if value not in [none, 'delta', 'iceberg'] -%} {%- do dbt_backfill.refuse_option('file_format', value, 'delta or iceberg') -%} {%- endif -%}
     {{ return(value or 'delta') }}
 {% endmacro %}
 
 
 {#-
-    What is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know, such as
-    a misspelt one, and one that only other materializations read.
+    Return what is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know,
+    such as a misspelt one, and one that only other materializations read.
 
-    What stands in the model's own config() is meant for it. The rest may be set for a whole folder of models, where dbt
-    does not tell dbt_project.yml from a properties file: there only names that look like ours are refused, options of
-    other materializations are warned of, and what dbt does not know is left to whom it is for.
+    An option in the model's own config() is meant for it. The others may be set for a whole folder of models, and dbt does not tell
+    dbt_project.yml from a properties file. So of them only names that look like ours are refused, options of other materializations are
+    warned of, and what dbt does not know is left to its reader.
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
+    {%- set looks_like_ours = '(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica|compact'
+        ~ '|sort_when)' -%}
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
-        {%- if modules.re.match('(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica|compact|sort_when)', name) and name not in own -%}
-            {%- do unknown.append(name) -%}
-        {%- endif -%}
+        {%- if modules.re.match(looks_like_ours, name) and name not in own -%} {%- do unknown.append(name) -%} {%- endif -%}
     {%- endfor -%}
-    {%- set of_the_model = model.get('config_call_dict') or {} -%}
-    {%- set without_effect = dbt_backfill._options_without_effect() -%}
-    {%- for name in of_the_model if options.get(name) is not none -%}
-        {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
-        {%- elif name not in own + dbt_backfill._options_of_dbt() and name not in without_effect -%}
-            {%- do unknown.append(name) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model -%}
-        {%- if options.get(name) is not none and options.get(name) != 'ignore' -%}
-            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
-                ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if unknown -%}
-        {%- do found.append({
-            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
-            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
-        }) -%}
-    {%- endif -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
-{#- What dbt and dbt-spark do with a model of any materialization, or the clauses of our tables take up. -#}
-{% macro _options_of_dbt() %}
-    {{ return([
-        'access', 'alias', 'contract', 'database', 'docs', 'enabled', 'event_time', 'freshness', 'full_refresh', 'grants',
-        'group', 'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook',
-        'quoting', 'schema', 'static_analysis', 'tags',
-        'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
-    ]) }}
-{% endmacro %}
-
-
-{#- Options that a user may take to work here, with what to do instead. -#}
-{% macro _options_without_effect() %}
+    {#- What dbt and dbt-spark do with a model of any materialization, and what the clauses of our tables read. -#}
+    {%- set of_dbt = [
+        'access', 'alias', 'contract', 'database', 'docs', 'enabled', 'event_time', 'freshness', 'full_refresh', 'grants', 'group',
+        'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook', 'quoting', 'schema',
+        'static_analysis', 'tags', 'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
+    ] -%}
+    {#- What a user may expect to work here, by what to do instead. -#}
     {%- set instead = {
-        "Remove it: what happens when the query changes is said by on_query_change and on_schema_change": [
-            'on_configuration_change',
-        ],
+        'Remove it: what happens when the query changes is said by on_query_change and on_schema_change': ['on_configuration_change'],
         'Remove it: changes are always merged by unique_key, all columns of them': [
             'incremental_strategy', 'incremental_predicates', 'predicates', 'merge_exclude_columns', 'merge_update_columns',
             'merge_with_schema_evolution', 'matched_condition', 'not_matched_condition', 'not_matched_by_source_action',
-            'not_matched_by_source_condition', 'skip_matched_step', 'skip_not_matched_step', 'delete_condition',
-            'update_condition', 'insert_condition',
+            'not_matched_by_source_condition', 'skip_matched_step', 'skip_not_matched_step', 'delete_condition', 'update_condition',
+            'insert_condition',
         ],
-        'Remove it: what one barrier reads is said by backfill_rate_limit': [
-            'batch_size', 'begin', 'lookback', 'concurrent_batches',
-        ],
+        'Remove it: what one barrier reads is said by backfill_rate_limit': ['batch_size', 'begin', 'lookback', 'concurrent_batches'],
         'Set clustered_by, which is liquid clustering on Delta': ['cluster_by', 'liquid_clustered_by', 'auto_liquid_cluster'],
         'Set sort_when_finished: true, or sort the table between two barriers': ['zorder'],
         'Set tblproperties': ['options', 'table_properties'],
@@ -275,9 +216,28 @@
     {%- if this is not defined or this.database is none -%}
         {%- do instead.update({'Remove it: dbt-spark knows no database, and the catalog is that of the session': ['database']}) -%}
     {%- endif -%}
-    {%- set options = {} -%}
+    {%- set without_effect = {} -%}
     {%- for text, names in instead.items() -%}
-        {%- for name in names -%} {%- do options.update({name: text}) -%} {%- endfor -%}
+        {%- for name in names -%} {%- do without_effect.update({name: text}) -%} {%- endfor -%}
     {%- endfor -%}
-    {{ return(options) }}
+    {%- set of_the_model = model.get('config_call_dict') or {} -%}
+    {%- for name in of_the_model if options.get(name) is not none -%}
+        {%- if name in without_effect and options.get(name) != 'ignore' -%}
+            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
+        {%- elif name not in own + of_dbt and name not in without_effect -%}
+            {%- do unknown.append(name) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model
+            and options.get(name) is not none and options.get(name) != 'ignore' -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
+            ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
+    {%- endfor -%}
+    {%- if unknown -%}
+        {%- do found.append({
+            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
+            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
+        }) -%}
+    {%- endif -%}
+    {{ return(found) }}
 {% endmacro %}

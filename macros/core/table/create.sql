@@ -1,50 +1,49 @@
-{#- What has to be known about the query's columns before the tables are created. -#}
+{#- Return the columns of the model's query. Refuse what would fail only when the state exists, or at the first row or change. -#}
 {% macro prepare_creation(backfill) %}
     {#- Not of the model's own text: the barriers' name for the upstream has no metadata columns and no branches. -#}
-    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
+    {%- set upstream = backfill.upstream.relation -%}
+    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, upstream.render()) -%}
     {%- do dbt_backfill.check_table_properties() -%}
     {%- do dbt_backfill.check_columns(columns, dbt_backfill.mv_table_properties([], '')) -%}
-    {%- do dbt_backfill.check_constraints(
-        dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, 'select * from ' ~ backfill.upstream.relation.render())
-    ) -%}
-    {%- do dbt_backfill._check_clauses() -%}
+    {%- do dbt_backfill.check_constraints(dbt_backfill.get_query_sql(backfill.query, upstream, 'select * from ' ~ upstream.render())) -%}
+    {%- if dbt_backfill.get_file_format() == 'delta' and config.get('clustered_by') -%}
+        {%- if config.get('buckets') -%}
+            {%- do dbt_backfill.refuse(
+                'buckets is ' ~ config.get('buckets') ~ ', and a Delta table has none', 'Remove buckets: clustered_by alone is liquid clustering'
+            ) -%}
+        {%- elif config.get('partition_by') -%}
+            {%- do dbt_backfill.refuse(
+                'partition_by and clustered_by are both set, and a Delta table is partitioned or clustered', 'Remove one of them'
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
-    {%- do dbt_backfill._check_columns_of_clauses(columns | map(attribute='name') | map('lower') | list) -%}
+    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {%- for option in ['partition_by', 'clustered_by'] -%}
+        {#- Iceberg's transforms are left to Spark. -#}
+        {%- for column in dbt_backfill.get_layout_columns(option) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
+            {%- do dbt_backfill.refuse(
+                option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#- Refuse how no Delta table can be laid out: Delta says so only when the state stands already. -#}
-{% macro _check_clauses() %}
-    {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('clustered_by') -%} {{ return(none) }} {%- endif -%}
-    {%- if config.get('buckets') -%}
-        {%- do dbt_backfill.refuse(
-            'buckets is ' ~ config.get('buckets') ~ ', and a Delta table has none',
-            'Remove buckets: clustered_by alone is liquid clustering'
-        ) -%}
-    {%- elif config.get('partition_by') -%}
-        {%- do dbt_backfill.refuse(
-            'partition_by and clustered_by are both set, and a Delta table is partitioned or clustered', 'Remove one of them'
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- Refuse to rebuild a Delta table elsewhere: it is replaced where it stands, and Delta fails once the rebuild is planned. -#}
+{#- Refuse to rebuild a Delta table at another location: it is replaced where it is, and Delta fails once the rebuild is planned. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = modules.re.search('Location: ([^\\n]*)', (dbt_backfill.load_table(mv) or {}).information or '') -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
-    {%- set wanted = config.get('location_root') ~ '/' ~ mv.identifier -%}
-    {%- set paths = [] -%}
-    {%- for place in [wanted, found.group(1)] -%}
+    {%- set wanted, paths = config.get('location_root') ~ '/' ~ mv.identifier, [] -%}
+    {%- for location in [wanted, found.group(1)] -%}
         {#- Without its scheme and host, as Delta compares them. -#}
-        {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', place)).rstrip('/')) -%}
+        {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', location)).rstrip('/')) -%}
     {%- endfor -%}
     {#- A relative one is somewhere in Spark's own warehouse. -#}
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
-    {%- set stands_there = paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below) -%}
-    {%- if not stands_there -%}
+    {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
             'it stands at ' ~ found.group(1) ~ ', and its location_root would place it at ' ~ wanted,
             'Set location_root to its place, or drop it first, if it is an MV by the run-operation drop_backfill'
@@ -53,26 +52,7 @@
 {% endmacro %}
 
 
-{#- Refuse a column to partition or cluster by that the query does not return; Iceberg's transforms are left to Spark. -#}
-{% macro _check_columns_of_clauses(names) %}
-    {%- for option in ['partition_by', 'clustered_by'] -%}
-        {%- for column in dbt_backfill.get_layout_columns(option)
-                if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
-            {%- do dbt_backfill.refuse(
-                option ~ " names the column '" ~ column ~ "', which its query does not return",
-                'Select that column, or name another one'
-            ) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Statement that creates the MV, empty, if there is none.
-
-    Arguments:
-      columns (list of {'name', 'type'}): of the model's query.
--#}
+{#- The statement that creates the MV, empty, with the columns of the model's query, if there is none. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} (
         {%- for column in columns %}
@@ -84,11 +64,8 @@
 
 
 {#-
-    Statement that replaces the MV by an empty one, unless it is fenced. On Iceberg it notes by which run,
-    see get_reset_id.
-
-    DELETE and TRUNCATE would not stop a MERGE that is past its fence: its rows would come back. Replacing the
-    table does, because it changes the table's metadata.
+    The statement that replaces the MV by an empty one, unless it is fenced. DELETE and TRUNCATE would not stop a MERGE that is past its
+    fence: its rows would come back. A replacement does, because it changes the table's metadata.
 -#}
 {% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -99,8 +76,8 @@
 
 
 {#-
-    Which run has replaced the MV for which plan. On Iceberg, where a table is replaced whatever was committed since, a reset
-    that comes late is known by it: it is not the one that was committed, be it of the same plan.
+    Return which run has replaced the MV for which plan. Iceberg replaces a table whatever was committed since. By this id a reset that comes
+    late is known: it is not the one that was committed, even if it is of the same plan.
 -#}
 {% macro get_reset_id(plan) %}
     {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
@@ -119,8 +96,8 @@
 
 
 {#-
-    Statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let
-    an Iceberg table be replaced by one that has another type at the place of a column.
+    The statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let an Iceberg table be
+    replaced by one that has another type at the place of a column.
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -132,95 +109,38 @@
 {%- endmacro %}
 
 
+{#- Format, location, properties and layout of the MV. `clustered_by` is dbt-spark's with `buckets`, and else liquid clustering. -#}
 {% macro mv_clauses(mv, columns, backfill_id, reset_id=none) -%}
-    {%- set fields = modules.re.findall('`([^`]*)`', columns | map(attribute='type') | join(' ')) -%}
-    {%- set names = columns | map(attribute='name') | list + fields -%}
     {%- set types = columns | map(attribute='type') | list -%}
-    {{ dbt_backfill.table_clauses(mv, dict(
-        dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}),
-        **dbt_backfill.partition_properties(dbt_backfill.get_configured_partitions())
-    )) }}
+    {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
+    {%- set properties = dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}) -%}
+    {%- set partitions, clusters = dbt_backfill.get_configured_partitions(), dbt_backfill.get_layout_columns('clustered_by') -%}
+    {%- if partitions -%} {%- do properties.update({'dbt_backfill.partitions': tojson(partitions)}) -%} {%- endif -%}
+    {{ dbt_backfill.table_clauses(mv, properties) }}
     {{ options_clause() }}
     {{ partition_cols(label='partitioned by') }}
-    {{ dbt_backfill.cluster_clause() }}
+    {%- if clusters and config.get('buckets') %}
+    {{ clustered_cols(label='clustered by') }}
+    {%- elif clusters %}
+    cluster by ({{ clusters | join(', ') }})
+    {%- endif %}
 {%- endmacro %}
 
 
-{#- The columns that one of dbt-spark's options names, `partition_by` or `clustered_by`, as a list. -#}
+{#- Return the columns that one of dbt-spark's options names, `partition_by` or `clustered_by`, as a list. -#}
 {% macro get_layout_columns(option) %}
     {%- set columns = config.get(option) or [] -%}
     {{ return([columns] if columns is string else columns) }}
 {% endmacro %}
 
 
-{#- dbt-spark's buckets, or liquid clustering where `clustered_by` stands without `buckets`. -#}
-{% macro cluster_clause() -%}
-    {%- set columns = dbt_backfill.get_layout_columns('clustered_by') -%}
-    {%- if columns and config.get('buckets') -%}
-        {{ clustered_cols(label='clustered by') }}
-    {%- elif columns -%}
-        cluster by ({{ columns | join(', ') }})
-    {%- endif -%}
-{%- endmacro %}
-
-
 {#-
-    The columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that its fields' names
-    need to be read again, and shortens a struct of more than 25 fields.
--#}
-{% macro get_query_columns(query) %}
-    {%- set sql = 'describe query\n' ~ query | trim | trim(';') -%}
-    {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
-    {%- if ' more fields' in rows | map(attribute=1) | join(' ') -%}
-        {%- do dbt_backfill.show_whole_types() -%}
-        {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
-    {%- endif -%}
-    {%- set columns = [] -%}
-    {%- for row in rows -%}
-        {%- set type = modules.re.sub('(?<=[<,])([^<>,:`]*[^<>,:`\\w][^<>,:`]*)(?=:)', '`\\1`', row[1]) -%}
-        {%- do columns.append({'name': row[0], 'type': type}) -%}
-    {%- endfor -%}
-    {{ return(columns) }}
-{% endmacro %}
-
-
-{#-
-    The same of a table. dbt's own listing of columns ends at the first one whose name begins with `#`.
--#}
-{% macro get_table_columns(relation) %}
-    {{ return(dbt_backfill.get_query_columns('select * from ' ~ relation.render())) }}
-{% endmacro %}
-
-
-{#- The types of a table's columns by their names in lower case. -#}
-{% macro get_column_types(relation) %}
-    {{ return(dbt_backfill.types_by_name(dbt_backfill.get_table_columns(relation))) }}
-{% endmacro %}
-
-
-{#- The same of columns that are known. -#}
-{% macro types_by_name(columns) %}
-    {%- set types = {} -%}
-    {%- for column in columns -%} {%- do types.update({column.name | lower: column.type}) -%} {%- endfor -%}
-    {{ return(types) }}
-{% endmacro %}
-
-
-{#- The columns of the MV: those of its query as the barriers read it, over their own name for the upstream. -#}
-{% macro get_mv_columns(backfill, query, upstream) %}
-    {{ return(dbt_backfill.get_query_columns(
-        dbt_backfill.get_query_sql(query, backfill.upstream.relation, 'select * from ' ~ upstream)
-    )) }}
-{% endmacro %}
-
-
-{#-
-    persist_docs, only where the descriptions changed: each comment is a commit of the MV, and a run that has
-    nothing to do writes nothing. A hash of what was applied stands in the table property `dbt_backfill.docs`. What is described of a
-    column that the MV does not have is not in it, so that one that comes later gets its comment.
+    Apply persist_docs where the descriptions changed: each comment is a commit of the MV, and a run that has nothing to do writes nothing.
+    The table property `dbt_backfill.docs` keeps a hash of what was applied. A description of a column that the MV does not have is not in
+    it, so that the column gets its comment when it comes.
 
     Arguments:
-      found (dict or none): the MV as this run has found it, see observe_state; none if it has made it.
+      found (dict or none): the MV as this run has found it, see observe_state; none if it has created it.
       state (dict): as the run has left it.
 -#}
 {% macro apply_docs(backfill, found, state) %}
@@ -230,30 +150,68 @@
     {%- for name, column in model.columns.items() if config.persist_column_docs() and name | lower in present | map('lower') -%}
         {%- do described.append([name, column.description]) -%}
     {%- endfor -%}
-    {%- set docs = local_md5(tojson(described)) -%}
+    {%- set docs, mv = local_md5(tojson(described)), backfill.mv.render() -%}
     {%- if found and found.docs == docs -%} {{ return(none) }} {%- endif -%}
     {%- if config.persist_relation_docs() -%}
-        {%- do dbt_backfill.run_table('comment on the MV', 'comment on table ' ~ backfill.mv.render() ~ ' is '
-            ~ dbt_backfill.string_literal(model.description)) -%}
+        {%- do dbt_backfill.run_table('comment on the MV', 'comment on table ' ~ mv ~ ' is ' ~ dbt_backfill.string_literal(model.description)) -%}
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
-        {%- do dbt_backfill._comment_on_columns(backfill.mv, found, present) -%}
+        {#-
+            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without a description has no comment in an MV
+            that was just created, and may have an old one elsewhere.
+        -#}
+        {%- for name, column in validate_doc_columns(backfill.mv, model.columns, present).items()
+                if column.description or (found or {}).get('docs') -%}
+            {%- do dbt_backfill.run_table('comment on ' ~ name, 'alter table ' ~ mv ~ ' alter column ' ~ dbt_backfill.identifier(name)
+                ~ ' comment ' ~ dbt_backfill.string_literal(column.description)) -%}
+        {%- endfor -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ backfill.mv.render()
-        ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
+    {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
 {% endmacro %}
 
 
 {#-
-    dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without one has no comment yet
-    where the MV was just made, and may have one of before elsewhere.
+    A statement of a script that makes few files of a table's small ones. Where another run has written the table meanwhile, its rows go first,
+    and the next compaction does it. Iceberg would raise an error there that no handler can take; with partial progress it only logs it.
 
     Arguments:
-      present (list): the names of the columns that it has.
+      sorted_by (list): columns, quoted. All rows are written again, so that rows with close values are together: on Delta by `zorder by`.
+        The script then has a variable `unsorted`, which gets the reason where the table cannot be sorted.
+      noted (string): what a script on Delta does where another run went first, see get_yielding_sql.
 -#}
-{% macro _comment_on_columns(mv, found, present) %}
-    {%- for name, column in validate_doc_columns(mv, model.columns, present).items() if column.description or (found or {}).get('docs') -%}
-        {%- do dbt_backfill.run_table('comment on ' ~ name, 'alter table ' ~ mv.render() ~ ' alter column '
-            ~ dbt_backfill.identifier(name) ~ ' comment ' ~ dbt_backfill.string_literal(column.description)) -%}
-    {%- endfor -%}
+{% macro get_compaction_sql(relation, file_format, sorted_by=[], noted='') -%}
+    {%- if file_format == 'delta' -%}
+        {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render()) -%}
+        {%- if not sorted_by -%} {{ return(dbt_backfill.get_yielding_sql(optimize, file_format, noted)) }} {%- endif -%}
+        {#- Only Delta knows that it cannot sort this table. That is no error: the table is then compacted without an order. -#}
+        {%- set reasons = {
+            'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
+        } -%}
+        {%- set sort %}
+    begin
+        {%- for state, reason in reasons.items() %}
+        declare exit handler for sqlstate '{{ state }}' begin
+            {{ optimize }};
+            set unsorted = {{ dbt_backfill.string_literal(reason) }};
+        end;
+        {%- endfor %}
+        execute immediate {{ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ ' zorder by (' ~ sorted_by | join(', ') ~ ')') }};
+    end
+        {%- endset -%}
+        {{ return(dbt_backfill.get_yielding_sql(sort, file_format, noted)) }}
+    {%- endif -%}
+    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
+    call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
+        table => {{ dbt_backfill.string_literal(relation.render()) }},
+        {%- if sorted_by %}
+        strategy => 'sort', sort_order => {{ dbt_backfill.string_literal(sorted_by | join(', ')) }},
+        {%- endif %}
+        options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
+    );
+{%- endmacro %}
+
+
+{#- True if one of the barriers after `since`, up to `epoch`, has a number that is a multiple of `every`: then a table is compacted. -#}
+{% macro passes_multiple(since, epoch, every) %}
+    {{ return(epoch // every > [since, 0] | max // every) }}
 {% endmacro %}

@@ -1,12 +1,12 @@
 {#-
-    By which columns the MV is partitioned, on Delta, which keeps their values as text in its log and in names of folders. From
-    there some come back as others: an empty text as null, and of an hour that the session's zone has twice only the first one.
-    So the source of each statement that brings rows into the MV raises an error on such a row. Whatever writes a file anew, with
-    the rows in it that stay, does the same to them: so the zone is one for all barriers, see depends_on_zone.
+    The columns by which the MV is partitioned. Delta keeps their values as text, in its log and in names of folders, and some come back as
+    others: an empty text as null, and of an hour that the session's zone has twice only the first one. So each statement that brings rows
+    into the MV raises an error on such a row. A statement that writes a file anew alters the rows in it that stay in the same way: so all
+    barriers have one zone, see depends_on_zone. Iceberg keeps each value.
 -#}
 
 
-{#- Their names, in lower case, as the config has them: those of a table that it makes. None on Iceberg, which keeps each value. -#}
+{#- Return the names in lower case, as the config has them: those of a table that this run creates. [] on Iceberg. -#}
 {% macro get_configured_partitions() %}
     {%- set names = [] -%}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
@@ -18,22 +18,13 @@
 {% endmacro %}
 
 
-{#-
-    The property of a table in which these names are noted: by the statement that makes it, because the config may be another one
-    when rows come. Empty where there are none.
--#}
-{% macro partition_properties(names) %}
-    {{ return({'dbt_backfill.partitions': tojson(names)} if names else {}) }}
-{% endmacro %}
-
-
-{#- The names that a table's properties note. -#}
+{#- Return the names that a table's properties list since it was created or adopted: the config may have others by the time rows come. -#}
 {% macro read_partitions(properties) %}
     {{ return(fromjson(properties.get('dbt_backfill.partitions') or '[]')) }}
 {% endmacro %}
 
 
-{#- The same of a table that is not ours, by its description. -#}
+{#- Return the names for a table that is not ours, by its description. -#}
 {% macro find_partitions(described) %}
     {%- set names, at = [], namespace(inside=false) -%}
     {%- for row in described -%}
@@ -48,7 +39,7 @@
 
 
 {#-
-    A SQL expression over a row that the MV is to get: true of one that it keeps as it is, and an error for any other one. None
+    Return a SQL expression over a row that the MV is to get: true of one that it keeps as it is, and an error for any other one. None
     where it keeps all.
 
     Arguments:
@@ -65,21 +56,21 @@
             'string': text ~ " in ('', '__HIVE_DEFAULT_PARTITION__') or not is_valid_utf8(" ~ text ~ ')',
             'timestamp': 'not (try_cast(' ~ text ~ ' as timestamp_ltz) <=> ' ~ value ~ ')',
         }.get('string' if type in ['char', 'varchar', 'binary'] else type) -%}
-        {%- set shown = 'hex(' ~ value ~ ')' if type == 'binary' else text -%}
         {%- if altered -%}
-            {%- do cases.append('when ' ~ altered ~ ' then raise_error(concat(' ~ dbt_backfill.string_literal(
-                'backfilled_mv ' ~ backfill.mv.identifier ~ ': its query returns the ' ~ type ~ " '"
-            ) ~ ', ' ~ shown ~ ', ' ~ dbt_backfill.string_literal(
-                "' in the column " ~ column.name ~ ', by which the MV is partitioned, and Delta would keep another value. Correct the row '
-                    ~ 'upstream; or let the query return another value there, or partition_by name another column, and rebuild with --full-refresh.'
-            ) ~ '))') -%}
+            {%- set fact = 'backfilled_mv ' ~ backfill.mv.identifier ~ ': its query returns the ' ~ type ~ " '" -%}
+            {%- set shown = 'hex(' ~ value ~ ')' if type == 'binary' else text -%}
+            {%- set change = "' in the column " ~ column.name ~ ', by which the MV is partitioned, and Delta would keep another value. Correct '
+                ~ 'the row upstream; or let the query return another value there, or partition_by name another column, and rebuild with '
+                ~ '--full-refresh.' -%}
+            {%- do cases.append('when ' ~ altered ~ ' then raise_error(concat(' ~ dbt_backfill.string_literal(fact) ~ ', ' ~ shown ~ ', '
+                ~ dbt_backfill.string_literal(change) ~ '))') -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return('case ' ~ cases | join(' ') ~ ' else true end' if cases else none) }}
 {% endmacro %}
 
 
-{#- Those of the columns by which the table is partitioned, with their types without what these have in brackets. -#}
+{#- Return those of the columns by which the table is partitioned; their types without what these have in brackets. -#}
 {% macro _get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.get_configured_partitions() -%} {%- endif -%}
@@ -90,16 +81,16 @@
 {% endmacro %}
 
 
-{#- Whether what the table keeps depends on the zone of the session that writes it. -#}
+{#- True if what the table keeps depends on the zone of the session that writes it. -#}
 {% macro depends_on_zone(backfill, columns) %}
     {{ return(backfill.options.file_format == 'delta'
         and 'timestamp' in dbt_backfill._get_partition_columns(backfill, columns) | map(attribute='type') | list) }}
 {% endmacro %}
 
 
-{#- The same over the columns of a plan's query, as one more condition of a source; empty where it keeps all. -#}
+{#- Return get_kept_predicate over the columns of a plan's query, as one more condition of a source; '' where the MV keeps all. -#}
 {% macro and_kept(backfill, plan, prefix='', unless=none) -%}
     {%- set kept = dbt_backfill.get_kept_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), prefix) -%}
-    {%- if kept -%} {{ return('and ' ~ ('(' ~ unless ~ ' or ' ~ kept ~ ')' if unless else kept)) }} {%- endif -%}
-    {{ return('') }}
+    {%- if not kept -%} {{ return('') }} {%- endif -%}
+    {{ return('and ' ~ ('(' ~ unless ~ ' or ' ~ kept ~ ')' if unless else kept)) }}
 {%- endmacro %}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -62,9 +64,14 @@ def test_a_table_that_the_run_makes_is_partitioned_as_the_config_says(
 
 @pytest.mark.parametrize("names", [[], ["a", "b"]])
 def test_what_a_table_is_partitioned_by_is_noted_in_it(macros: Macros, names: list[str]) -> None:
-    properties = macros.call("partition_properties", names)
+    adopted = macros.call("adopted_properties", macros.relation, [], {}, "b1", names)
+    assert macros.call("read_partitions", adopted) == names
 
-    assert macros.call("read_partitions", properties) == names
+    macros.config["partition_by"] = names
+    macros.context |= {"options_clause": lambda: "", "partition_cols": lambda label: ""}
+    clauses = macros.call("mv_clauses", macros.relation, [], "b1")
+    noted = re.findall(r"'dbt_backfill.partitions' = '(.*)'", clauses)
+    assert [json.loads(text) for text in noted] == ([names] if names else [])
 
 
 def test_what_a_table_of_others_is_partitioned_by_is_read_off_its_description(
