@@ -102,8 +102,7 @@
     {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
         backfill.progress.render() ~ ' exists, and is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
-        'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments),
-        mv=backfill.get('name')
+        'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -221,7 +220,6 @@
             {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in columns if types.get(column.name | lower) != column.type -%}
         {%- set type = types.get(column.name | lower) -%}
         {%- do dbt_backfill.refuse(
@@ -231,10 +229,10 @@
                 else 'Cast it in the query, or give the column of the table that type'
         ) -%}
     {%- endfor -%}
+    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in present if column.name | lower not in wanted -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
-            'Select it in the query, or drop it from the table'
+            name ~ ' has the column ' ~ column.name ~ ', which its query does not return', 'Select it in the query, or drop it from the table'
         ) -%}
     {%- endfor -%}
     {%- if present | map(attribute='name') | map('lower') | list != wanted -%}

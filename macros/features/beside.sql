@@ -219,39 +219,22 @@
 
 
 {#-
-    Drop a next generation, if it is the one of this id: its state last, so that the tables that a dead run has left are found by it.
-    Returns whether it existed.
+    Drop a next generation, if it is the one of this id, with its copies (a table of their names that is none of ours stays): its state
+    last, so that the tables that a dead run has left are found by it. Returns whether it existed.
+
+    The script may come so late that another generation exists by now; sent again, or by two runs at once, it finds nothing, which is no
+    error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
-    {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
-    {%- set copies = [] -%}
+    {%- set tags, copies = dbt_backfill.find_tags(dbt_backfill.read_state(next)), [] -%}
     {%- for table in ['staged', 'replica'] -%}
         {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
         {%- if properties is not none -%}
             {%- do copies.append(dbt_backfill.get_drop_copy_sql(dbt_backfill.get_format_of(properties), next[table], properties)) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id, copies)) -%}
-    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
-    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
-        {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
-                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
-        ) -%}
-    {%- endif -%}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#-
-    Return a script. It may come so late that another generation exists by now; sent again, or by two runs at once, it finds nothing, which
-    is no error.
-
-    Arguments:
-      copies (list): the statements that drop its copies, without tables of their names that are none of ours.
--#}
-{% macro get_drop_generation_sql(next, id, copies) -%}
+    {%- set sql -%}
     begin
         declare exit handler for sqlexception begin end;
         if (
@@ -266,4 +249,14 @@
             drop table if exists {{ next.progress.render() }};
         end if;
     end
-{%- endmacro %}
+    {%- endset -%}
+    {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
+    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
+    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
+                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
+        ) -%}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}

@@ -14,8 +14,8 @@
     {#- A next generation is written anew when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set step = work ~ ' the MV after the barrier ' ~ state.epoch -%}
-    {%- set attempt = dbt_backfill.try_table(step, dbt_backfill.get_compact_mv_sql(backfill, state, work)) -%}
+    {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}
+    {%- set attempt = dbt_backfill.try_table(work ~ ' the MV after the barrier ' ~ state.epoch, sql) -%}
     {%- if attempt.error -%}
         {%- do dbt_backfill._warn_of_compaction(work, state, attempt.error) -%}
         {{ return(none) }}
@@ -37,10 +37,8 @@
     {%- else -%}
         {%- set outcome = {} -%}
     {%- endif -%}
-    {%- set parts = [
-        ('NOT ' if outcome.get('kept') else '') ~ ('SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED')
-            ~ ' after BARRIER ' ~ state.epoch
-    ] -%}
+    {%- set done = 'SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED' -%}
+    {%- set parts = [('NOT ' if outcome.get('kept') else '') ~ done ~ ' after BARRIER ' ~ state.epoch] -%}
     {%- if outcome.get('kept') -%} {%- do parts.append(outcome.kept) -%} {%- endif -%}
     {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
     {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}

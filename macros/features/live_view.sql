@@ -30,10 +30,7 @@
     begin
         declare failed boolean default false;
         begin
-            declare exit handler for sqlexception
-            begin
-                set failed = true;
-            end;
+            declare exit handler for sqlexception begin set failed = true; end;
             create or replace view {{ trial.render() }} as select 1 as one;
             drop view if exists {{ trial.render() }};
         end;

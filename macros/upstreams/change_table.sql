@@ -103,7 +103,7 @@
             'Name in operation and sequence columns that it has: ' ~ types.keys() | join(', ')
         ) -%}
     {%- endfor -%}
-    {%- set texts, columns = [], [] -%}
+    {%- set texts = [] -%}
     {%- for column in upstream if 'string' in column.type and 'string' in types.get(column.name | lower, '') -%}
         {%- do texts.append(column.name) -%}
     {%- endfor -%}
@@ -121,9 +121,8 @@
                     ~ ('; a char(n) can also be made a string, in both' if type and 'char(' in type ~ wanted else '')
             ) -%}
         {%- endif -%}
-        {%- do columns.append(column.name) -%}
     {%- endfor -%}
-    {{ return(columns) }}
+    {{ return(upstream | map(attribute='name') | list) }}
 {% endmacro %}
 
 
