@@ -1,8 +1,8 @@
 {#-
-    How a run takes a table of the MV's name that is no MV yet; none if it does not:
+    Return how a run takes a table of the MV's name that is no MV yet; none if it does not:
 
-      adopt    its rows stay, and the barriers that follow compare them with the query, see is_sweeping: where adopt_table
-        has marked it for this model
+      adopt    its rows stay, and the barriers that follow compare them with the query, see is_sweeping: where adopt_table has marked it
+        for this model
       replace  the barriers begin with a reset: by a full refresh of a model that has `replace_existing`
 
     Arguments:
@@ -12,8 +12,12 @@
 {% macro find_taking(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == dbt_backfill.get_mark_of_adoption(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
-    {#- A mark may come late, after the table was taken. -#}
-    {%- if not adopts and not replaces or dbt_backfill._is_taken(backfill, existing, properties) -%} {{ return(none) }} {%- endif -%}
+    {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
+    {#- A mark may come late, after the table was taken: the table and the state beside it are one MV by then. -#}
+    {%- if existing.progress is not none and 'dbt_backfill.id' in properties and properties['dbt_backfill.id']
+            == dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') -%}
+        {{ return(none) }}
+    {%- endif -%}
     {%- if adopts and not replaces and should_full_refresh() -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' is to be adopted, and a full refresh would empty it',
@@ -24,23 +28,16 @@
 {% endmacro %}
 
 
-{#- What adopt_table marks a table with for a model. A hash: of a name in which Spark sees a secret it would not show the property. -#}
+{#- Return the mark of adopt_table for a model. It is a hash: Spark would not show a property with a name in which it sees a secret. -#}
 {% macro get_mark_of_adoption(unique_id) %}
     {{ return(local_md5(unique_id)) }}
 {% endmacro %}
 
 
-{#- Whether the table and the state beside it are one MV. -#}
-{% macro _is_taken(backfill, existing, properties) %}
-    {%- if existing.progress is none or 'dbt_backfill.id' not in properties -%} {{ return(false) }} {%- endif -%}
-    {{ return(dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') == properties['dbt_backfill.id']) }}
-{% endmacro %}
-
-
 {#-
-    Take the table, as a part of step 1 of a run. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER
-    makes the table its MV; a view gives way to a table. Each can be repeated. A run that died in between is completed
-    by the next one, or, if that is for another query, gives way to it: nothing was merged.
+    Take the table, as a part of step 1 of a run. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
+    table its MV; a view is replaced by a table. Each can be repeated. A run that died in between is completed by the next one, or, if
+    that is for another query, gives way to it: nothing was merged.
 
     What cannot be taken is refused before. Returns what new_observed describes.
 
@@ -62,35 +59,25 @@
     {%- else -%}
         {%- do dbt_backfill.check_replaced(backfill, existing.mv) -%}
     {%- endif -%}
-    {%- do dbt_backfill.create_backfill(
-        backfill, dict(missing.state, committed=creation), columns,
-        dbt_backfill._get_taking_statements(backfill, existing.mv, properties, columns, creation, partitions)
-    ) -%}
+    {%- if existing.mv.is_view -%}
+        {%- set statements = [
+            'drop view if exists ' ~ backfill.mv.render(), dbt_backfill.get_create_mv_sql(backfill.mv, columns, creation.backfill_id)
+        ] -%}
+    {%- else -%}
+        {%- set taken = dbt_backfill.adopted_properties(backfill.mv, columns, properties, creation.backfill_id, partitions)
+            if how == 'adopt' else dbt_backfill.own_mv_properties(backfill.mv, creation.backfill_id) -%}
+        {%- set statements = [dbt_backfill.get_set_properties_sql(backfill.mv, taken)] -%}
+    {%- endif -%}
+    {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
     {#- A view that was found is a table by now. -#}
-    {%- set made = dbt_backfill.observe_existing(
-        backfill, existing, properties=dbt_backfill.read_table_properties(backfill.mv)
-    ) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, existing, properties=dbt_backfill.read_table_properties(backfill.mv)) -%}
     {{ return(dbt_backfill.new_observed(made.state, made.mv, made.begun_anew, missing.learned)) }}
 {% endmacro %}
 
 
-{#- The statements that make the table the MV of the plan of epoch 0, once its state is there. -#}
-{% macro _get_taking_statements(backfill, existing, properties, columns, creation, partitions) %}
-    {%- if existing.is_view -%}
-        {{ return([
-            'drop view if exists ' ~ backfill.mv.render(),
-            dbt_backfill.get_create_mv_sql(backfill.mv, columns, creation.backfill_id),
-        ]) }}
-    {%- endif -%}
-    {%- set taken = dbt_backfill.adopted_properties(backfill.mv, columns, properties, creation.backfill_id, partitions)
-        if creation.kind == 'adopt' else dbt_backfill.own_mv_properties(backfill.mv, creation.backfill_id) -%}
-    {{ return([dbt_backfill.get_set_properties_sql(backfill.mv, taken)]) }}
-{% endmacro %}
-
-
 {#-
-    The id of a state that gives way to the one of this table, because nothing was ever merged with it; none if there is
-    none, or this run goes on with it. One with which something was merged is refused.
+    Return the id of a state that is replaced by the one of this table, because nothing was ever merged with it; none if there is none, or
+    this run goes on with it. A state with which something was merged is refused.
 -#}
 {% macro _find_left_state(backfill, existing, missing, how) %}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
@@ -102,7 +89,7 @@
 {% endmacro %}
 
 
-{#- The state beside a table, none if there is none; one that this version does not read is refused. -#}
+{#- Return the state beside a table, none if there is none; one that this version does not read is refused. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_progress_is_ours(backfill, existing.progress) -%}
@@ -110,18 +97,17 @@
 {% endmacro %}
 
 
-{#- Refuse to take a table beside which there is the state of another one. -#}
+{#- Refuse to take a table beside which the state of another one exists. -#}
 {% macro refuse_other_state(backfill) %}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
+    {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
         backfill.progress.render() ~ ' exists, and is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
-        'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}'),
-        mv=backfill.get('name')
+        'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#- One line that says what an adoption is about to do. `rows`: how many the table has. -#}
+{#- Log one line about what an adoption is about to do. `rows`: how many the table has. -#}
 {% macro report_taking(backfill, rows) %}
     {%- set slices = dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) -%}
     {%- do log(
@@ -164,8 +150,9 @@
 
 
 {#-
-    Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on, and keys with which no
-    MERGE can put it right. Returns {'row_count': how many rows it has, 'partitions': see find_partitions}.
+    Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on (Spark merges no rows into a table with
+    an identity column, say), and keys with which no MERGE can put it right, by one pass over the key columns, or two. Returns
+    {'row_count': how many rows it has, 'partitions': see find_partitions}.
 
     Arguments:
       columns (list of {'name', 'type'}): of the query.
@@ -173,58 +160,7 @@
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
-    {%- set described = dbt_backfill._check_adopted_columns(backfill, columns) -%}
-    {%- do dbt_backfill._check_adopted_merge(backfill, columns, keys) -%}
-    {{ return({
-        'row_count': dbt_backfill._check_adopted_keys(backfill, dbt_backfill.get_mv_keys(keys)),
-        'partitions': dbt_backfill.find_partitions(described) if backfill.options.file_format == 'delta' else [],
-    }) }}
-{% endmacro %}
-
-
-{#- Returns the description of the table, as rows. -#}
-{% macro _check_adopted_columns(backfill, columns) %}
-    {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
-    {%- set types = dbt_backfill.types_by_name(present) -%}
-    {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
-    {#- A select gives a char(n) or varchar(n) out as a string, and Delta describes them so. -#}
-    {%- for row in described if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
-        {%- do types.update({row[0] | lower: row[1]}) -%}
-    {%- endfor -%}
-    {%- if 'string' in types.values() | join(' ') -%}
-        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
-            {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
-    {%- for column in columns if types.get(column.name | lower) != column.type -%}
-        {%- set type = types.get(column.name | lower) -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
-                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', and its query returns ' ~ column.type,
-            'Add it to the table as ' ~ column.type ~ ', or take it out of the query' if type is none
-                else 'Cast it in the query, or give the column of the table that type'
-        ) -%}
-    {%- endfor -%}
-    {%- for column in present if column.name | lower not in wanted -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
-            'Select it in the query, or drop it from the table'
-        ) -%}
-    {%- endfor -%}
-    {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', and its query returns '
-                ~ columns | map(attribute='name') | join(', '),
-            'Select them in the order of the table'
-        ) -%}
-    {%- endif -%}
-    {{ return(described) }}
-{% endmacro %}
-
-
-{#- Refuse a table that Spark does not merge rows into: with an identity column, say. -#}
-{% macro _check_adopted_merge(backfill, columns, keys) %}
+    {%- set name, described = backfill.mv.render(), dbt_backfill._check_adopted_columns(backfill, columns) -%}
     {%- set sql -%}
         explain extended
         merge into {{ backfill.mv.render() }} as mv
@@ -238,30 +174,24 @@
     {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check that rows can be merged', sql)[0][0]) -%}
     {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark does not merge the rows of its query into ' ~ backfill.mv.render() ~ ': ' ~ error,
+            'Spark does not merge the rows of its query into ' ~ name ~ ': ' ~ error,
             'Change the table, or build the model anew under another alias'
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- One pass over the key columns, or two. Returns how many rows there are. -#}
-{% macro _check_adopted_keys(backfill, keys) %}
-    {%- set scan, name = 'select * from ' ~ backfill.mv.render(), backfill.mv.render() -%}
+    {%- set mv_keys, scan = dbt_backfill.get_mv_keys(keys), 'select * from ' ~ name -%}
     {%- set checked = dbt_backfill.run_json(
         'check the keys of ' ~ backfill.mv.identifier,
-        'select to_json((' ~ dbt_backfill.get_key_check_sql(scan, '0', keys, backfill.options.vnode_count, true, many=true) ~ '))'
+        'select to_json((' ~ dbt_backfill.get_key_check_sql(scan, '0', mv_keys, backfill.options.vnode_count, true, many=true) ~ '))'
     )[0] -%}
-    {%- set key = keys | map(attribute='name') | join(', ') -%}
+    {%- set key = mv_keys | map(attribute='name') | join(', ') -%}
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
             'Delete them from the table; what belongs there the barriers add'
         ) -%}
     {%- endif -%}
-    {%- set twice = dbt_backfill.run_json(
-        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, keys)
-    ) if checked.duplicates else [] -%}
+    {%- set twice = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, mv_keys))
+        if checked.duplicates else [] -%}
     {%- if twice -%}
         {%- do dbt_backfill.refuse(
             'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it stands twice with ('
@@ -269,21 +199,63 @@
             'Delete the rows of these keys from the table; what belongs there the barriers add'
         ) -%}
     {%- endif -%}
-    {{ return(checked.row_count) }}
+    {{ return({
+        'row_count': checked.row_count,
+        'partitions': dbt_backfill.find_partitions(described) if backfill.options.file_format == 'delta' else [],
+    }) }}
+{% endmacro %}
+
+
+{#- Refuse a table with other columns than the query, by name, type and order. Returns the description of the table, as rows. -#}
+{% macro _check_adopted_columns(backfill, columns) %}
+    {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
+    {%- set types = dbt_backfill.types_by_name(present) -%}
+    {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
+    {#- A select gives a char(n) or varchar(n) out as a string, and Delta describes them so. -#}
+    {%- for row in described if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
+        {%- do types.update({row[0] | lower: row[1]}) -%}
+    {%- endfor -%}
+    {%- if 'string' in types.values() | join(' ') -%}
+        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
+            {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- for column in columns if types.get(column.name | lower) != column.type -%}
+        {%- set type = types.get(column.name | lower) -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
+                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', and its query returns ' ~ column.type,
+            'Add it to the table as ' ~ column.type ~ ', or take it out of the query' if type is none
+                else 'Cast it in the query, or give the column of the table that type'
+        ) -%}
+    {%- endfor -%}
+    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
+    {%- for column in present if column.name | lower not in wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has the column ' ~ column.name ~ ', which its query does not return', 'Select it in the query, or drop it from the table'
+        ) -%}
+    {%- endfor -%}
+    {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', and its query returns '
+                ~ columns | map(attribute='name') | join(', '),
+            'Select them in the order of the table'
+        ) -%}
+    {%- endif -%}
+    {{ return(described) }}
 {% endmacro %}
 
 
 {#-
-    Refuse a table that a reset cannot replace. `create or replace` keeps to the format of a table, and to its place, which
-    prepare_creation looks at. To drop it in its stead would be a statement that takes an MV away if it comes late; `drop view` does not.
+    Refuse a table that a reset cannot replace. `create or replace` cannot change the format of a table, nor its location, which
+    prepare_creation checks. To drop it instead would be a statement that takes an MV away if it comes late; `drop view` does not.
 -#}
 {% macro check_replaced(backfill, existing) %}
-    {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
-    {%- if existing.is_view -%} {{ return(none) }} {%- endif -%}
-    {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
-    {%- if format != file_format -%}
+    {%- set format = none if existing.is_view else dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
+    {%- if format not in [none, backfill.options.file_format] -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' is a table of the format ' ~ format ~ ', which no ' ~ file_format ~ ' table replaces in one step',
+            backfill.mv.render() ~ ' is a table of the format ' ~ format ~ ', which no ' ~ backfill.options.file_format
+                ~ ' table replaces in one step',
             'Drop or rename it, and run again'
         ) -%}
     {%- endif -%}

@@ -1,13 +1,13 @@
 {#-
-    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. It is
-    filled by the barriers of as many runs as it takes, while the MV in use, the former one by then, goes on following its
-    changes with the query that it was made by. Once all of the upstream is read, a barrier of the kind `swap` puts its rows in
-    the MV's place, with its state; see run_beside.
+    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. It is filled by
+    the barriers of as many runs as it takes, while the MV in use, the former one by then, goes on following its changes with the query
+    that it was made by. Once all of the upstream is read, a barrier of the kind `swap` replaces the MV's rows by its rows, and the state
+    by its state; see run_beside.
 -#}
 
 
 {#-
-    The next generation that a run fills: {'backfill': as get_backfill describes it, 'reason': why there is to be one, as far as
+    Return the next generation that a run fills: {'backfill': as get_backfill describes it, 'reason': why there is to be one, as far as
     this run knows}; none where there is none, and none is to begin.
 
     An MV that has to be emptied anyway is rebuilt in place: nobody can use what it has.
@@ -23,11 +23,16 @@
     {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
     {%- set exists = looks and dbt_backfill.load_table(next.progress) is not none -%}
     {%- if not is_beside -%}
-        {%- if exists -%} {%- do dbt_backfill._warn_of_next_generation(next) -%} {%- endif -%}
+        {%- if exists and dbt_backfill.find_maker(next.progress) is none -%}
+            {%- do exceptions.warn(
+                'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '
+                    ~ "full refresh has begun. To go on with it set full_refresh_mode='beside'; to drop it: "
+                    ~ dbt_backfill.get_drop_next_text()
+            ) -%}
+        {%- endif -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set state = observed.state -%}
-    {%- set planned = state.get('planned') or {} -%}
+    {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
     {%- if state.get('missing') or observed.begun_anew or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
     {%- set goes_on = exists or planned.get('generation') is not none -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
@@ -36,39 +41,24 @@
 {% endmacro %}
 
 
-{% macro _warn_of_next_generation(next) %}
-    {%- if dbt_backfill.find_maker(next.progress) is none -%}
-        {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '
-                ~ "full refresh has begun. To go on with it set full_refresh_mode='beside'; to drop it: "
-                ~ dbt_backfill.get_drop_next_text()
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {% macro get_drop_next_text() %}
-    {{ return(dbt_backfill.get_operation_text(
-        'drop_backfill', '{model: ' ~ dbt_backfill.get_model_name(model) ~ ', generation: next}'
-    )) }}
+    {%- set arguments = '{model: ' ~ dbt_backfill.get_model_name(model) ~ ', generation: next}' -%}
+    {{ return(dbt_backfill.get_operation_text('drop_backfill', arguments)) }}
 {% endmacro %}
 
 
 {#-
-    The next generation as a run sees it. Nobody uses it yet, so it begins anew where the model has changed since. What is set
-    for the MV in use, whose last plan is `committed`, rules how it is filled.
+    Return the next generation as a run sees it. Nobody uses it yet, so it is reset where the model has changed since. What is set for the
+    MV in use, whose last plan is `committed`, applies to how it is filled.
 -#}
 {% macro get_next_backfill(backfill, committed) %}
     {%- set on_schema_change = backfill.options.on_schema_change -%}
     {{ return(dict(
         backfill, **dict(
-            dbt_backfill.get_next_relations(backfill.mv),
-            controls=backfill.controls,
-            controls_of=(committed or {}).get('backfill_id'),
-            generation='next',
+            dbt_backfill.get_next_relations(backfill.mv), generation='next',
+            controls=backfill.controls, controls_of=(committed or {}).get('backfill_id'),
             options=dict(
-                backfill.options, on_query_change='rebuild',
-                on_schema_change='ignore' if on_schema_change == 'fail' else on_schema_change,
+                backfill.options, on_query_change='rebuild', on_schema_change='ignore' if on_schema_change == 'fail' else on_schema_change
             ),
         )
     )) }}
@@ -76,37 +66,49 @@
 
 
 {#-
-    The MV in use while the next generation is filled: with the query that it was made by, over the same upstream. It reads no
-    more ranges.
+    Return the MV in use while the next generation is filled: with the query that it was made by, over the same upstream. It reads no more
+    ranges.
 -#}
 {% macro get_former_backfill(backfill, state) %}
     {%- set committed = state.committed -%}
     {{ return(dict(
-        backfill,
-        generation='former',
+        backfill, generation='former', query=committed.query, query_hash=committed.query_hash,
         sql=dbt_backfill.get_query_by_name(committed.query, backfill.upstream.relation),
-        query=committed.query,
-        query_hash=committed.query_hash,
         options=dict(
             backfill.options, unique_key=committed.key | map(attribute='name') | list,
             upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
-            backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0, on_query_change='fail', on_schema_change='ignore',
+            backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0,
+            on_query_change='fail', on_schema_change='ignore',
         ),
     )) }}
 {% endmacro %}
 
 
 {#-
-    Whether the former generation can follow its changes while the next one is filled: {
+    Return whether the former generation can follow its changes while the next one is filled: {
       'learned': of its query, see new_learned,
       'why': it stands still, as the end of a sentence; none if it can follow
     }
 
-    What would stop the run, or read all of it again, is not done for a table that is about to be replaced.
+    What would stop the run, or read all of it again, is not done for a table that is about to be replaced. Its query has to run before it
+    can be explained, so all other reasons are looked for first.
 -#}
 {% macro find_standstill(former, state) %}
     {%- set learned = dbt_backfill.new_learned() -%}
-    {%- set why = dbt_backfill._find_lasting_difference(former, state, learned) -%}
+    {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
+        {%- set why = 'it does not hold what its query gives yet' -%}
+    {%- elif state.get('upstream_version') is none -%}
+        {%- set why = 'it has no rows yet' -%}
+    {%- else -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
+    {%- endif -%}
+    {%- if not why -%}
+        {%- set observed = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
+        {%- set why = dbt_backfill.find_gap(former, state, observed) -%}
+    {%- endif -%}
+    {%- if not why and dbt_backfill.explain_comparably(former, former.query) is none -%}
+        {%- set why = 'its query does not run any more' -%}
+    {%- endif -%}
     {%- if not why -%}
         {%- set learned = dbt_backfill.learn_query(former, learned) -%}
         {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
@@ -115,32 +117,12 @@
 {% endmacro %}
 
 
-{#- The same, as far as it shows before its query is explained, which has to run for that. -#}
-{% macro _find_lasting_difference(former, state, learned) %}
-    {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
-        {{ return('it does not hold what its query gives yet') }}
-    {%- elif state.get('upstream_version') is none -%}
-        {{ return('it has no rows yet') }}
-    {%- endif -%}
-    {%- set difference = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
-    {%- if difference -%} {{ return(difference) }} {%- endif -%}
-    {%- set observed = dbt_backfill.observe_upstream(
-        former, state, dbt_backfill.get_feed_start(state) or state.get('planned')
-    ) -%}
-    {%- set gap = dbt_backfill.find_gap(former, state, observed) -%}
-    {%- if not gap and dbt_backfill.explain_comparably(former, former.query) is none -%}
-        {%- set gap = 'its query does not run any more' -%}
-    {%- endif -%}
-    {{ return(gap) }}
-{% endmacro %}
-
-
 {#-
-    A run while there is a next generation: barriers of it; then, if all of the upstream is read, the swap, and else barriers of
-    the former one, so that whoever reads the MV sees what changes. Returns what run_barriers does, and
-    'filling': whether the next generation is still to be put in place.
+    A run while there is a next generation: barriers of it; then, if all of the upstream is read, the swap, and else barriers of the former
+    one, so that readers of the MV see what changes. Returns what run_barriers does, and 'filling': whether the next generation is still
+    to be put in place.
 
-    Each step may be the last of a run, and the next run goes on from what stands. A next generation that has been put in place
+    Each step may be the last of a run, and the next run goes on from the state that exists. A next generation that has been put in place
     is only dropped.
 
     Arguments:
@@ -170,19 +152,18 @@
     {%- set swapped = dbt_backfill.run_barriers(backfill, observed, next.reason or 'full refresh', ready) -%}
     {%- do dbt_backfill.drop_generation(next.backfill, ready.state.committed.backfill_id) -%}
     {{ return(dict(
-        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled, read_seconds=filled.read_seconds,
-        changed=filled.changed, deleted=filled.deleted,
+        swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled,
+        read_seconds=filled.read_seconds, changed=filled.changed, deleted=filled.deleted,
     )) }}
 {% endmacro %}
 
 
 {#-
-    One line where a next generation begins, after refusing what could not be put in place at the end: a location that has moved,
-    and, of an Iceberg MV, a column of another type at the place of one, for which a Hive metastore lets no table be replaced.
+    Log one line where a next generation begins, after refusing what could not be put in place at the end: a location that has moved, and,
+    of an Iceberg MV, a column of another type at the place of one, because a Hive metastore lets no table be replaced by such a one.
 -#}
 {% macro _begin_generation(backfill, next, seen) %}
-    {%- set is_new = seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
-    {%- if not is_new -%} {{ return(none) }} {%- endif -%}
+    {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
@@ -202,8 +183,8 @@
 
 
 {#-
-    A next generation that can be put in place: {'backfill', 'state', 'version': of its MV, with which the state belongs, none of
-    an Iceberg table without a snapshot}; none if it is not ready. It has the comments and the constraints of the model by then.
+    Return a next generation that can be put in place: {'backfill', 'state', 'version': of its MV, with which the state belongs, none of an
+    Iceberg table without a snapshot}; none if it is not ready. It has the comments and the constraints of the model by then.
 
     The version is read before the state, which has no plan after it: so no barrier came between them.
 
@@ -222,7 +203,7 @@
 {% endmacro %}
 
 
-{#- The former generation's barriers while the next one is filled, or a line that says why it stands still. -#}
+{#- Run the former generation's barriers while the next one is filled, or log why it stands still. -#}
 {% macro run_former(backfill, observed) %}
     {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
     {%- set standstill = dbt_backfill.find_standstill(former, observed.state) -%}
@@ -238,39 +219,22 @@
 
 
 {#-
-    Drop a next generation, if it is the one of this id: its state last, so that what a run that died has left is found by it.
-    Returns whether it was there.
+    Drop a next generation, if it is the one of this id, with its copies (a table of their names that is none of ours stays): its state
+    last, so that the tables that a dead run has left are found by it. Returns whether it existed.
+
+    The script may come so late that another generation exists by now; sent again, or by two runs at once, it finds nothing, which is no
+    error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
-    {%- set tags = dbt_backfill.find_tags(dbt_backfill.read_state(next)) -%}
-    {%- set copies = [] -%}
+    {%- set tags, copies = dbt_backfill.find_tags(dbt_backfill.read_state(next)), [] -%}
     {%- for table in ['staged', 'replica'] -%}
         {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
         {%- if properties is not none -%}
             {%- do copies.append(dbt_backfill.get_drop_copy_sql(dbt_backfill.get_format_of(properties), next[table], properties)) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- do dbt_backfill.run_table('drop the next generation', dbt_backfill.get_drop_generation_sql(next, id, copies)) -%}
-    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
-    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
-        {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
-                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
-        ) -%}
-    {%- endif -%}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#-
-    A script. It may have been on its way for so long that another generation stands there by now; sent again, or by two runs at
-    once, it finds nothing, which is no error.
-
-    Arguments:
-      copies (list): the statements that drop its copies, but for those where a table of others stands.
--#}
-{% macro get_drop_generation_sql(next, id, copies) -%}
+    {%- set sql -%}
     begin
         declare exit handler for sqlexception begin end;
         if (
@@ -285,4 +249,14 @@
             drop table if exists {{ next.progress.render() }};
         end if;
     end
-{%- endmacro %}
+    {%- endset -%}
+    {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
+    {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
+    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
+                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
+        ) -%}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}

@@ -1,20 +1,22 @@
 {#-
-    What the next barrier may read: {
+    Return what the next barrier may read: {
       'rows': of a range at most, as a rate limit, 0 for none, none for any number,
       'ruled_by': what says so: 'config', a control that was set ('pause', 'throttle'), the target duration
         ('barrier_seconds') or what is left of the run's budget ('run_rows'),
       'by', 'since': of a control
     }
 
-    It is decided before each barrier, from what is set by then. A plan that stands already is executed as it is.
+    It is decided before each barrier, from what is set by then. A plan that exists already is executed as it is.
 
     Arguments:
-      run (namespace): of the loop, see _run_next_barrier.
+      run (namespace): of the loop of run_barriers.
 -#}
 {% macro get_allowance(backfill, state, run) %}
-    {%- set allowance = dbt_backfill._get_controlled_allowance(backfill, state) -%}
-    {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
     {%- set options = backfill.options -%}
+    {#- The former of two generations reads no ranges anyway. -#}
+    {%- set controls = {} if backfill.get('generation') == 'former' else state.get('controls') or {} -%}
+    {%- set allowance = dbt_backfill.get_ruling_allowance(options.backfill_rate_limit, controls) -%}
+    {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
     {%- if options.barrier_seconds -%}
         {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state.get('committed') or {}, allowance.rows) -%}
         {%- if allowance.rows is none or sized < allowance.rows -%}
@@ -34,15 +36,7 @@
 {% endmacro %}
 
 
-{#- A control wins over the config, until it is lifted. The former of two generations reads no ranges anyway. -#}
-{% macro _get_controlled_allowance(backfill, state) %}
-    {%- set limit = backfill.options.backfill_rate_limit -%}
-    {%- if backfill.get('generation') == 'former' -%} {{ return(dbt_backfill.new_allowance(limit, 'config')) }} {%- endif -%}
-    {{ return(dbt_backfill.get_ruling_allowance(limit, state.get('controls') or {})) }}
-{% endmacro %}
-
-
-{#- What rules, of a limit that is configured and the controls that are set. -#}
+{#- Return what applies, of a limit that is configured and the controls that are set: a control wins until it is lifted. -#}
 {% macro get_ruling_allowance(limit, controls) %}
     {%- set pause, throttle = controls.get('pause') or {}, controls.get('rate_limit') or {} -%}
     {%- if pause.get('value') == 'true' -%}
@@ -54,16 +48,15 @@
 {% endmacro %}
 
 
-{#- The backfill as a barrier sees it that may read so much. -#}
+{#- Return the backfill as a barrier sees it that may read so much. -#}
 {% macro get_allowed_backfill(backfill, allowance) %}
     {{ return(dict(backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows))) }}
 {% endmacro %}
 
 
 {#-
-    Whether a budget of the run is used up, so that no further barrier begins. A rebuild that is asked for, and a next generation
-    that is ready, are ended by this run, because no later one would know of them. Rows that are no longer there to be read
-    use up nothing.
+    True if a budget of the run is used up, so that no further barrier begins. A rebuild that is asked for, and a next generation that is
+    ready, are ended by this run, because no later one would know of them. A budget of rows ends no run that has none left to read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
     {%- set options = backfill.options -%}
@@ -76,10 +69,10 @@
 {% endmacro %}
 
 
-{#- What rules, where it is not the config; empty if it is, and once nothing is left to be read. -#}
+{#- Return what applies, where it is not the config; empty if it is, and once nothing is left to be read. -#}
 {% macro get_allowance_text(allowance, state) %}
-    {%- if not allowance or allowance.ruled_by == 'config' or dbt_backfill.is_complete(state) -%} {{ return('') }} {%- endif -%}
-    {{ return(dbt_backfill.get_ruling_text(allowance)) }}
+    {%- set applies = allowance and allowance.ruled_by != 'config' and not dbt_backfill.is_complete(state) -%}
+    {{ return(dbt_backfill.get_ruling_text(allowance) if applies else '') }}
 {% endmacro %}
 
 
@@ -95,7 +88,7 @@
 {% endmacro %}
 
 
-{#- The same of a control alone, which a run's result tells. -#}
+{#- Return the text of get_allowance_text for a control, which a run's result reports; empty for anything else that applies. -#}
 {% macro get_control_text(allowance, state) %}
     {%- set is_set = allowance and allowance.ruled_by in ['pause', 'throttle'] -%}
     {{ return(dbt_backfill.get_allowance_text(allowance, state) if is_set else '') }}
@@ -103,9 +96,9 @@
 
 
 {#-
-    The size of the next range in rows, by how long the last one took: half of it after a barrier that took more than one and a half
-    times as long as it is to take, down to 1,000 rows, and twice as much after one that took less than half. The first one is as
-    large as the rate limit says, or 100,000 rows. Where the size stays, so do the bounds that were found for the ranges to come.
+    Return the size of the next range in rows, by how long the last one took: half of it after a barrier that took more than one and a half
+    times as long as it is to take, down to 1,000 rows, and twice as much after one that took less than half. The first one has as many
+    rows as the rate limit, or 100,000. Where the size stays, so do the bounds that were found for the ranges to come.
 
     Arguments:
       seconds (number): how long a barrier is to take.

@@ -1,8 +1,9 @@
 {#-
-    After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then,
-    and the next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to
-    the MV meanwhile its rows go first, and a compaction is left to the next time, a sort to the owner. So it is where Spark fails
-    at it, which is a warning. One line says what became of it.
+    After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then, and the
+    next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to the MV meanwhile
+    its rows go first, and a compaction is left to the next time, a sort to the owner. The same holds where Spark fails at it, which is a
+    warning. One line reports the outcome: 'kept', why the files were left as they are, and 'unsorted', why it was compacted and not
+    sorted, each absent or null if it was not so.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -13,18 +14,31 @@
     {#- A next generation is written anew when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set step = work ~ ' the MV after the barrier ' ~ state.epoch -%}
-    {%- set attempt = dbt_backfill.try_table(step, dbt_backfill.get_compact_mv_sql(backfill, state, work)) -%}
+    {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}
+    {%- set attempt = dbt_backfill.try_table(work ~ ' the MV after the barrier ' ~ state.epoch, sql) -%}
     {%- if attempt.error -%}
         {%- do dbt_backfill._warn_of_compaction(work, state, attempt.error) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set outcome = dbt_backfill._get_rewrite_outcome(backfill, state, work, attempt.table[0])
-        if dbt_backfill.get_file_format() == 'iceberg' else fromjson(attempt.table[0][0]) -%}
-    {%- set parts = [
-        ('NOT ' if outcome.get('kept') else '') ~ ('SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED')
-            ~ ' after BARRIER ' ~ state.epoch
-    ] -%}
+    {%- set told = attempt.table[0] -%}
+    {%- if dbt_backfill.get_file_format() != 'iceberg' -%}
+        {%- set outcome = fromjson(told[0]) -%}
+    {#- Iceberg returns how many files it has replaced (0) and has failed to read or write (3), and reports no conflict: a sort that
+        replaced no files of an MV that has some has lost one. -#}
+    {%- elif told[3] > 0 -%}
+        {%- do dbt_backfill._warn_of_compaction(work, state, 'Iceberg could not rewrite ' ~ told[3] ~ " files; Spark's log says why") -%}
+        {%- set outcome = {'kept': told[3] ~ ' files could not be rewritten'} -%}
+    {%- elif told[0] == 0 and work == 'compact' -%}
+        {%- set outcome = {'kept': 'there were no files to put together, or another run wrote to it meanwhile'} -%}
+    {%- elif told[0] == 0 and dbt_backfill.run_table(
+            'count the files of the MV', 'select count(*) from ' ~ backfill.mv.render() ~ '.data_files'
+        )[0][0] > 0 -%}
+        {%- set outcome = {'kept': 'another run wrote to it meanwhile'} -%}
+    {%- else -%}
+        {%- set outcome = {} -%}
+    {%- endif -%}
+    {%- set done = 'SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED' -%}
+    {%- set parts = [('NOT ' if outcome.get('kept') else '') ~ done ~ ' after BARRIER ' ~ state.epoch] -%}
     {%- if outcome.get('kept') -%} {%- do parts.append(outcome.kept) -%} {%- endif -%}
     {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
     {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}
@@ -32,14 +46,14 @@
 {% endmacro %}
 
 
-{#- What is due after a barrier: 'sort', 'compact', or none. -#}
+{#- Return what is due after a barrier: 'sort', 'compact', or none. -#}
 {% macro get_due_compaction(options, before, state) %}
     {%- set is_put_in_place = state.committed.get('kind') == 'swap' -%}
     {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
     {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
     {%- set every = options.compact_every -%}
-    {%- if every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%} {{ return('compact') }} {%- endif -%}
-    {{ return(none) }}
+    {%- set compacts = every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%}
+    {{ return('compact' if compacts else none) }}
 {% endmacro %}
 
 
@@ -54,51 +68,43 @@
 
 
 {#-
-    What became of it: {
-      'kept': why the files were left as they are, absent if they were not,
-      'unsorted': why it was compacted and not sorted, absent if it was
-    }, which on Delta the statement returns. What Iceberg returns is how many files it has replaced (0) and has failed to read or
-    write (3): nothing of a conflict, so that a sort that replaced none of an MV that has some has lost one.
-
-    Arguments:
-      work (string): 'sort' or 'compact'.
-      told (row): of rewrite_data_files.
+    Return the statement that sorts or compacts the MV; on Delta a script, which returns the outcome. Delta has no order across partitions,
+    and one of its own in a table with liquid clustering. What only Delta knows, of the table as it is, is no error: then it is compacted
+    as a table without an order is.
 -#}
-{% macro _get_rewrite_outcome(backfill, state, work, told) %}
-    {%- if told[3] > 0 -%}
-        {%- do dbt_backfill._warn_of_compaction(work, state, "Iceberg could not rewrite " ~ told[3] ~ " files; Spark's log says why") -%}
-        {{ return({'kept': told[3] ~ ' files could not be rewritten'}) }}
-    {%- elif told[0] > 0 -%}
-        {{ return({}) }}
-    {%- elif work == 'compact' -%}
-        {{ return({'kept': 'there were no files to put together, or another run wrote to it meanwhile'}) }}
-    {%- endif -%}
-    {%- set files = dbt_backfill.run_table('count the files of the MV', 'select count(*) from ' ~ backfill.mv.render() ~ '.data_files')[0][0] -%}
-    {{ return({'kept': dbt_backfill._yielded_text()} if files > 0 else {}) }}
-{% endmacro %}
-
-
-{% macro _yielded_text() %}
-    {{ return('another run wrote to it meanwhile') }}
-{% endmacro %}
-
-
-{#- Delta has no order across partitions, and one of its own in a table with liquid clustering. Returns what _get_rewrite_outcome reads. -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
-    {%- set file_format, columns = dbt_backfill.get_file_format(), [] -%}
+    {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
         {%- set partitions = dbt_backfill.get_layout_columns('partition_by') | map('lower') | list -%}
         {%- for key in state.committed.key if key.name | lower not in partitions -%}
             {%- do columns.append(dbt_backfill.identifier(key.name)) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- set noted = 'set kept = ' ~ dbt_backfill.string_literal(dbt_backfill._yielded_text()) -%}
-    {%- set compaction = dbt_backfill.get_compaction_sql(backfill.mv, file_format, columns, noted) -%}
-    {%- if file_format == 'iceberg' -%} {{ return(compaction | trim | trim(';')) }} {%- endif -%}
+    {%- set order = columns | join(', ') -%}
+    {%- if file_format == 'iceberg' -%}
+        {%- set sorting = "strategy => 'sort', sort_order => " ~ dbt_backfill.string_literal(order) ~ ',' if columns else '' -%}
+        {{ return(dbt_backfill.get_compaction_sql(backfill.mv, file_format, sorting) | trim | trim(';')) }}
+    {%- endif -%}
+    {%- set reasons = {
+        'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
+    } -%}
+    {%- set sorting -%}
+    begin
+        {%- for state, reason in reasons.items() %}
+        declare exit handler for sqlstate '{{ state }}' begin
+            execute immediate {{ dbt_backfill.string_literal('optimize ' ~ name) }};
+            set unsorted = {{ dbt_backfill.string_literal(reason) }};
+        end;
+        {%- endfor %}
+        execute immediate {{ dbt_backfill.string_literal('optimize ' ~ name ~ ' zorder by (' ~ order ~ ')') }};
+    end
+    {%- endset -%}
     begin
         declare kept string;
         declare unsorted string;
-        {{ compaction }}
+        {{ dbt_backfill.get_compaction_sql(
+            backfill.mv, file_format, sorting if columns else '', "set kept = 'another run wrote to it meanwhile'"
+        ) }}
         select to_json(struct(kept, unsorted));
     end
 {%- endmacro %}

@@ -1,10 +1,10 @@
 {#-
-    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The upstream is asked to keep it:
-    by the barrier that begins to read a version, be it again, or with which the mode begins; and to let it go by the first one
-    that leaves that version, or the mode. Whether it is held is asked of the upstream, so that what a run that died left
-    behind is let go by the next run. To hold a version lets the one before go.
+    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The upstream is asked to keep it by the barrier
+    that begins to read a version (again, too) or with which the mode begins, and to release it by the first one that leaves that version,
+    or the mode. The upstream is asked whether it is held, so that the next run releases what a run that died left behind. To hold a
+    version releases the one before.
 
-    Returns whether this barrier has held one, so that it has nothing to let go.
+    Returns whether this barrier has held one, so that it has nothing to release.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
@@ -34,7 +34,7 @@
 {% endmacro %}
 
 
-{#- The tags that hold a version for this MV, see hold_upstream: a list of {'upstream', 'source', 'name'}. -#}
+{#- Return the tags that hold a version for this MV, see hold_upstream: a list of {'upstream', 'source', 'name'}. -#}
 {% macro find_tags(state) %}
     {%- set tags = {} -%}
     {%- for plan in [(state or {}).get('committed'), (state or {}).get('planned')]
@@ -61,16 +61,15 @@
 {% endmacro %}
 
 
-{#- Let the rows go that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
+{#- Drop the rows that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and dbt_backfill.is_complete(state) and not state.get('planned')
             and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
         {#- A plan may name rows that are gone, or of a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
         {%- if properties is not none -%}
-            {%- do dbt_backfill.run_table(
-                'drop the staged rows', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties)
-            ) -%}
+            {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties) -%}
+            {%- do dbt_backfill.run_table('drop the staged rows', sql) -%}
             {%- do adapter.cache_dropped(backfill.staged) -%}
         {%- endif -%}
     {%- endif -%}

@@ -11,13 +11,12 @@
 
 
 {#-
-    The view that a run finds, by its properties; none if there is none. Refuses, before anything is written, something else of
-    its name, and a catalog that has no views.
+    Return the properties of the view that a run finds; none if there is none. Refuses, before anything is written, something else of its
+    name, and a schema in which Spark makes no view, as one that is made for this and dropped at once shows.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if not backfill.options.live_view -%} {{ return(none) }} {%- endif -%}
-    {%- set existing = dbt_backfill.load_table(backfill.live) -%}
-    {%- if existing is not none -%}
+    {%- if dbt_backfill.load_table(backfill.live) is not none -%}
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
             {%- do dbt_backfill.refuse(
@@ -26,41 +25,29 @@
         {%- endif -%}
         {{ return(properties) }}
     {%- endif -%}
-    {%- do dbt_backfill._check_catalog_has_views(backfill) -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- Refuse a schema in which Spark makes no view, as one that is made for this and dropped at once shows. -#}
-{% macro _check_catalog_has_views(backfill) %}
     {%- set trial = backfill.live.incorporate(path={'identifier': 'dbt_backfill_' ~ local_md5(invocation_id ~ backfill.live.render())}) -%}
-    {%- set tried = dbt_backfill.run_json('try to make a view', dbt_backfill.get_try_view_sql(trial))[0] -%}
-    {%- if tried.failed -%}
-        {%- do dbt_backfill.refuse(
-            'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
-            'Set live_view to false, or keep the MV in a catalog that has views'
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{% macro get_try_view_sql(trial) -%}
+    {%- set sql -%}
     begin
         declare failed boolean default false;
         begin
-            declare exit handler for sqlexception
-            begin
-                set failed = true;
-            end;
+            declare exit handler for sqlexception begin set failed = true; end;
             create or replace view {{ trial.render() }} as select 1 as one;
             drop view if exists {{ trial.render() }};
         end;
         select to_json(struct(failed));
     end
-{%- endmacro %}
+    {%- endset -%}
+    {%- if dbt_backfill.run_json('try to make a view', sql)[0].failed -%}
+        {%- do dbt_backfill.refuse(
+            'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
+            'Set live_view to false, or keep the MV in a catalog that has views'
+        ) -%}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
 
 
-{#- The properties of a view of ours that is there; none of anything else. -#}
+{#- Return the properties of a live view that exists; none of anything else. -#}
 {% macro read_live_view(live) %}
     {%- set properties = dbt_backfill.read_table_properties(live) -%}
     {{ return(properties if 'dbt_backfill.live' in properties else none) }}
@@ -68,76 +55,23 @@
 
 
 {#-
-    Make the view of a state, after its barrier. A state that was given up is of no version, so the view of before stays.
+    Make the view of a state, after its barrier. A state that was given up is of no version, so the previous view stays. The generation
+    that is filled beside the MV has no view: that of the MV in use is whole.
 
-    The version is read before it is asked whether the state still stands: so no barrier came between them. If one did, its run
-    makes the view.
+    The version is read before the script asks whether the state still exists: so no barrier came between them. If one did, its run makes
+    the view. It is a script, because outside of one Iceberg makes a view of its session catalog one of its own, and once that is
+    replaced, Spark goes on to read the previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
-    {%- if not dbt_backfill._has_live_view(backfill, state) -%} {{ return(none) }} {%- endif -%}
-    {%- set sql = dbt_backfill.get_make_live_view_sql(backfill, state, dbt_backfill.read_version(backfill, 'mv')) -%}
-    {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
-    {#- Some catalogs keep the grants of a view that is replaced, others do not. -#}
-    {%- do apply_grants(backfill.live, dbt_backfill._get_live_grants(), should_revoke=true) -%}
-{% endmacro %}
-
-
-{#- Those of the MV that a view can have. -#}
-{% macro _get_live_grants() %}
-    {%- set grants = {} -%}
-    {%- for privilege, grantees in (config.get('grants') or {}).items() if privilege | lower == 'select' -%}
-        {%- do grants.update({privilege: grantees}) -%}
-    {%- endfor -%}
-    {{ return(grants) }}
-{% endmacro %}
-
-
-{#- The generation that is filled beside the MV has none: that of the MV in use is whole. -#}
-{% macro _has_live_view(backfill, state) %}
-    {{ return(
-        backfill.options.get('live_view', false) and backfill.generation != 'next' and not state.dirty
-        and state.get('upstream_version') is not none and not state.committed.get('begun_anew')
-    ) }}
-{% endmacro %}
-
-
-{#-
-    The end of a run: the view is made if the run committed no barrier of the MV, and it is not there, or not of the last
-    barrier, because the run of that one died, say. One that the model does not ask for any more is dropped. While a next
-    generation is filled, the state is that of the next one, and the MV's own barriers make the view.
-
-    Arguments:
-      result (dict): as run_barriers or run_beside returned it.
-      found (dict): see check_live_view.
--#}
-{% macro settle_live_view(backfill, result, found) %}
-    {%- if not backfill.options.live_view -%}
-        {%- do dbt_backfill._drop_left_live_view(backfill) -%}
+    {%- set committed = state.committed -%}
+    {%- if not backfill.options.get('live_view', false) or backfill.generation == 'next' or state.dirty
+            or state.get('upstream_version') is none or committed.get('begun_anew') -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- if not result.barriers and not result.get('filling', false)
-            and not dbt_backfill._shows_state(backfill, result.state, found) -%}
-        {%- do dbt_backfill.run_live_view(backfill, result.state) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- Whether the view is of this state, and of the version that the MV has now: one of before it was compacted may be cleaned away. -#}
-{% macro _shows_state(backfill, state, found) %}
-    {%- set of_state = [(state.committed or {}).get('backfill_id'), state.epoch | string] -%}
-    {%- if not found or [found.get('dbt_backfill.live'), found.get('dbt_backfill.epoch')] != of_state -%} {{ return(false) }} {%- endif -%}
-    {{ return(found.get('dbt_backfill.version') == dbt_backfill.read_version(backfill, 'mv')) }}
-{% endmacro %}
-
-
-{#-
-    A script: the view is made only if the state still stands. Outside of a script Iceberg makes a view of its session catalog
-    one of its own, and of that, once it is replaced, Spark goes on to read the text of before.
--#}
-{% macro get_make_live_view_sql(backfill, state, version) -%}
-    {%- set committed = state.committed -%}
+    {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}
     {%- set comment = 'The whole of ' ~ backfill.mv.render() ~ ' after its barrier ' ~ state.epoch ~ ', at the version '
         ~ state.upstream_version ~ ' of ' ~ dbt_backfill.get_source(committed).relation -%}
+    {%- set sql -%}
     begin
         if (
             select count(*) from {{ backfill.progress.render() }}
@@ -155,13 +89,47 @@
             {{ dbt_backfill.get_live_sql(backfill, state, version) }};
         end if;
     end
-{%- endmacro %}
+    {%- endset -%}
+    {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
+    {#- Of the MV's grants a view can have only this one. Some catalogs keep the grants of a view that is replaced, others do not. -#}
+    {%- set grants = {} -%}
+    {%- for privilege, grantees in (config.get('grants') or {}).items() if privilege | lower == 'select' -%}
+        {%- do grants.update({privilege: grantees}) -%}
+    {%- endfor -%}
+    {%- do apply_grants(backfill.live, grants, should_revoke=true) -%}
+{% endmacro %}
 
 
 {#-
-    In a script too: there Iceberg does not rewrite it, whose session catalog takes a view for one of its own otherwise. Harmless
-    where there is none.
+    At the end of a run: make the view if the run committed no barrier of the MV, and the view does not exist, is not of the last barrier
+    (whose run died, say) or not of the version that the MV has now: one from before it was compacted may be cleaned away. Drop one that
+    the model does not ask for any more. While a next generation is filled, the state is that of the next one, and the MV's own barriers
+    make the view.
+
+    Arguments:
+      result (dict): as run_barriers or run_beside returned it.
+      found (dict): see check_live_view.
 -#}
+{% macro settle_live_view(backfill, result, found) %}
+    {%- set live = backfill.live -%}
+    {%- if backfill.options.live_view -%}
+        {%- if not result.barriers and not result.get('filling', false) -%}
+            {%- set of_state = [(result.state.committed or {}).get('backfill_id'), result.state.epoch | string] -%}
+            {%- if not found or [found.get('dbt_backfill.live'), found.get('dbt_backfill.epoch')] != of_state
+                    or found.get('dbt_backfill.version') != dbt_backfill.read_version(backfill, 'mv') -%}
+                {%- do dbt_backfill.run_live_view(backfill, result.state) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {#- dbt has no list of another catalog's tables, and Spark is not asked in every run for a view that nobody wants. -#}
+    {%- elif dbt_backfill.get_catalog(live) is none and dbt_backfill.load_table(live) is not none
+            and dbt_backfill.read_live_view(live) is not none -%}
+        {%- do dbt_backfill.run_table('drop the live view', dbt_backfill.get_drop_live_view_sql(live)) -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ': dropped ' ~ live.render() ~ ', because live_view is not set', info=true) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- A script too: in one Iceberg's session catalog does not take the view for one of its own. Harmless where there is none. -#}
 {% macro get_drop_live_view_sql(live) -%}
     begin
         drop view if exists {{ live.render() }};
@@ -169,21 +137,10 @@
 {%- endmacro %}
 
 
-{#- Drop the view of a model that does not ask for it any more. -#}
-{% macro _drop_left_live_view(backfill) %}
-    {#- Of another catalog dbt has no list of tables, and Spark is not asked in every run for what nobody wants. -#}
-    {%- if dbt_backfill.get_catalog(backfill.live) is not none -%} {{ return(none) }} {%- endif -%}
-    {%- if dbt_backfill.load_table(backfill.live) is not none and dbt_backfill.read_live_view(backfill.live) is not none -%}
-        {%- do dbt_backfill.run_table('drop the live view', dbt_backfill.get_drop_live_view_sql(backfill.live)) -%}
-        {%- do log(dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.live.render() ~ ', because live_view is not set', info=true) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#-
-    What the view shows: the whole of Q at the version of the committed barrier. The MV has what is up to the position, and Q over the
-    upstream gives the rest, with the keys that have a null, which no range has read. While vnodes have different positions, columns are
-    being filled or the MV has rows of before, in a sweep, Q over the upstream gives all.
+    Return what the view shows: the whole of Q at the version of the committed barrier. The MV has the rows up to the position, and Q over
+    the upstream gives the rest, with the keys that have a null, which no range has read. While vnodes have different positions, columns
+    are being filled or the MV has previous rows, in a sweep, Q over the upstream gives all.
 
     Arguments:
       state (dict): as read_state returned it, not `dirty`.
@@ -203,9 +160,7 @@
     {%- if is_prefix %}
     select {{ columns }}
     from {{ relations.mv.render() }} version as of {{ version }}
-    {%- endif %}
-    {%- if is_prefix and not state.finished %}
-    union all
+    {{ 'union all' if not state.finished }}
     {%- endif %}
     {%- if not is_prefix or not state.finished %}
     select {{ columns }}

@@ -1,21 +1,19 @@
 {#-
-    A select of the vnodes that a rescale makes, one row for each: {
+    Return a select of the vnodes that a rescale makes, one row for each: {
       '__bf_vnode': its number,
       '__bf_finished', '__bf_position', '__bf_row_count': what it begins with
     }. It has no row once the plan has been committed or given up.
 
-    With g the smaller one of the two numbers of vnodes, the keys of a vnode are among those of the vnodes that have the same
-    remainder by g. The sum of the counts is kept: of a parent's children the first one, whose number is the parent's, gets its
-    count. Only where positions differ fewer rows count as read: as many of each vnode as of the one that has the lowest
-    position.
+    With g the smaller one of the two numbers of vnodes, the keys of a vnode are among those of the vnodes that have the same remainder by
+    g. The sum of the counts is kept: of a parent's children the first one, whose number is the parent's, gets its count. Only where
+    positions differ fewer rows count as read: as many of each vnode as of the one that has the lowest position.
 -#}
 {% macro get_rescaled_vnodes_sql(backfill, state, plan) -%}
-    {%- set former_count = state.committed.vnode_count -%}
-    {%- set shared = [former_count, plan.vnode_count] | min -%}
+    {%- set former_count, shared = state.committed.vnode_count, [state.committed.vnode_count, plan.vnode_count] | min -%}
     {%- set positions = dbt_backfill.position_columns(plan.key, 'former.') -%}
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
-    {#- Nulls are the least: of a vnode that has not begun where the greatest is the least advanced, this has to be said. -#}
+    {#- Nulls are the least. Where the greatest is the least advanced, this makes a vnode that has not begun the greatest. -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
     {#- A vnode that has finished keeps the key at which it did. -#}
@@ -38,13 +36,10 @@
 {%- endmacro %}
 
 
-{#- The statement that commits a rescale. -#}
 {% macro get_rescale_statement(backfill, state, plan) -%}
+    {%- set version = dbt_backfill.string_literal(state.get('upstream_version')) -%}
     {%- set new = dict(
-        {
-            'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false',
-            'upstream_version': dbt_backfill.string_literal(state.get('upstream_version')),
-        },
+        {'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false', 'upstream_version': version},
         **dbt_backfill.get_positions_columns(state, plan)
     ) -%}
     {{ dbt_backfill.get_vnodes_statement(
@@ -54,10 +49,9 @@
 {%- endmacro %}
 
 
-{#- A MERGE that removes the rows of the MV above the position that their vnode will have. -#}
+{#- Return a MERGE that removes the rows of the MV above the position that their vnode will have. -#}
 {% macro get_lowering_sql(backfill, state, plan) -%}
-    {%- set keys = plan.key -%}
-    {%- set columns = dbt_backfill.mv_columns(keys, 'mv.') -%}
+    {%- set keys, columns = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.') -%}
     {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}
     {#- No vnode has a lower position than this. -#}
     {%- set bounds = dbt_backfill.window_predicate(keys, columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}

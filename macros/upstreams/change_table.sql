@@ -1,10 +1,10 @@
 {#-
-    A change table of the user's own: events with an operation and a sequence, beside the upstream, whose own feed
-    is then not needed. It is a Delta or Iceberg table too, and its rows are followed like any upstream's: the events
-    of a barrier are the rows that were added to it since the last one, whatever their sequence.
+    A change table of the user's own: events with an operation and a sequence, beside the upstream, whose own feed is then not needed. It
+    is a Delta or Iceberg table too, and its rows are followed like any upstream's: the events of a barrier are the rows that were added
+    to it since the last one, whatever their sequence.
 
-    The position in it is read before the upstream's version is chosen. The upstream may so be ahead of the events,
-    which then come once more, but never behind: it has to hold every change whose event can be read.
+    The position in it is read before the upstream's version is chosen. The upstream may so be ahead of the events, which then come once
+    more, but never behind: it has to hold every change whose event can be read.
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
@@ -17,14 +17,13 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'relation': relation, 'kind': format, 'upstream': upstream,
-        'operation': feed.operation, 'sequence': feed.sequence,
+        'relation': relation, 'kind': format, 'upstream': upstream, 'operation': feed.operation, 'sequence': feed.sequence,
         'deletes': feed.deletes, 'before_images': feed.before_images,
     }) }}
 {% endmacro %}
 
 
-{#- What a plan notes of the option, so that a change of it shows. -#}
+{#- Return what a plan records of the option, so that a change of it shows. -#}
 {% macro describe_change_table(feed) %}
     {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
         ~ '; deletes ' ~ feed.deletes | join(', ') ~ ')') }}
@@ -43,45 +42,36 @@
 
 
 {#-
-    The events in (from_version, to_version] of the change table, as get_upstream_changes gives them. The sequence
-    orders the events of a key. One that came late, after another of its key with the same or a later sequence was
-    read, tells nothing new; only for the keys of such events is the table read as it was before.
+    The events in (from_version, to_version] of the change table, as the question upstream_changes returns them. The sequence orders the
+    events of a key. One that came late, after another of its key with the same or a later sequence was read, adds nothing; only for the
+    keys of such events is the table read as it was before.
 
     Arguments:
       columns (list): as get_feed_columns returned them.
-      view (string): see get_upstream_changes.
+      view (string): see upstream_changes.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
     {%- set added = dbt_backfill.ask(feed, 'upstream_changes')(observed, from_version, to_version, none, view) -%}
-    {%- set before = dbt_backfill.ask(feed, 'upstream_read')(feed, from_version) -%}
-    {%- set events = dbt_backfill._get_events_sql(feed, added.events, before, dbt_backfill.upstream_columns(keys), columns) -%}
-    {{ return(dict(added, events=events, may_repeat=true)) }}
-{% endmacro %}
-
-
-{#- `added`: a select of the rows that were added; `before`: the table as it was before; `key`: its columns. -#}
-{% macro _get_events_sql(feed, added, before, key, columns) -%}
+    {%- set key = dbt_backfill.upstream_columns(keys) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
-    {%- set no_upserts = [] -%}
-    {%- for value in feed.deletes + feed.before_images -%}
-        {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%}
-    {%- endfor -%}
-    {%- set same_key = [] -%}
+    {%- set no_upserts, same_key = [], [] -%}
+    {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
+    {%- set events -%}
     with events as (
         select
             {{ dbt_backfill.identifiers(columns) }},
             {{ sequence }} as __bf_version,
             coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
         from (
-            {{ added }}
+            {{ added.events }}
         )
         where __bf_is_upsert
     ),
     before as (
         select {{ key | join(', ') }}, {{ sequence }} as __bf_version
-        from {{ before }}
+        from {{ dbt_backfill.ask(feed, 'upstream_read')(feed, from_version) }}
     ),
     late as (
         select distinct {{ key | join(', ') }}
@@ -98,10 +88,12 @@
     from events as event
     left join earlier on {{ same_key | join(' and ') }}
     where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
-{%- endmacro %}
+    {%- endset -%}
+    {{ return(dict(added, events=events, may_repeat=true)) }}
+{% endmacro %}
 
 
-{#- The upstream's columns, which the change table must have too, with the same types. -#}
+{#- Return the upstream's columns, which the change table must have too, with the same types. -#}
 {% macro get_feed_columns(feed) %}
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}
@@ -111,8 +103,11 @@
             'Name in operation and sequence columns that it has: ' ~ types.keys() | join(', ')
         ) -%}
     {%- endfor -%}
-    {%- set chars = dbt_backfill.find_char_columns([feed.relation, feed.upstream]) if dbt_backfill._have_texts(types, upstream) else [{}, {}] -%}
-    {%- set columns = [] -%}
+    {%- set texts = [] -%}
+    {%- for column in upstream if 'string' in column.type and 'string' in types.get(column.name | lower, '') -%}
+        {%- do texts.append(column.name) -%}
+    {%- endfor -%}
+    {%- set chars = dbt_backfill.find_char_columns([feed.relation, feed.upstream]) if texts else [{}, {}] -%}
     {%- for column in upstream -%}
         {%- set name = column.name | lower -%}
         {%- set type = dbt_backfill.type_with_char(types.get(name), chars[0].get(name)) -%}
@@ -126,36 +121,26 @@
                     ~ ('; a char(n) can also be made a string, in both' if type and 'char(' in type ~ wanted else '')
             ) -%}
         {%- endif -%}
-        {%- do columns.append(column.name) -%}
     {%- endfor -%}
-    {{ return(columns) }}
-{% endmacro %}
-
-
-{#- Whether the change table has a text of a name by which the upstream has one. -#}
-{% macro _have_texts(types, upstream) %}
-    {%- for column in upstream if 'string' in column.type and 'string' in types.get(column.name | lower, '') -%} {{ return(true) }} {%- endfor -%}
-    {{ return(false) }}
+    {{ return(upstream | map(attribute='name') | list) }}
 {% endmacro %}
 
 
 {#-
-    Step 1 of a barrier: what the upstream has now, as read_upstream tells; with a change table of the user's
-    own, `feed` is the same of that table. Its position is read first, so that the upstream is not behind it.
+    Step 1 of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
+    table. Its position is read first, so that the upstream is not behind it.
 
     Arguments:
       since (dict or none): the committed plan, none if nothing was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
-    {%- if not backfill.feed -%}
-        {%- set observed = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since), state.get('log')) -%}
-        {%- do dbt_backfill.ask(backfill.upstream, 'check_feed')(observed) -%}
-    {%- else -%}
-        {%- set feed = dbt_backfill.ask(backfill.feed, 'read_upstream')(backfill.feed, dbt_backfill.get_source(since, 'feed'), state.get('log')) -%}
-        {%- do dbt_backfill.ask(backfill.feed, 'check_feed')(feed) -%}
-        {%- set observed = dict(dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)), feed=feed) -%}
-    {%- endif -%}
-    {{ return(observed) }}
+    {%- set followed = backfill.feed or backfill.upstream -%}
+    {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
+    {%- set observed = dbt_backfill.ask(followed, 'read_upstream')(followed, source, state.get('log')) -%}
+    {%- do dbt_backfill.ask(followed, 'check_feed')(observed) -%}
+    {%- if not backfill.feed -%} {{ return(observed) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)) -%}
+    {{ return(dict(upstream, feed=observed)) }}
 {% endmacro %}
 
 
@@ -167,8 +152,14 @@
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {%- do dbt_backfill._check_key_followed(backfill, observed, committed) -%}
-        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(committed)) -%}
+        {%- set followed = dbt_backfill.get_followed_source(committed) -%}
+        {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
+        {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
+        {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
+                and names == backfill.options.unique_key | map('lower') | list -%}
+            {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, followed) -%}
+        {%- endif -%}
+        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, followed) -%}
     {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- else -%}
@@ -177,13 +168,4 @@
     {%- if not gap -%} {{ return(none) }} {%- endif -%}
     {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
     {{ return(gap.reason) }}
-{% endmacro %}
-
-
-{#- By the key of before: a model with another one is refused, or rebuilt, and a former generation may be what cannot be followed. -#}
-{% macro _check_key_followed(backfill, observed, committed) %}
-    {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
-    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former' and names == backfill.options.unique_key | map('lower') | list -%}
-        {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, dbt_backfill.get_followed_source(committed)) -%}
-    {%- endif -%}
 {% endmacro %}

@@ -171,47 +171,29 @@
 
 
 {#-
-    A statement of a script that makes few files of a table's small ones. Where another run has written the table meanwhile, its rows go first,
-    and the next compaction does it. Iceberg would raise an error there that no handler can take; with partial progress it only logs it.
+    Return a statement of a script that makes few files of a table's small ones. It gives way to another run that has written the table
+    meanwhile: the next one does it. Iceberg's would raise an error there, which no handler can take; with partial progress it writes it
+    to its log.
 
     Arguments:
-      sorted_by (list): columns, quoted. All rows are written again, so that rows with close values are together: on Delta by `zorder by`.
-        The script then has a variable `unsorted`, which gets the reason where the table cannot be sorted.
-      noted (string): what a script on Delta does where another run went first, see get_yielding_sql.
+      sorting (string): writes all rows again, sorted: on Delta another statement, on Iceberg arguments of the procedure; else empty.
+      noted (string): what a script on Delta does where it gave way, see get_yielding_sql.
 -#}
-{% macro get_compaction_sql(relation, file_format, sorted_by=[], noted='') -%}
+{% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}
         {%- set optimize = 'execute immediate ' ~ dbt_backfill.string_literal('optimize ' ~ relation.render()) -%}
-        {%- if not sorted_by -%} {{ return(dbt_backfill.get_yielding_sql(optimize, file_format, noted)) }} {%- endif -%}
-        {#- Only Delta knows that it cannot sort this table. That is no error: the table is then compacted without an order. -#}
-        {%- set reasons = {
-            'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
-        } -%}
-        {%- set sort %}
-    begin
-        {%- for state, reason in reasons.items() %}
-        declare exit handler for sqlstate '{{ state }}' begin
-            {{ optimize }};
-            set unsorted = {{ dbt_backfill.string_literal(reason) }};
-        end;
-        {%- endfor %}
-        execute immediate {{ dbt_backfill.string_literal('optimize ' ~ relation.render() ~ ' zorder by (' ~ sorted_by | join(', ') ~ ')') }};
-    end
-        {%- endset -%}
-        {{ return(dbt_backfill.get_yielding_sql(sort, file_format, noted)) }}
+        {{ return(dbt_backfill.get_yielding_sql(sorting or optimize, file_format, noted)) }}
     {%- endif -%}
     {%- set catalog = dbt_backfill.get_catalog(relation) -%}
     call {{ catalog ~ '.' if catalog }}system.rewrite_data_files(
         table => {{ dbt_backfill.string_literal(relation.render()) }},
-        {%- if sorted_by %}
-        strategy => 'sort', sort_order => {{ dbt_backfill.string_literal(sorted_by | join(', ')) }},
-        {%- endif %}
-        options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorted_by else "'min-input-files', '2'" }})
+        {{ sorting }}
+        options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorting else "'min-input-files', '2'" }})
     );
 {%- endmacro %}
 
 
-{#- True if one of the barriers after `since`, up to `epoch`, has a number that is a multiple of `every`: then a table is compacted. -#}
+{#- True if the number of barriers passes a multiple of `every` after `since`, up to `epoch`: then a table is compacted. -#}
 {% macro passes_multiple(since, epoch, every) %}
     {{ return(epoch // every > [since, 0] | max // every) }}
 {% endmacro %}

@@ -1,16 +1,15 @@
 {#-
-    The upstream's current version and its log since the version of `since`, newest first: {
+    Return the upstream's current version and its log since the version of `since`, newest first: {
       'relation',
       'version', 'committed_at': of the current version, as texts,
-      'id': the table's id where it was asked for, else none,
-      'properties': likewise, or once _is_past_retention needs them,
-      'partitions': likewise, see read_delta_detail; absent where it was not asked for,
+      'id': of the table,
+      'properties', 'partitions': see read_delta_detail; absent where the id was not asked for, and until _is_past_retention needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
 
-    The id is asked for (one more statement) unless the log has the version of `since` with the time at which
-    it was committed: a table of the same name that was created anew has other times.
+    The id is asked for (one more statement) unless the log has the version of `since` with the time at which it was committed: a table
+    of the same name that was created anew has other times.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -20,30 +19,17 @@
     {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('version') is not none -%}
     {%- set missing = (log | last).version - since.version | int if known else 0 -%}
-    {%- if missing > 0 -%}
-        {%- set log = dbt_backfill._read_delta_log(relation, log | length + missing) -%}
-    {%- endif -%}
+    {%- if missing > 0 -%} {%- set log = dbt_backfill._read_delta_log(relation, log | length + missing) -%} {%- endif -%}
     {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
-    {%- set same_table = start and start.committed_at == since.committed_at -%}
-    {%- set upstream = {
-        'relation': relation,
-        'version': log[0].version | string,
-        'committed_at': log[0].committed_at,
-        'id': since.id if same_table else none,
-        'log': log,
-        'complete': start is not none,
-    } -%}
-    {%- if not same_table -%}
-        {%- set detail = dbt_backfill.read_delta_detail(relation) -%}
-        {%- do upstream.update({'id': detail.id, 'properties': detail.properties, 'partitions': detail.partitions}) -%}
-    {%- endif -%}
-    {{ return(upstream) }}
+    {%- set detail = {'id': since.id} if start and start.committed_at == since.committed_at else dbt_backfill.read_delta_detail(relation) -%}
+    {{ return(dict(
+        detail, relation=relation, version=log[0].version | string, committed_at=log[0].committed_at, log=log, complete=start is not none
+    )) }}
 {% endmacro %}
 
 
 {% macro _read_delta_log(relation, limit) %}
-    {%- set log = [] -%}
-    {%- set sql = 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
+    {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
     {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
         {%- do log.append({
             'version': row['version'] | int,
@@ -56,14 +42,14 @@
 {% endmacro %}
 
 
-{#- A timestamp as text, the same over every connection: some give text without trailing zeros. -#}
+{#- Return a timestamp as text, the same over every connection: some give text without trailing zeros. -#}
 {% macro timestamp_text(value) %}
     {%- set text = value | string | replace('T', ' ') -%}
     {{ return(text.rstrip('0').rstrip('.') if '.' in text else text) }}
 {% endmacro %}
 
 
-{#- The feed gives only the changes committed while it was on. Checked where the properties were asked for. -#}
+{#- The feed gives only the changes committed while it was on. It is checked where the properties were asked for. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
@@ -71,7 +57,7 @@
 {% endmacro %}
 
 
-{#- What a table with these properties is refused for, {'fact', 'change'}; none if its feed is on. -#}
+{#- Return why a table with these properties is refused, {'fact', 'change'}; none if its feed is on. -#}
 {% macro feed_refusal(upstream, properties) %}
     {%- if properties.get('delta.enableChangeDataFeed', 'false') | lower == 'true' -%} {{ return(none) }} {%- endif -%}
     {%- set relation = upstream.relation.render() -%}
@@ -84,8 +70,8 @@
 
 
 {#-
-    What Delta always answers, see upstream_traits. Of its conditions handlers know the states only: change data that was not recorded
-    (KD002), other columns in between or a version past its retention (0AKDC), and an entry of the log that is gone (42K03).
+    Handlers know only the states of Delta's conditions: change data that was not recorded (KD002), other columns in between or a version
+    past its retention (0AKDC), and an entry of the log that is gone (42K03).
 -#}
 {% macro delta_upstream_traits() %}
     {{ return({
@@ -102,25 +88,23 @@
 {% endmacro %}
 
 
-{#- Read off the log. -#}
+{#- Spark reads it off the log. -#}
 {% macro delta_row_count_sql(upstream, version) %}
     {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
 {% endmacro %}
 
 
-{#- A column's default goes with it. -#}
+{#- A copy of a column has its default, too. -#}
 {% macro delta_copy_properties(source) %}
     {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
 {% endmacro %}
 
 
 {% macro delta_byte_count(upstream) %}
-    {%- set rows = dbt_backfill.run_table('measure the upstream', 'describe detail ' ~ upstream.relation.render()) -%}
-    {{ return(rows[0]['sizeInBytes'] | int) }}
+    {{ return(dbt_backfill.run_table('measure the upstream', 'describe detail ' ~ upstream.relation.render())[0]['sizeInBytes'] | int) }}
 {% endmacro %}
 
 
-{#- The change events in (from_version, to_version], as `upstreams/contract.sql` describes them. -#}
 {% macro delta_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- set events -%}
         select
@@ -136,14 +120,14 @@
 
 
 {% macro delta_committed_at(observed, version) %}
-    {%- for entry in observed.log if entry.version == version | int -%} {{ return(entry.committed_at) }} {%- endfor -%}
-    {{ return(none) }}
+    {%- set entry = observed.log | selectattr('version', 'equalto', version | int) | list | first | default(none) -%}
+    {{ return(entry.committed_at if entry else none) }}
 {% endmacro %}
 
 
 {#-
-    Of a timestamp by which the table is partitioned: the log has it as text, without a zone where an older Delta has written it, and
-    Spark reads that in the zone of its session.
+    True of a timestamp by which the table is partitioned: the log has it as text, without a zone where an older Delta has written it,
+    and Spark reads that in the zone of its session.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
     {%- set partitions = observed.get('partitions') -%}
@@ -153,7 +137,7 @@
 {% endmacro %}
 
 
-{#- It tells its changes itself. -#}
+{#- A Delta table reports its changes itself. -#}
 {% macro delta_needed_feed(upstream, options, sql) %}
     {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
     {{ return(none) }}

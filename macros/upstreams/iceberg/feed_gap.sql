@@ -1,56 +1,50 @@
 {#-
-    Why the changes since the committed version cannot be told, see new_gap; none if they can.
+    Why the changes since the committed version cannot be reported, see new_gap; none if they can.
 
-    Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed
-    snapshot has to be an ancestor of the current one, and of the same format. Nor does a feed tell what a change of
-    the schema does to rows that were written before it: a column that was dropped and added anew is null in all of
-    them. So both snapshots have to be of the same schema, and of format 2 the table too, see _iceberg_shows_other_columns.
+    Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed snapshot has to be an
+    ancestor of the current one, and of the same format. No feed reports what a change of the schema does to rows that were written
+    before it: a column that was dropped and added anew is null in all of them. So both snapshots have to be of the same schema, and of
+    format 2 the table too, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
-    {%- set reason = dbt_backfill._find_gap_of_snapshots(upstream, committed) -%}
-    {{ return(dbt_backfill.new_gap(reason) if reason else none) }}
-{% endmacro %}
-
-
-{% macro _find_gap_of_snapshots(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- if committed.kind != 'iceberg' -%}
-        {{ return('the upstream is another table than at the last barrier') }}
+        {{ return(dbt_backfill.new_gap('the upstream is another table than at the last barrier')) }}
     {%- elif since == 0 or since == upstream.version | int -%}
         {{ return(none) }}
     {%- elif since not in upstream.snapshots -%}
-        {{ return('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced') }}
+        {{ return(dbt_backfill.new_gap('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced')) }}
     {%- elif since not in upstream.log | map(attribute='version') -%}
-        {%- if upstream.log and (upstream.log | last).get('parent') is not none -%}
-            {{ return('snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back') }}
-        {%- endif -%}
-        {{ return('the upstream was rolled back or replaced since its snapshot ' ~ since) }}
+        {{ return(dbt_backfill.new_gap(
+            'snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back'
+                if upstream.log and (upstream.log | last).get('parent') is not none
+                else 'the upstream was rolled back or replaced since its snapshot ' ~ since
+        )) }}
     {%- endif -%}
     {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.id) -%}
     {%- if now.format != then.format -%}
-        {{ return('the upstream was upgraded to format ' ~ now.format) }}
+        {{ return(dbt_backfill.new_gap('the upstream was upgraded to format ' ~ now.format)) }}
     {%- elif now.schema != then.schema -%}
-        {{ return('columns of the upstream were changed since its snapshot ' ~ since) }}
-    {%- endif -%}
-    {%- if now.format == '2' -%}
+        {{ return(dbt_backfill.new_gap('columns of the upstream were changed since its snapshot ' ~ since)) }}
+    {%- elif now.format == '2' -%}
         {%- for snapshot in dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if snapshot.delete_files -%}
-            {{ return('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files') }}
+            {{ return(dbt_backfill.new_gap('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files')) }}
         {%- endfor -%}
     {%- endif -%}
-    {%- if dbt_backfill._iceberg_shows_other_columns(upstream) -%}
-        {{ return('columns of the upstream were changed since its snapshot ' ~ upstream.version) }}
-    {%- endif -%}
-    {{ return(none) }}
+    {{ return(
+        dbt_backfill.new_gap('columns of the upstream were changed since its snapshot ' ~ upstream.version)
+            if dbt_backfill._iceberg_shows_other_columns(upstream) else none
+    ) }}
 {% endmacro %}
 
 
 {#-
-    Whether the changelog, which format 2 is followed by, has other columns than the current snapshot: it has those of the table, and
-    to alter that makes no snapshot. A column that was dropped and added anew is null in it, also if it is the key, and a row that has
-    changed in such a column alone is not in it.
+    True if the changelog, by which format 2 is followed, has other columns than the current snapshot: it has those of the table, and to
+    alter the table makes no snapshot. A column that was dropped and added anew is null in it, also if it is the key, and a row that
+    has changed in such a column alone is not in it.
 
-    Only the plan of a query tells the schema of the table. It is asked for, once, where more than the snapshot was committed: that may be
-    a tag of ours, or a property.
+    Only the plan of a query shows the schema of the table. It is asked for, once, where more than the snapshot was committed: that may
+    be a tag of this package, or a property.
 -#}
 {% macro _iceberg_shows_other_columns(upstream) %}
     {%- set id = dbt_backfill.parse_iceberg_id(upstream.id) -%}
@@ -74,7 +68,6 @@
 {% endmacro %}
 
 
-{#- Whether the snapshot of a source has not expired. -#}
 {% macro iceberg_upstream_readable(upstream, source) %}
     {%- set version = source.version | int -%}
     {{ return(source.id.startswith('iceberg/') and (version == 0 or version in upstream.snapshots)) }}
@@ -90,13 +83,11 @@
 {% endmacro %}
 
 
-{#- The snapshots in (from, to], newest first. -#}
+{#- Return the snapshots in (from, to], newest first. -#}
 {% macro iceberg_snapshots_between(upstream, from_version, to_version) %}
-    {%- set between = [] -%}
-    {%- set walk = namespace(within=false) -%}
+    {%- set between, walk = [], namespace(within=false) -%}
     {%- for snapshot in upstream.log -%}
-        {%- if snapshot.version == to_version | int -%} {%- set walk.within = true -%} {%- endif -%}
-        {%- if snapshot.version == from_version | int -%} {%- set walk.within = false -%} {%- endif -%}
+        {%- set walk.within = (walk.within or snapshot.version == to_version | int) and snapshot.version != from_version | int -%}
         {%- if walk.within -%} {%- do between.append(snapshot) -%} {%- endif -%}
     {%- endfor -%}
     {{ return(between) }}

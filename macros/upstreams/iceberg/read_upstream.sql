@@ -1,5 +1,5 @@
 {#-
-    The upstream's current version and its ancestors: {
+    Return the upstream's current version and its ancestors: {
       'relation',
       'version', 'committed_at': of the current snapshot of the main branch, as texts; 0 and none for a table without one,
       'id': such as 'iceberg/3/0': the table's format version, and the schema of the current snapshot,
@@ -11,13 +11,13 @@
       'is_new': whether nothing was read of it yet
     }
 
-    Snapshot ids are random: another table of the same name does not have them, so the id need not tell tables
-    apart. The format is asked for (one more statement) only where the committed plan does not tell it: a table of
-    format 3 stays one, and so does any table that did not change.
+    Snapshot ids are random: another table of the same name does not have them, so the id need not tell tables apart. The format is
+    asked for (one more statement) only where the committed plan does not have it: a table of format 3 stays one, and so does any table
+    that did not change.
 
     Arguments:
       since (dict or none): the source of the committed plan.
-      log (list or none): what get_upstream_log_sql returned, if the state was read with it.
+      log (list or none): what iceberg_log_sql returned, if the state was read with it.
 -#}
 {% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -26,56 +26,45 @@
             'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(upstream) ~ ')'
         )[0] -%}
     {%- endif -%}
-    {%- set snapshots, main, holds = {}, namespace(version=none, schema=none, since='', entries=0), {} -%}
+    {%- set snapshots, main, holds, commits = {}, {}, {}, [] -%}
     {%- for entry in log -%}
         {%- if entry.get('delete_files') is not none -%} {%- do snapshots.update({entry.version: entry}) -%}
-        {%- elif entry.get('ref') == 'main' -%} {%- set main.version = entry.version -%}
+        {%- elif entry.get('ref') == 'main' -%} {%- do main.update({'version': entry.version}) -%}
         {%- elif entry.get('ref') -%} {%- do holds.update({entry.ref: entry.version}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- for entry in log if entry.get('schema') is not none and entry.get('version') == main.version -%}
-        {%- set main.entries = main.entries + 1 -%}
-        {%- if entry.committed_at >= main.since -%}
-            {%- set main.schema, main.since = entry.schema, entry.committed_at -%}
-        {%- endif -%}
+    {%- for entry in log if entry.get('schema') is not none and entry.get('version') == main.get('version') -%}
+        {%- do commits.append(entry) -%}
     {%- endfor -%}
-    {%- set current = snapshots.get(main.version) -%}
-    {%- if main.version is not none and current is none -%}
+    {%- set current = snapshots.get(main.get('version')) -%}
+    {%- if main and current is none -%}
         {%- do dbt_backfill.refuse(
             'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while its log was read',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
-    {%- set walk = namespace(snapshot=current) -%}
-    {%- set ancestors = [] -%}
-    {%- for _ in snapshots if walk.snapshot -%}
-        {%- do ancestors.append(walk.snapshot) -%}
-        {%- set walk.snapshot = snapshots.get(walk.snapshot.get('parent')) -%}
+    {%- set ancestors = [current] if current else [] -%}
+    {%- for _ in snapshots if current -%}
+        {%- set parent = snapshots.get(ancestors[-1].get('parent')) -%}
+        {%- if parent -%} {%- do ancestors.append(parent) -%} {%- endif -%}
     {%- endfor -%}
     {%- set version = current.version if current else 0 -%}
     {%- set read = since.version | int if since is not none and since.get('version') is not none else none -%}
-    {%- set format = dbt_backfill.parse_iceberg_id(since.id).format if since is not none
-        and since.get('kind') == 'iceberg' and read is not none else none -%}
     {%- set upstream = {
-        'relation': relation,
-        'version': version | string,
-        'committed_at': current.committed_at if current else none,
-        'altered': main.entries > 1,
-        'log': ancestors,
-        'snapshots': snapshots.keys() | list,
-        'holds': holds,
-        'is_new': read is none,
+        'relation': relation, 'version': version | string, 'committed_at': current.committed_at if current else none,
+        'altered': commits | length > 1, 'log': ancestors, 'snapshots': snapshots.keys() | list, 'holds': holds, 'is_new': read is none,
     } -%}
+    {%- set format = dbt_backfill.parse_iceberg_id(since.id).format if read is not none and since.get('kind') == 'iceberg' else none -%}
     {%- if not (format is not none and read == version or format == '3' and read in snapshots) -%}
         {%- do upstream.update({'properties': dbt_backfill.read_table_properties(relation)}) -%}
         {%- set format = upstream.properties.get('format-version', '2') -%}
     {%- endif -%}
-    {%- do upstream.update({'id': 'iceberg/' ~ format ~ ('/' ~ main.schema if current and main.schema is not none else '')}) -%}
-    {{ return(upstream) }}
+    {%- set schema = '/' ~ (commits | sort(attribute='committed_at') | last).schema if current and commits else '' -%}
+    {{ return(dict(upstream, id='iceberg/' ~ format ~ schema)) }}
 {% endmacro %}
 
 
-{#- {'format', 'schema'} of such an id, as text; no schema of a table without a snapshot. -#}
+{#- Return {'format', 'schema'} of an id such as 'iceberg/3/0', as text; a table without a snapshot has no schema. -#}
 {% macro parse_iceberg_id(id) %}
     {%- set parts = id.split('/') -%}
     {{ return({'format': parts[1], 'schema': parts[2] if parts | length > 2 else none}) }}
@@ -83,15 +72,14 @@
 
 
 {#-
-    A scalar subquery: what the table tells of its past, as an array of structs of three kinds, each with the `version`, a
-    snapshot's id. What is null is absent:
+    Return a scalar subquery of the table's past, as an array of structs of three kinds, each with the `version`, a snapshot's id. What
+    is null is absent:
       - {'ref'}: its main branch, and our tags,
       - {'schema', 'committed_at'}: of a commit, with the schema since; not every commit makes a snapshot,
       - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    They are put together in `iceberg_read_upstream`: Spark loads the table for each of these metadata tables, and joins of
-    them cost it twice as much. The snapshots come last, so that one that is committed meanwhile cannot be the main branch's
-    and still be missing among them.
+    They are put together in `iceberg_read_upstream`: Spark loads the table for each of these metadata tables, and joins of them cost it
+    twice as much. The snapshots come last, so that one that is committed meanwhile cannot be the main branch's and still be missing.
 -#}
 {% macro iceberg_log_sql(upstream) -%}
     {%- set relation = upstream.relation -%}
@@ -117,68 +105,51 @@
 
 
 {#-
-    Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently not
-    supported in changelog scans").
+    Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently not supported in changelog
+    scans").
 -#}
 {% macro iceberg_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set relation, properties = upstream.relation, upstream.properties -%}
-    {%- set format = dbt_backfill.parse_iceberg_id(upstream.id).format -%}
-    {%- if format != '2' -%}
-        {%- if format != '3' -%}
-            {%- do dbt_backfill.refuse(
-                relation.render() ~ ' is an Iceberg table of format ' ~ format
-                    ~ ', which tells no changes of rows',
-                dbt_backfill._iceberg_upgrade(relation)
-            ) -%}
-        {%- endif -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set merged = [] -%}
-    {%- for name in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if properties.get(name) == 'merge-on-read' -%}
+    {%- set format, relation, merged = dbt_backfill.parse_iceberg_id(upstream.id).format, upstream.relation, [] -%}
+    {%- if format == '3' -%} {{ return(none) }} {%- endif -%}
+    {%- set described = relation.render() ~ ' is an Iceberg table of format ' ~ format -%}
+    {%- set upgrade = 'Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')" -%}
+    {%- if format != '2' -%} {%- do dbt_backfill.refuse(described ~ ', which tells no changes of rows', upgrade) -%} {%- endif -%}
+    {%- for name in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(name) == 'merge-on-read' -%}
         {%- do merged.append("'" ~ name ~ "' = 'copy-on-write'") -%}
     {%- endfor -%}
     {%- if merged -%}
         {%- do dbt_backfill.refuse(
-            relation.render() ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
-            dbt_backfill._iceberg_upgrade(relation) ~ '; or let it copy on write: ALTER TABLE ' ~ relation.render()
-                ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
+            described ~ ' that is merged on read, so its changes cannot be read',
+            upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ relation.render() ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
         ) -%}
     {%- elif upstream.log and upstream.log[0].delete_files -%}
         {%- do dbt_backfill.refuse(
-            relation.render() ~ ' is an Iceberg table of format 2 with ' ~ upstream.log[0].delete_files
-                ~ ' delete files, so its changes cannot be read',
-            dbt_backfill._iceberg_upgrade(relation) ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
+            described ~ ' with ' ~ upstream.log[0].delete_files ~ ' delete files, so its changes cannot be read',
+            upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
         ) -%}
     {%- endif -%}
     {#- "Identifier field is required as table contains unorderable columns"; with one it sorts by all columns all the same. -#}
     {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
-            relation.render() ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
-                ~ ', and its changes cannot be read, because maps have no order',
-            dbt_backfill._iceberg_upgrade(relation)
+            described ~ ' with the map ' ~ column.name ~ ', and its changes cannot be read, because maps have no order', upgrade
         ) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{% macro _iceberg_upgrade(relation) %}
-    {{ return('Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')") }}
 {% endmacro %}
 
 
 {#- A tag keeps Iceberg from expiring a version. There is nothing to keep of a table without a snapshot. -#}
 {% macro iceberg_hold(source, name) %}
     {%- if source.version == '0' -%} {{ return(false) }} {%- endif -%}
-    {%- do dbt_backfill.run_table('hold the snapshot of the upstream', 'alter table ' ~ source.relation
-        ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version) -%}
+    {%- set sql = 'alter table ' ~ source.relation ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version -%}
+    {%- do dbt_backfill.run_table('hold the snapshot of the upstream', sql) -%}
     {{ return(true) }}
 {% endmacro %}
 
 
 {% macro iceberg_release(source, name) %}
-    {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ source.relation
-        ~ ' drop tag if exists ' ~ name) -%}
+    {%- set sql = 'alter table ' ~ source.relation ~ ' drop tag if exists ' ~ name -%}
+    {%- do dbt_backfill.run_table('release the snapshot of the upstream', sql) -%}
 {% endmacro %}
 
 
@@ -189,14 +160,19 @@
 
 
 {#-
-    Refuse a key that Iceberg orders otherwise than Spark: its uuid, which Spark shows as a string, so that files are
-    skipped whose keys a range has. Nothing in SQL tells the two apart but what Iceberg makes of a comparison with a text
-    that is no uuid: it takes the one of a string, and leaves the one of a uuid to Spark. A column cannot become a uuid
-    without a gap.
+    Refuse a key that Iceberg orders otherwise than Spark: its uuid, which Spark shows as a string, so that files are skipped whose keys
+    a range has. In SQL the two differ only in a comparison with a text that is no uuid: Iceberg filters by that of a string, and leaves
+    that of a uuid to Spark. A column cannot become a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
-    {%- set relation = upstream.relation -%}
-    {%- set plan = dbt_backfill.run_table('check the order of the key', dbt_backfill._get_comparisons_sql(relation, columns))[0][0] -%}
+    {%- set relation, comparisons = upstream.relation, [] -%}
+    {%- for column in columns -%}
+        {%- do comparisons.append(dbt_backfill.identifier(column) ~ " > 'no uuid " ~ loop.index ~ "'") -%}
+    {%- endfor -%}
+    {%- set plan = dbt_backfill.run_table(
+        'check the order of the key',
+        'explain select ' ~ dbt_backfill.identifiers(columns) ~ ' from ' ~ relation.render() ~ ' where ' ~ comparisons | join(' and ')
+    )[0][0] -%}
     {%- set taken = modules.re.search('IcebergScan\\(.*?filters=(.*)', plan) -%}
     {%- for column in columns -%}
         {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
@@ -208,12 +184,3 @@
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
-
-
-{% macro _get_comparisons_sql(relation, columns) -%}
-    {%- set comparisons = [] -%}
-    {%- for column in columns -%}
-        {%- do comparisons.append(dbt_backfill.identifier(column) ~ " > 'no uuid " ~ loop.index ~ "'") -%}
-    {%- endfor -%}
-    explain select {{ dbt_backfill.identifiers(columns) }} from {{ relation.render() }} where {{ comparisons | join(' and ') }}
-{%- endmacro %}

@@ -1,4 +1,4 @@
-{#- What Iceberg always answers, see upstream_traits. Another schema is a gap, and a partition keeps a number for a timestamp. -#}
+{#- Another schema is a gap, so no column is added without one. A partition stores a number for a timestamp, so no zone matters. -#}
 {% macro iceberg_upstream_traits() %}
     {{ return({
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
@@ -9,18 +9,13 @@
 
 
 {% macro iceberg_upstream_read(upstream, version) %}
-    {{ return(dbt_backfill._iceberg_table_at(upstream.relation, version)) }}
-{% endmacro %}
-
-
-{% macro _iceberg_table_at(relation, version) %}
-    {%- if version | int == 0 -%} {{ return('(select * from ' ~ relation.render() ~ ' where false)') }} {%- endif -%}
-    {{ return(relation.render() ~ ' version as of ' ~ version) }}
+    {%- set name = upstream.relation.render() -%}
+    {{ return('(select * from ' ~ name ~ ' where false)' if version | int == 0 else name ~ ' version as of ' ~ version) }}
 {% endmacro %}
 
 
 {#-
-    As the snapshot tells it: to count them would be to read the whole table where it has delete files. Rows under equality
+    The count is that of the snapshot: to count the rows would be to read the whole table where it has delete files. Rows under equality
     deletes are counted too.
 -#}
 {% macro iceberg_row_count_sql(upstream, version) %}
@@ -30,7 +25,7 @@
 {% endmacro %}
 
 
-{#- Some types there are from format 3 on. -#}
+{#- Format 3 has types that format 2 has not. -#}
 {% macro iceberg_copy_properties(source) %}
     {{ return({'format-version': dbt_backfill.parse_iceberg_id(source.id).format}) }}
 {% endmacro %}
@@ -42,46 +37,56 @@
 {% endmacro %}
 
 
-{#-
-    The change events in (from_version, to_version], as `upstreams/contract.sql` describes them: of format 3 by row
-    lineage, of format 2 by Iceberg's changelog.
--#}
+{#- Format 3 is read by row lineage, format 2 by Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
-    {%- set relation = observed.relation -%}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
         {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
-            {%- do added.append('select *, 0 as __bf_version, true as __bf_is_upsert from ' ~ dbt_backfill._iceberg_table_at(relation, version)) -%}
+            {%- set table = dbt_backfill.iceberg_upstream_read(observed, version) -%}
+            {%- do added.append('select *, 0 as __bf_version, true as __bf_is_upsert from ' ~ table) -%}
         {%- endfor -%}
         {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
-        {%- set deletes = dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) -%}
-        {%- set shown = dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) -%}
-        {{ return(dbt_backfill._iceberg_lineage(relation, from_version, to_version, keys, deletes, shown)) }}
+        {#- One script may read the changes since two versions. -#}
+        {%- set name = '__bf_lineage_' ~ from_version -%}
+        {{ return({
+            'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
+            'setup': ['set ' ~ name ~ ' = ('
+                ~ dbt_backfill._iceberg_lineage_sql(observed.relation, from_version, to_version, keys) ~ ')'],
+            'events': dbt_backfill._iceberg_events_sql(observed, from_version, to_version, keys, name),
+            'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.files'],
+            'one_commit': true,
+        }) }}
     {%- endif -%}
+    {#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
+    {%- set catalog = dbt_backfill.get_catalog(observed.relation) -%}
+    {%- set procedure -%}
+        call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
+            table => {{ dbt_backfill.string_literal(observed.relation.render()) }},
+            changelog_view => {{ dbt_backfill.string_literal(view) }},
+            options => map('start-snapshot-id', '{{ from_version }}', 'end-snapshot-id', '{{ to_version }}')
+        )
+    {%- endset -%}
     {{ return({
-        'setup': [dbt_backfill._iceberg_changelog_call(relation, from_version, to_version, view)],
-        'views': [view],
-        'tells_before': true,
-        'alters_values': true,
+        'setup': [procedure], 'views': [view], 'tells_before': true, 'alters_values': true,
         'events': "select * except (_change_type, _change_ordinal, _commit_snapshot_id), "
             ~ "_change_ordinal as __bf_version, _change_type = 'INSERT' as __bf_is_upsert from " ~ view,
     }) }}
 {% endmacro %}
 
 
-{#- Whether rows may have gone: not in snapshots that only append rows, or only move them to other files. -#}
+{#- True if rows may have gone: not in snapshots that only append rows, or only move them to other files. -#}
 {% macro _iceberg_deletes_between(observed, from_version, to_version) %}
     {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
         | map(attribute='operation') | unique | list -%}
-    {#- None: a plan of another run reads a snapshot that this run's log does not know. -#}
+    {#- There is none where a plan of another run reads a snapshot that this run's log does not know. -#}
     {{ return(operations == [] or operations | reject('in', ['append', 'replace']) | list != []) }}
 {% endmacro %}
 
 
 {#-
-    The versions whose rows are told: the last one, and of a table whose rows are only added, without keys, those before a snapshot that
-    may have taken rows away. These together show every row that was added since, some of them twice.
+    Return the versions whose rows are listed: the last one, and of a table whose rows are only added, without keys, those before a
+    snapshot that may have taken rows away. These together show every row that was added since, some of them twice.
 -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
@@ -98,7 +103,7 @@
 {% endmacro %}
 
 
-{#- Row lineage compares two snapshots, and so does what is told since a table without one; the changelog of format 2 tells each. -#}
+{#- Row lineage compares two snapshots, and so do the events since a table without one; the changelog of format 2 has each snapshot. -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
     {{ return(compares and source.version != observed.version | string
@@ -107,59 +112,44 @@
 
 
 {#-
-    The change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and
-    what was there before and is not among the older rows any more was updated or deleted.
+    Return the change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and a row that was
+    there before and is not among the older rows any more was updated or deleted.
 
-    Rows are found again by their key, not by `_row_id`: that is null in a snapshot of the time before the table was
-    upgraded to format 3, and another one after a rewrite by an engine that does not keep it, which would look as if all
-    rows of a file were gone. A number that is null, also of such a snapshot, tells nothing, so its row counts as written.
+    Rows are found again by their key, not by `_row_id`: that is null in a snapshot of the time before the table was upgraded to format 3,
+    and another one after a rewrite by an engine that does not keep it, which would look as if all rows of a file were gone. A number
+    that is null, also of such a snapshot, says nothing, so its row counts as written.
 
-    Only data files that differ between the versions can hold or have lost a row. What Iceberg knows of them, their
-    names and the bounds of their keys, is put into the events as literals, so that Spark skips files beyond the bounds.
-    (And so that the events read no metadata table: Spark takes none for the same one twice, and would not find the
-    cached events again.)
+    Only data files that differ between the versions can hold or have lost a row. Their names and the bounds of their keys are put into
+    the events as literals, so that Spark skips files beyond the bounds. (And so that the events read no metadata table: Spark takes none
+    for the same one twice, and would not find the cached events again.)
 
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
-      deletes (boolean): whether rows may have gone.
-      shown (list): the versions whose rows are told.
+      lineage (string): the variable with the result of _iceberg_lineage_sql.
 -#}
-{% macro _iceberg_lineage(relation, from_version, to_version, keys, deletes, shown) %}
-    {#- One script may read the changes since two versions. -#}
-    {%- set name = '__bf_lineage_' ~ from_version -%}
-    {{ return({
-        'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
-        'setup': ['set ' ~ name ~ ' = (' ~ dbt_backfill._iceberg_lineage_sql(relation, from_version, to_version, keys) ~ ')'],
-        'events': dbt_backfill._iceberg_events_sql(relation, from_version, to_version, keys, deletes, shown, name),
-        'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.files'],
-        'one_commit': true,
-    }) }}
-{% endmacro %}
-
-
-{% macro _iceberg_events_sql(relation, from_version, to_version, keys, deletes, shown, lineage) -%}
+{% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
     {%- set same_key = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys or []) -%}
         {%- do same_key.append('kept.' ~ column ~ ' = before.' ~ column) -%}
     {%- endfor -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
-    {%- for version in shown %}
+    {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {{ 'union all' if not loop.first }}
     select source.*, 1 as __bf_version, true as __bf_is_upsert
-    from {{ dbt_backfill._iceberg_table_at(relation, version) }} as source
+    from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as source
     where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     {%- endfor %}
-    {%- if deletes and keys is not none %}
+    {%- if keys is not none and dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) %}
     union all
     select before.*, 0 as __bf_version, false as __bf_is_upsert
     from (
         select source.*
-        from {{ dbt_backfill._iceberg_table_at(relation, from_version) }} as source
+        from {{ dbt_backfill.iceberg_upstream_read(observed, from_version) }} as source
         where {{ lineage }}.bounds and {{ lineage }}.files
     ) as before
     left anti join (
         select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}
-        from {{ dbt_backfill._iceberg_table_at(relation, to_version) }} as source
+        from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} as source
         where not {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     ) as kept
     on {{ same_key | join(' and ') }}
@@ -168,24 +158,31 @@
 
 
 {#-
-    What selects the rows of the events, as texts: the last sequence number that was committed (without entries there
-    is none, and every row was written since), and two predicates, of the keys and of the files. Above 10,000 files their
-    names would be too long a text for what they spare: rows that other files kept are then joined too. So they are
-    where deletes have changed that name no file, and may be of any.
+    Return a select of what selects the rows of the events, as texts: the last sequence number that was committed (without entries there
+    is none, and every row was written since), and two predicates, of the keys and of the files. Above 10,000 files their names would be
+    too long a text for what they spare: rows that other files kept are then joined too. So they are where deletes have changed that name
+    no file, and may be of any.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
+    {%- if keys is none %}
+    select struct(cast(coalesce(committed, 0) as string) as committed, 'true' as bounds, 'true' as files)
+    from (
+        select max(sequence_number) as committed from {{ relation.render() }}.entries version as of {{ from_version }}
+    )
+    {%- else -%}
     {%- set bounded, bounds = [], ["'true'"] -%}
-    {%- for key in keys or [] if dbt_backfill._has_iceberg_bounds(key.type) -%}
+    {#- Strings have no bounds: to Spark Iceberg's uuid is one too, and is ordered otherwise. -#}
+    {%- for key in keys
+            if modules.re.fullmatch('(int|bigint|date|timestamp|timestamp_ntz|decimal\\(\\d+,\\d+\\))', key.type) is not none -%}
         {%- do bounded.append(key) -%}
-        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '>=', 'low_' ~ loop.index)) -%}
-        {%- do bounds.append(dbt_backfill._iceberg_bound_text(key, '<=', 'high_' ~ loop.index)) -%}
-    {%- endfor -%}
+        {%- set column, number = 'source.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
+        {%- for operator, bound in [(' >= ', 'low_'), (' <= ', 'high_')] -%}
+            {%- set literal = dbt_backfill.literal_expression(bound ~ number, key.type) -%}
+            {%- do bounds.append('concat(' ~ dbt_backfill.string_literal(column ~ operator) ~ ', ' ~ literal ~ ')') -%}
+        {%- endfor -%}
+    {%- endfor %}
     select struct(
         cast(coalesce(committed, 0) as string) as committed,
-        {%- if keys is none %}
-        'true' as bounds,
-        'true' as files
-        {%- else %}
         if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds,
         case
             when any_file or size(paths) > 10000 then 'true'
@@ -196,80 +193,60 @@
                 ')'
             )
         end as files
-        {%- endif %}
     )
     from (
-        {%- if keys is none %}
-        select max(sequence_number) as committed from {{ relation.render() }}.entries version as of {{ from_version }}
-        {%- else %}
-        {{ dbt_backfill._iceberg_bounds_sql(relation, from_version, to_version, bounded) }}
-        {%- endif %}
+        {{ dbt_backfill._iceberg_changed_files_sql(relation, from_version, to_version, bounded) }}
     )
+    {%- endif %}
 {%- endmacro %}
 
 
 {#-
-    One row: the last sequence number that was committed, the names of the data files that differ between the versions, the
-    bounds of the keys over all of these, and whether deletes have changed that may be of any file.
+    Return a select of one row: the last sequence number that was committed, the names of the data files that differ between the versions,
+    the bounds of the keys over all of these, and whether deletes have changed that may be of any file.
+
+    The inner select has the data files of both versions, each with the bounds of the keys (null where it does not have them or has a
+    null), and `differs`: whether only one version has it, or both but not with the same deletes. The live rows of a file depend only on
+    the delete files that name it, and on those that name none (equality deletes, and position deletes of several files), which are in a
+    row without a path.
 -#}
-{% macro _iceberg_bounds_sql(relation, from_version, to_version, bounded) -%}
-    {%- set paths = 'count(path) filter (where differs)' %}
+{% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
+    {%- set bounds = [] -%}
+    {%- for _ in bounded -%} {%- do bounds.extend([('low_' ~ loop.index, 'min'), ('high_' ~ loop.index, 'max')]) -%} {%- endfor %}
     select
         max(committed) as committed,
-        {%- for key in bounded %}
-        {%- set low, high = 'low_' ~ loop.index, 'high_' ~ loop.index %}
-        if(count({{ low }}) filter (where differs) = {{ paths }}, min({{ low }}) filter (where differs), null) as {{ low }},
-        if(count({{ high }}) filter (where differs) = {{ paths }}, max({{ high }}) filter (where differs), null) as {{ high }},
+        {%- for bound, extreme in bounds %}
+        if(
+            count({{ bound }}) filter (where differs) = count(path) filter (where differs), {{ extreme }}({{ bound }}) filter (where differs), null
+        ) as {{ bound }},
         {%- endfor %}
         coalesce(bool_or(differs and path is null), false) as any_file,
         collect_list(path) filter (where differs) as paths
     from (
-        {{ dbt_backfill._iceberg_compared_files_sql(relation, from_version, to_version, bounded) }}
+        select
+            max(if(is_new, null, sequence_number)) as committed,
+            (path is null or bool_or(delete_file is null))
+                and (
+                    count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
+                    or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
+                ) as differs,
+            path
+            {%- for bound, _ in bounds %},
+            any_value({{ bound }}, true) as {{ bound }}
+            {%- endfor %}
+        from (
+            {{ dbt_backfill._iceberg_files_sql(relation, from_version, 'false', bounded) }}
+            union all
+            {{ dbt_backfill._iceberg_files_sql(relation, to_version, 'true', bounded) }}
+        )
+        group by path
     )
 {%- endmacro %}
 
 
-{#- Not of strings: to Spark Iceberg's uuid is one too, and is ordered otherwise. -#}
-{% macro _has_iceberg_bounds(type) %}
-    {{ return(modules.re.fullmatch('(int|bigint|date|timestamp|timestamp_ntz|decimal\\(\\d+,\\d+\\))', type) is not none) }}
-{% endmacro %}
-
-
-{#- The text of a comparison of a key with a bound; null if there is none. -#}
-{% macro _iceberg_bound_text(key, operator, bound) %}
-    {%- set comparison = dbt_backfill.string_literal('source.' ~ dbt_backfill.identifier(key.upstream) ~ ' ' ~ operator ~ ' ') -%}
-    {{ return('concat(' ~ comparison ~ ', ' ~ dbt_backfill.literal_expression(bound, key.type) ~ ')') }}
-{% endmacro %}
-
-
 {#-
-    The data files of two versions, each with the bounds of the keys (null where it does not tell them or has a null), and with
-    `differs`: whether only one of them has it, or both but not with the same deletes. What the live rows of a file are depends
-    on nothing else than on the delete files that name it, and on those that name none (equality deletes, and position deletes
-    of several files), which are in a row without a path.
--#}
-{% macro _iceberg_compared_files_sql(relation, from_version, to_version, bounded) -%}
-    select
-        max(if(is_new, null, sequence_number)) as committed,
-        (path is null or bool_or(delete_file is null))
-            and (
-                count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
-                or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
-            ) as differs,
-        path
-        {%- for _ in bounded %}, any_value(low_{{ loop.index }}, true) as low_{{ loop.index }}, any_value(high_{{ loop.index }}, true) as high_{{ loop.index }}{% endfor %}
-    from (
-        {{ dbt_backfill._iceberg_files_sql(relation, from_version, 'false', bounded) }}
-        union all
-        {{ dbt_backfill._iceberg_files_sql(relation, to_version, 'true', bounded) }}
-    )
-    group by path
-{%- endmacro %}
-
-
-{#-
-    The data files of a version, and its delete files (`delete_file`), each under the path of the data file that it names:
-    by the entries of its manifests, so that these are read once. Those of the status 2 tell what it has removed.
+    Return a select of the data files of a version, and of its delete files (`delete_file`), each under the path of the data file that it
+    names: by the entries of its manifests, so that these are read once. Those of the status 2 are files that it has removed.
 -#}
 {% macro _iceberg_files_sql(relation, version, is_new, bounded) -%}
     {%- set is_data = 'data_file.content = 0' -%}
@@ -289,24 +266,13 @@
 {%- endmacro %}
 
 
-{#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
-{% macro _iceberg_changelog_call(relation, from_version, to_version, view) -%}
-    {%- set catalog = dbt_backfill.get_catalog(relation) -%}
-    call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
-        table => {{ dbt_backfill.string_literal(relation.render()) }},
-        changelog_view => {{ dbt_backfill.string_literal(view) }},
-        options => map('start-snapshot-id', '{{ from_version }}', 'end-snapshot-id', '{{ to_version }}')
-    )
-{%- endmacro %}
-
-
 {% macro iceberg_committed_at(observed, version) %}
-    {%- for snapshot in observed.log if snapshot.version == version | int -%} {{ return(snapshot.committed_at) }} {%- endfor -%}
-    {{ return(none) }}
+    {%- set snapshot = observed.log | selectattr('version', 'equalto', version | int) | list | first | default(none) -%}
+    {{ return(snapshot.committed_at if snapshot else none) }}
 {% endmacro %}
 
 
-{#- It tells its changes itself. -#}
+{#- An Iceberg table reports its changes itself. -#}
 {% macro iceberg_needed_feed(upstream, options, sql) %}
     {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
     {{ return(none) }}

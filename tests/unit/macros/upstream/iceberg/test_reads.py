@@ -88,9 +88,13 @@ def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know
     ],
 )
 def test_bounds_are_asked_of_types_that_iceberg_orders_as_spark_does(
-    macros: Macros, type_: str, bounded: bool
+    macros: Macros, up: Any, keys: Any, type_: str, bounded: bool
 ) -> None:
-    assert macros.call("_has_iceberg_bounds", type_) == bounded
+    observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 13, "operation": "append"}]}
+    keys = [{**keys[0], "type": type_}]
+    changes = macros.call("iceberg_upstream_changes", observed, "11", "13", keys, "`a view`")
+
+    assert ("source.`id` >= " in changes["setup"][0]) is bounded
 
 
 @pytest.mark.parametrize("schema", ["prod.lake", "prod.lake.raw"])
