@@ -40,8 +40,7 @@
         {%- do log(
             name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
                 ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-                ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'),
-            info=true
+                ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
         ) -%}
     {%- endif -%}
     {{ return({'plan': plan, 'guarded': may_be_lost and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
@@ -154,10 +153,10 @@
     {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(dict(plan, kind='abandon')) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set noted = {} -%}
-    {%- for name in ['epoch', 'sources', 'range_low', 'range_high', 'last_range', 'touched'] -%}
-        {%- do noted.update({name: plan.get(name)}) -%}
-    {%- endfor -%}
+    {%- set noted = {
+        'epoch': plan.epoch, 'sources': plan.sources, 'range_low': plan.get('range_low'), 'range_high': plan.get('range_high'),
+        'last_range': plan.get('last_range'), 'touched': plan.get('touched'),
+    } -%}
     {{ return({'since': earlier.since, 'plans': [noted] + earlier.plans}) }}
 {% endmacro %}
 

@@ -6,28 +6,23 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table of the MV's name without a state: one not created by this package, a copy of an MV (dbt's `clone`, say), or an MV.
-
-    Arguments:
-      properties (dict): of the table.
--#}
+{#- Refuse a table with these properties, without a state: not created by this package, a copy of an MV (dbt's `clone`, say), or an MV. -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
     {#- One that clone_backfill has not finished has its own name already. -#}
-    {%- set mv, original = backfill.mv.render(), properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
+    {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%}
+        {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
         {%- do dbt_backfill.refuse(
             mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
-            'To go on from there: ' ~ dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}')
-                ~ '. To have its rows compared with the query: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'), mv=backfill.get('name')
+            'To go on from there: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: '
-            ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'), mv=backfill.get('name')
+        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -44,20 +39,14 @@
 {% endmacro %}
 
 
-{#-
-    Refuse tables whose state this version does not read.
-
-    Arguments:
-      properties (dict): of the MV, or of the progress table.
--#}
+{#- Refuse tables whose state this version does not read. `properties`: of the MV, or of the progress table. -#}
 {% macro check_state_format(backfill, properties) %}
-    {%- set format = properties.get('dbt_backfill.format', '1') -%}
-    {%- if format != dbt_backfill.state_format() -%}
+    {%- set format, known, state = properties.get('dbt_backfill.format', '1'), dbt_backfill.state_format(), backfill.progress.render() -%}
+    {%- if format != known -%}
         {%- do dbt_backfill.refuse(
-            'its state ' ~ backfill.progress.render() ~ ' has the format ' ~ format ~ ', and this version of the package reads '
-                ~ dbt_backfill.state_format(),
-            'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ backfill.progress.render() ~ ' and '
-                ~ backfill.barriers.render() ~ ' to build it anew', mv=backfill.get('name')
+            'its state ' ~ state ~ ' has the format ' ~ format ~ ', and this version of the package reads ' ~ known,
+            'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
+                ~ ' to build it anew', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -78,11 +67,11 @@
 
 
 {% macro refuse_foreign_mv(backfill) %}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
-        'To keep its rows: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}')
-            ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. Or drop or rename it', mv=backfill.get('name')
+        'To keep its rows: ' ~ adopt ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. '
+            ~ 'Or drop or rename it', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -117,9 +106,8 @@
 
 {#- Return the end of a sentence on what to drop. -#}
 {% macro or_adopt_text(backfill) %}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
-    {{ return('or only the state (' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}')
-        ~ ') to adopt the table') }}
+    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
+    {{ return('or only the state (' ~ drop ~ ') to adopt the table') }}
 {% endmacro %}
 
 

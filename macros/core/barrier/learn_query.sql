@@ -54,18 +54,13 @@
     {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
     {%- set columns_read = explained.upstream_columns if read is none else read -%}
     {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
-        learned,
-        explained=true,
+        learned, explained=true,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
-        columns=explained.columns ~ (' of ' ~ star if star else ''),
-        used_settings=used,
+        columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
-        drops_rows=dbt_backfill.drops_rows(explained),
-        read_columns=read,
+        drops_rows=dbt_backfill.drops_rows(explained), read_columns=read, has_inner_star=star is not none,
         alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
-        has_inner_star=star is not none,
-        version=version,
-        upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
+        version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     )) -%}
     {#- The contract is of today's query, and not of the one by which the MV in use was made. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
@@ -85,9 +80,7 @@
 {% macro learn_query_at(backfill, learned, version, anew=false) %}
     {%- set may_change = anew or learned.alias_columns is not none or learned.has_inner_star -%}
     {%- set is_old = may_change and learned.version != version -%}
-    {{ return(dbt_backfill.learn_query(
-        backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version
-    )) }}
+    {{ return(dbt_backfill.learn_query(backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version)) }}
 {% endmacro %}
 
 
@@ -114,9 +107,7 @@
     {%- set traits = dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- if not traits.takes_added_columns or traits.stages_ranges -%} {{ return(learned) }} {%- endif -%}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
-    {{ return(dict(
-        learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list
-    )) }}
+    {{ return(dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list)) }}
 {% endmacro %}
 
 

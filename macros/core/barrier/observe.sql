@@ -83,10 +83,7 @@
 
 {#-
     Return what is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. Refuse a
-    session in which it should not be created, and a query that cannot be followed.
-
-    Arguments:
-      settings (dict): the session's, see read_settings.
+    session in which it should not be created, and a query that cannot be followed. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
@@ -101,12 +98,9 @@
 {#- Return the state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
 {% macro get_missing_state(backfill, learned) %}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dict(
-        dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, learned, 'create'),
-        next_bounds=[], bounds_complete=false,
-    ) -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, learned, 'create') -%}
     {{ return({
-        'missing': true, 'epoch': 0, 'committed': plan, 'uniform': true,
+        'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none,
     }) }}
 {% endmacro %}
@@ -207,12 +201,9 @@
         ) -%}
     {%- endfor -%}
     {{ return({
-        'id': properties['dbt_backfill.id'],
-        'snapshot_id': properties.get('current-snapshot-id'),
-        'reset_id': properties.get('dbt_backfill.reset', ''),
-        'docs': properties.get('dbt_backfill.docs'),
-        'constraints': dbt_backfill.read_constraints(properties),
-        'original': dbt_backfill.find_original(backfill.mv, properties),
+        'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
+        'reset_id': properties.get('dbt_backfill.reset', ''), 'docs': properties.get('dbt_backfill.docs'),
+        'constraints': dbt_backfill.read_constraints(properties), 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': dbt_backfill.read_partitions(properties),
     }) }}
 {% endmacro %}

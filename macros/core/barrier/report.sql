@@ -40,13 +40,11 @@
         {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
     {%- endif -%}
     {%- if plan.kind == 'reanchor' -%}
-        {%- set limited = ', only what it could touch' if plan.get('touched') is not none else '' -%}
-        {%- do parts.append('re-anchored: ' ~ plan.reason ~ limited) -%}
+        {%- do parts.append('re-anchored: ' ~ plan.reason ~ (', only what it could touch' if plan.get('touched') is not none else '')) -%}
     {%- endif -%}
     {%- if plan.get('drops') -%} {%- do parts.append('dropped ' ~ plan.drops | join(', ')) -%} {%- endif -%}
     {%- if counts -%}
-        {%- set deleted = ', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '' -%}
-        {%- do parts.append('{:,} changed'.format(counts.changed) ~ deleted) -%}
+        {%- do parts.append('{:,} changed'.format(counts.changed) ~ (', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '')) -%}
     {%- endif -%}
     {{ return(parts + [version]) }}
 {% endmacro %}
@@ -174,22 +172,12 @@
         {%- set state, progress = result.state, dbt_backfill.get_progress(result.state) -%}
         {%- set rate, left = result.rows_backfilled / result.read_seconds if result.read_seconds else none, progress.rows_left -%}
         {%- do store_result('main', response=adapter.barrier_response(
-            message=result.message,
-            epoch=state.epoch,
-            kind=result.plan.kind if result.plan else none,
-            barriers=result.barriers,
-            progress=progress.share,
-            backfill_finished=dbt_backfill.is_complete(state),
-            row_count=state.get('row_count'),
-            upstream_row_count=state.committed.get('upstream_row_count'),
-            rows_left=left,
-            rows_per_second=rate,
-            seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
-            lag_seconds=state.get('lag_seconds'),
-            rows_backfilled=result.rows_backfilled,
-            rows_changed=result.changed,
-            rows_deleted=result.deleted,
-            upstream_version=state.get('upstream_version')
+            message=result.message, epoch=state.epoch, kind=result.plan.kind if result.plan else none, barriers=result.barriers,
+            progress=progress.share, backfill_finished=dbt_backfill.is_complete(state),
+            row_count=state.get('row_count'), upstream_row_count=state.committed.get('upstream_row_count'), rows_left=left,
+            rows_per_second=rate, seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
+            lag_seconds=state.get('lag_seconds'), upstream_version=state.get('upstream_version'),
+            rows_backfilled=result.rows_backfilled, rows_changed=result.changed, rows_deleted=result.deleted
         )) -%}
     {%- else -%}
         {%- set rows = result.rows_backfilled + result.changed + result.deleted -%}
