@@ -1,56 +1,49 @@
 {#-
-    The plan that an earlier run left: executed word for word, unless its version can no longer be read or the
-    MV is to be rebuilt anyway; then it is abandoned. Returns {'plan': as it then stands, 'guarded': see run_merge}.
+    Return what becomes of a plan that an earlier run left: {'plan': the one to execute, 'guarded': see run_merge}. It is executed word
+    for word, unless its version can no longer be read or the MV is to be rebuilt anyway; then it is abandoned.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {%- set is_given_up = plan.kind == 'abandon' -%}
-    {#- Nothing that it reads can be lost, and a rebuild may follow it. -#}
-    {%- if plan.kind == 'rescale' -%}
-        {%- do dbt_backfill.report_adoption(plan) -%}
-        {{ return({'plan': plan, 'guarded': false}) }}
-    {%- endif -%}
-    {%- set source = dbt_backfill.get_source(plan) -%}
-    {#- A swap reads another table than the upstream. -#}
-    {%- set readable = source.get('version') is none or plan.get('generation') or dbt_backfill.ask(backfill.upstream, 'upstream_readable')(observed, source) -%}
-    {%- set lost = none if readable else 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
-    {%- if readable and dbt_backfill.has_changes(state, plan) -%}
-        {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
-    {%- endif -%}
-    {%- if plan.get('generation') -%} {%- set lost = dbt_backfill.find_lost_generation(plan) -%} {%- endif -%}
-    {%- set stage = none if is_given_up or plan.get('generation') else dbt_backfill.get_source(plan, 'stage') -%}
-    {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%} {%- set lost = 'the rows that were staged for it are gone' -%} {%- endif -%}
-    {#- A reset whose query cannot be executed is left by changing the model. -#}
-    {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and dbt_backfill._has_configured_shape(backfill, plan)
-            and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
-    {%- if is_given_up or (not lost and wanted) -%}
-        {%- if not is_given_up and not plan.get('generation') -%}
-            {%- do dbt_backfill.check_model_of_plan(dbt_backfill._get_planned_model(backfill, state, plan), state.settings, plan) -%}
+    {#- Nothing that a rescale or a plan that was given up reads can be lost, and a rebuild may follow it. -#}
+    {%- set may_be_lost, lost = plan.kind not in ['rescale', 'abandon'], none -%}
+    {%- if may_be_lost -%}
+        {%- set source, is_swap, options = dbt_backfill.get_source(plan), plan.get('generation') is not none, backfill.options -%}
+        {%- if is_swap -%}
+            {%- set lost = dbt_backfill.find_lost_generation(plan) -%}
+        {%- elif source.get('version') is not none and not dbt_backfill.ask(backfill.upstream, 'upstream_readable')(observed, source) -%}
+            {%- set lost = 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
+        {%- elif dbt_backfill.has_changes(state, plan) -%}
+            {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
         {%- endif -%}
-        {%- do dbt_backfill.report_adoption(plan) -%}
-        {{ return({'plan': plan, 'guarded': not is_given_up and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
+        {%- set stage = none if is_swap else dbt_backfill.get_source(plan, 'stage') -%}
+        {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%}
+            {%- set lost = 'the rows that were staged for it are gone' -%}
+        {%- endif -%}
+        {#- A rebuild wants a plan that replaces the MV by what the config says now. A reset whose query cannot be executed is left by changing
+            the model. A generation that is put in place has come to its end, whatever its order. -#}
+        {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
+            and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
+            and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
+        {%- if lost or not wanted -%}
+            {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
+            {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+            {{ return({'plan': given_up, 'guarded': false}) }}
+        {%- endif -%}
+        {#- A plan of the committed query is compared with the model as it was then: if the model returns other columns by now, the MV gets
+            these after the plan. A run whose query differs otherwise was refused before, or rebuilds the MV. -#}
+        {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and plan.query_hash == state.committed.query_hash -%}
+        {%- set as_planned = dict(backfill, query=plan.query, query_hash=plan.query_hash) if alters else backfill -%}
+        {%- if not is_swap -%} {%- do dbt_backfill.check_model_of_plan(as_planned, state.settings, plan) -%} {%- endif -%}
     {%- endif -%}
-    {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
-    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
-    {{ return({'plan': given_up, 'guarded': false}) }}
-{% endmacro %}
-
-
-{#- Whether the MV begins anew with the vnodes, and in the order, of the config. One that is put in place has come to its end. -#}
-{% macro _has_configured_shape(backfill, plan) %}
-    {{ return(plan.vnode_count == backfill.options.vnode_count
-        and (plan.get('generation') is not none or dbt_backfill.get_order(plan.key) == backfill.options.backfill_order)) }}
-{% endmacro %}
-
-
-{#-
-    The model as it was when a plan of the committed query was made, if it returns other columns by now: the MV gets these
-    once that plan is executed. A run whose query differs otherwise was refused before, or rebuilds the MV.
--#}
-{% macro _get_planned_model(backfill, state, plan) %}
-    {%- if not dbt_backfill.alters_columns(backfill) or plan.query_hash != state.committed.query_hash -%}
-        {{ return(backfill) }}
+    {#- The user has to know: the plan may fail again as it did in the earlier run. -#}
+    {%- if plan.kind != 'abandon' -%}
+        {%- set name = dbt_backfill.get_model_name(model) -%}
+        {%- do log(
+            name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
+                ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
+                ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
+        ) -%}
     {%- endif -%}
-    {{ return(dict(backfill, query=plan.query, query_hash=plan.query_hash)) }}
+    {{ return({'plan': plan, 'guarded': may_be_lost and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
 {% endmacro %}
 
 
@@ -67,7 +60,7 @@
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
-        {#- Such as one whose new column fails on a row that is there, which its own query does at every run. -#}
+        {#- A plan whose new column fails on a row fails so at every run of its own query. -#}
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse(
@@ -78,7 +71,7 @@
 {% endmacro %}
 
 
-{#- Whether the upstream has gone on since a plan was made, so that the next plan would read another version. -#}
+{#- True if the upstream has gone on since a plan was made, so that the next plan would read another version. -#}
 {% macro has_gone_on(backfill, plan, observed) %}
     {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
     {%- set followed = observed.feed if backfill.feed else observed -%}
@@ -86,24 +79,11 @@
 {% endmacro %}
 
 
-{#- One line where a run goes on with a plan that an earlier one left, which may fail again as it did there. -#}
-{% macro report_adoption(plan) %}
-    {%- if plan.kind == 'abandon' -%} {{ return(none) }} {%- endif -%}
-    {%- set name = dbt_backfill.get_model_name(model) -%}
-    {%- do log(
-        name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
-            ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
-            ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'),
-        info=true
-    ) -%}
-{% endmacro %}
-
-
 {#-
-    Give up a plan that cannot be executed. What it says of the number of vnodes, and of the names in the query, is then that of the
-    state, which stays. It is never overwritten by another: marked as abandoned, it fences the runs
-    that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run
-    has committed it. Returns the plan as it now stands, none if another run has gone on.
+    Give up a plan that cannot be executed. Its number of vnodes, and the names in its query, become those of the state, which
+    stays. The plan is never overwritten by another: marked as abandoned, it fences the runs that still execute it, and its epoch is
+    committed at the old position as `dirty`. Nothing is marked once another run has committed it. Return the plan as it is then, none
+    if another run has gone on.
 -#}
 {% macro mark_abandoned(backfill, state, plan, reason) %}
     {%- set aliased = state.committed.get('alias_columns') or [] -%}
@@ -122,62 +102,47 @@
             {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch) }};
         end
     {%- endset -%}
-    {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
-    {%- set plan_now = standing.get('plan') or {} -%}
-    {{ return(plan_now if [plan_now.get('plan_id'), plan_now.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
+    {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0].get('plan') or {} -%}
+    {{ return(standing if [standing.get('plan_id'), standing.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
 {% endmacro %}
 
 
 {#- Send what stops the MERGEs of a plan that was given up, see get_stopping_sql. -#}
 {% macro run_abandon(backfill, plan) %}
     {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
-    {%- if sql -%}
-        {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%}
-    {%- endif -%}
+    {%- if sql -%} {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%} {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    A statement that lets a MERGE of a plan that was given up fail which is on its way, past its fence; none if none can be. On Delta a
-    change of the table's metadata does that. On Iceberg a row that is written anew does, as it is: merge-on-read notes a deleted
-    position for it, which may be of any key, and each MERGE fails that finds one committed since its base. (An empty MV has no such row,
-    and copy-on-write notes none.)
+    Return a statement that lets a MERGE of a plan that was given up fail which is on its way, past its fence; none if no MERGE can be. On
+    Delta a change of the table's metadata does that. On Iceberg a MERGE that writes some row of the MV anew, as it is, does: merge-on-read
+    writes a deleted position for it, which may be of any key, and each MERGE fails that finds one committed since its base. (An empty MV has
+    no such row, and copy-on-write writes no deleted position.)
 
     An MV without the plan's key has no MERGE on its way that could land: the plan is one that replaces the MV, by no MERGE, and has not
     done so, or only begun to; or something else has replaced it since, and Iceberg merges nothing on the base of before.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
+    {%- set mv = backfill.mv.render() -%}
     {%- if backfill.options.file_format == 'delta' -%}
-        {{ return('alter table ' ~ backfill.mv.render() ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
-    {%- elif not dbt_backfill.has_key_columns(dbt_backfill.get_table_columns(backfill.mv), plan.key) -%}
-        {{ return(none) }}
+        {{ return('alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- endif -%}
-    {{ return(dbt_backfill.get_row_anew_sql(backfill.mv, plan.key)) }}
-{%- endmacro %}
-
-
-{#- Whether a key is among an MV's columns, see get_table_columns. What Spark cannot compare only has the name of one. -#}
-{% macro has_key_columns(columns, keys) %}
-    {%- set types = dbt_backfill.types_by_name(columns) -%}
-    {%- for key in keys if modules.re.search('map<|variant', types.get(key.name | lower, 'map<')) -%} {{ return(false) }} {%- endfor -%}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#- A MERGE that writes some row of the MV anew, as it is. -#}
-{% macro get_row_anew_sql(mv, keys) -%}
-    {%- set columns = dbt_backfill.mv_columns(keys) -%}
-    merge into {{ mv.render() }} as mv
-    using (select {{ columns | join(', ') }} from {{ mv.render() }} limit 1) as row
-    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'row.') }}
+    {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
+    {#- A column of a type that Spark cannot compare only has the name of one of the key. -#}
+    {%- for key in plan.key if modules.re.search('map<|variant', types.get(key.name | lower, 'map<')) -%} {{ return(none) }} {%- endfor -%}
+    {%- set columns = dbt_backfill.mv_columns(plan.key) -%}
+    merge into {{ mv }} as mv
+    using (select {{ columns | join(', ') }} from {{ mv }} limit 1) as row
+    on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'row.') }}
     when matched then update set {{ columns[0] }} = mv.{{ columns[0] }}
 {%- endmacro %}
 
 
 {#-
-    What was given up since the last barrier that was executed, as the commit of an abandoned plan notes it: {'since': that
-    barrier, 'plans': those that were given up after it, with `plan` the last}. None where a reset is among them, which
-    another one follows, or where they are too many to be looked at.
+    Return what was given up since the last barrier that was executed, as the commit of an abandoned plan records it: {'since': that
+    barrier, 'plans': those that were given up after it, with `plan` the last}. None if a reset is among them, which another one follows,
+    or if they are too many to be looked at.
 
     Arguments:
       committed (dict): the plan of the epoch before it.
@@ -188,38 +153,36 @@
     {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(dict(plan, kind='abandon')) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set noted = {} -%}
-    {%- for name in ['epoch', 'sources', 'range_low', 'range_high', 'last_range', 'touched'] -%}
-        {%- do noted.update({name: plan.get(name)}) -%}
-    {%- endfor -%}
+    {%- set noted = {
+        'epoch': plan.epoch, 'sources': plan.sources, 'range_low': plan.get('range_low'), 'range_high': plan.get('range_high'),
+        'last_range': plan.get('last_range'), 'touched': plan.get('touched'),
+    } -%}
     {{ return({'since': earlier.since, 'plans': [noted] + earlier.plans}) }}
 {% endmacro %}
 
 
 {#-
-    The ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none
-    where the whole MV has to be compared. In a sweep nothing is promised above the position. Below the position they could
-    write what the upstream changed since the last executed barrier, which the feed still has to tell, up to a version that
-    goes on from theirs; also of keys that came with theirs and have gone since.
+    Return the ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none if the whole
+    MV has to be compared. In a sweep nothing is promised above the position. Below the position they could write what the upstream changed
+    since the last executed barrier. The feed still has to list that, up to a version that goes on from theirs; also keys that came with
+    their version and have gone since.
 -#}
 {% macro find_touched(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
-    {%- if not given_up or backfill.feed or not state.uniform
-            or dbt_backfill.get_source(given_up.since).get('version') != state.get('upstream_version')
+    {%- set begun = dbt_backfill.get_source(given_up.since) if given_up else none -%}
+    {%- if not given_up or backfill.feed or not state.uniform or begun.get('version') != state.get('upstream_version')
             or dbt_backfill.find_feed_gap(backfill, observed, given_up.since) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set touched = [] -%}
-    {%- set begun = dbt_backfill.get_source(given_up.since) -%}
     {%- for plan in given_up.plans -%}
         {%- set source = dbt_backfill.get_source(plan) -%}
-        {%- set moved = source.version != state.upstream_version -%}
         {%- if not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, source)
-                or moved and dbt_backfill.upstream_traits(backfill.upstream).may_forget_keys
+                or source.version != state.upstream_version and dbt_backfill.upstream_traits(backfill.upstream).may_forget_keys
                 and dbt_backfill.ask(backfill.upstream, 'forgets_keys')(observed, begun, source) -%}
             {{ return(none) }}
         {%- endif -%}
-        {%- for high in plan.get('touched') or [] if high not in touched -%} {%- do touched.append(high) -%} {%- endfor -%}
+        {%- for high in plan.get('touched') or [] -%} {%- if high not in touched -%} {%- do touched.append(high) -%} {%- endif -%} {%- endfor -%}
         {%- if plan.last_range -%}
             {%- do touched.append([]) -%}
         {%- elif plan.get('range_high') not in [none, plan.get('range_low')] + touched -%}
@@ -231,13 +194,12 @@
 {% endmacro %}
 
 
-{#- Give up a plan of which a guarded statement failed, the step `failed`, unless it did because another run went on. -#}
+{#- Give up a plan whose guarded step `failed` has failed, unless it failed because another run went on. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
-    {%- if not dbt_backfill.is_standing(now, plan) -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
         backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
-    ) -%}
+    ) if dbt_backfill.is_standing(now, plan) else none -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
     {{ return(given_up) }}

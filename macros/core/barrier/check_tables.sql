@@ -1,82 +1,65 @@
 {% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it anew',
-        mv=backfill.get('name')
+        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it anew', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#-
-    Refuse a table of the MV's name without a state: one of others, a copy of an MV (dbt's `clone`, say), or an MV.
-
-    Arguments:
-      properties (dict): of the table.
--#}
+{#- Refuse a table with these properties, without a state: not created by this package, a copy of an MV (dbt's `clone`, say), or an MV. -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
     {#- One that clone_backfill has not finished has its own name already. -#}
-    {%- set mv, original = backfill.mv.render(), properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
+    {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%}
+        {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
         {%- do dbt_backfill.refuse(
             mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
-            'To go on from there: ' ~ dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}')
-                ~ '. To have its rows compared with the query: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'),
-            mv=backfill.get('name')
+            'To go on from there: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: '
-            ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}'),
-        mv=backfill.get('name')
+        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#- The name of the MV that a table with these properties is a copy of; none if it is none, as far as they tell. -#}
+{#- Return the name of the MV that a table with these properties is a copy of; none if it is no copy, as far as they say. -#}
 {% macro find_original(mv, properties) %}
     {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
     {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
     {%- if dbt_backfill.is_redacted(original) -%} {{ return(none) }} {%- endif -%}
-    {%- set names, parts = [original, mv.render()], [] -%}
-    {%- for name in names -%} {%- do parts.append((name | lower | replace('`', '')).split('.')) -%} {%- endfor -%}
+    {%- set own, noted = (mv.render() | lower | replace('`', '')).split('.'), (original | lower | replace('`', '')).split('.') -%}
     {#- The session's own catalog may be named, or not. -#}
-    {%- set known = [parts[0] | length, parts[1] | length] | min -%}
-    {{ return(none if parts[0][-known:] == parts[1][-known:] else original) }}
+    {%- set known = [own | length, noted | length] | min -%}
+    {{ return(none if own[-known:] == noted[-known:] else original) }}
 {% endmacro %}
 
 
-{#-
-    Refuse tables whose state this version does not read.
-
-    Arguments:
-      properties (dict): of the MV, or of the progress table.
--#}
+{#- Refuse tables whose state this version does not read. `properties`: of the MV, or of the progress table. -#}
 {% macro check_state_format(backfill, properties) %}
-    {%- set format = properties.get('dbt_backfill.format', '1') -%}
-    {%- if format != dbt_backfill.state_format() -%}
+    {%- set format, known, state = properties.get('dbt_backfill.format', '1'), dbt_backfill.state_format(), backfill.progress.render() -%}
+    {%- if format != known -%}
         {%- do dbt_backfill.refuse(
-            'its state ' ~ backfill.progress.render() ~ ' has the format ' ~ format ~ ', and this version of the package reads '
-                ~ dbt_backfill.state_format(),
-            'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ backfill.progress.render() ~ ' and '
-                ~ backfill.barriers.render() ~ ' to build it anew',
-            mv=backfill.get('name')
+            'its state ' ~ state ~ ' has the format ' ~ format ~ ', and this version of the package reads ' ~ known,
+            'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
+                ~ ' to build it anew', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- Refuse a table with the state's name that is no state of ours, or not of this format. -#}
+{#- Refuse a table with the state's name that is no state created by this package, or not of this format. -#}
 {% macro check_progress_is_ours(backfill, existing) %}
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' exists, and is no state of ours; it has the name that the state of '
                 ~ backfill.mv.render() ~ ' would have',
-            'Rename it, or give the model another alias',
-            mv=backfill.get('name')
+            'Rename it, or give the model another alias', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
@@ -84,12 +67,11 @@
 
 
 {% macro refuse_foreign_mv(backfill) %}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, and was not made by this materialization',
-        'To keep its rows: ' ~ dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}')
-            ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. Or drop or rename it',
-        mv=backfill.get('name')
+        'To keep its rows: ' ~ adopt ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. '
+            ~ 'Or drop or rename it', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -100,11 +82,21 @@
 
 
 {#-
-    Refuse a table that is none of ours where the history, or the controls, of a new MV would be, which those of an MV of before are.
-    Where tables are looked up by a statement, the controls are looked at by the first barrier's commit.
+    Refuse a table where the history, or the controls, of a new MV would be, unless it is one that an earlier MV has left and that the new
+    MV can write to. If tables are looked up by a statement, the first barrier's commit looks at the controls.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
-    {%- if existing.barriers -%} {%- do dbt_backfill.check_history_is_ours(backfill, existing.barriers) -%} {%- endif -%}
+    {%- if existing.barriers -%}
+        {%- set properties = dbt_backfill.read_listed_properties(existing.barriers, backfill.barriers) -%}
+        {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
+                or dbt_backfill.get_format_of(properties) != backfill.options.file_format -%}
+            {%- do dbt_backfill.refuse(
+                backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
+                    ~ backfill.options.file_format,
+                'Drop or rename it; nothing but a history of barriers stands there', mv=backfill.get('name')
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
     {%- if controls is not none and not dbt_backfill.has_own_controls(backfill) -%}
         {%- do dbt_backfill.refuse_foreign_controls(backfill) -%}
@@ -112,57 +104,14 @@
 {% endmacro %}
 
 
-{#- Refuse a table with the history's name that the history of a new MV cannot be written to. -#}
-{% macro check_history_is_ours(backfill, existing) %}
-    {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.barriers) -%}
-    {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
-            or dbt_backfill.get_format_of(properties) != backfill.options.file_format -%}
-        {%- do dbt_backfill.refuse(
-            backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
-                ~ backfill.options.file_format,
-            'Drop or rename it; nothing but a history of barriers stands there',
-            mv=backfill.get('name')
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- The end of a sentence on what to drop. -#}
+{#- Return the end of a sentence on what to drop. -#}
 {% macro or_adopt_text(backfill) %}
-    {%- set name = dbt_backfill.get_name_of(backfill) -%}
-    {{ return('or only the state (' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ name ~ ', keep_mv: true}')
-        ~ ') to adopt the table') }}
+    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
+    {{ return('or only the state (' ~ drop ~ ') to adopt the table') }}
 {% endmacro %}
 
 
-{% macro check_state_belongs(backfill, mv, state) %}
-    {%- if not state.committed or state.committed.backfill_id != mv.id -%}
-        {%- do dbt_backfill.refuse(
-            'its state ' ~ backfill.progress.render() ~ ' belongs to another MV',
-            'Restore the one that was made with ' ~ backfill.mv.render() ~ ', or drop both to build it anew, '
-                ~ dbt_backfill.or_adopt_text(backfill),
-            mv=backfill.get('name')
-        ) -%}
-    {%- elif state.epoch != state.last_epoch or state.epoch != state.committed.epoch
-            or state.rows != state.committed.vnode_count and not dbt_backfill.is_abandoned_reset(state.committed) -%}
-        {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ state.committed.vnode_count
-                ~ ' vnodes, of the epochs ' ~ state.epoch ~ ' to ' ~ state.last_epoch,
-            'Restore an earlier version of it, or drop it with ' ~ backfill.mv.render() ~ ' to build the MV anew',
-            mv=backfill.get('name')
-        ) -%}
-    {%- endif -%}
-    {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
-{% endmacro %}
-
-
-{#-
-    Refuse a copy of an MV beside a copy of its state, which clone_backfill has not made. A barrier may have come between the
-    two.
-
-    Arguments:
-      original (string): see find_original.
--#}
+{#- Refuse a copy of an MV (`original`: see find_original) beside a copy of its state: a barrier may have come between the two. -#}
 {% macro check_is_no_copy(backfill, original) %}
     {%- if not original -%} {{ return(none) }} {%- endif -%}
     {%- set mv = backfill.mv.render() -%}
@@ -170,7 +119,6 @@
         mv ~ ' is a copy of the MV ' ~ original ~ ', and so is its state, by something else than clone_backfill, so that nobody '
             ~ 'knows whether they are of one barrier',
         'Drop them and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If it was only renamed, with its state: ALTER TABLE ' ~ mv
-            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')",
-        mv=backfill.get('name')
+            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
     ) -%}
 {% endmacro %}

@@ -1,10 +1,10 @@
 {#-
-    What a run learns of the model's query from Spark, once for all of its barriers; here, that it has learned nothing yet: {
-      'explained': whether the query was explained; until then all it knows is what the last plan tells,
+    Return what a run knows of the model's query from Spark, once for all of its barriers; here, that it knows nothing yet: {
+      'explained': true once the query was explained; until then all that a run knows is what the last plan says,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings that it depends on, see find_used_settings, or that the MV's table does, see depends_on_zone, or
-        what it reads, see learn_zone,
+      'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, see depends_on_zone, or what the
+        query reads, see learn_zone,
       'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
@@ -14,10 +14,10 @@
       'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
       'key_order_checked': see check_key_order,
-      'copy_id': of the copy of the upstream that is there, see before_choice; none until it was looked for
+      'copy_id': of the copy of the upstream that exists, see before_choice; none until it was looked for
     }
 
-    Each macro that learns more returns another such dict.
+    Each macro that finds out more returns another such dict.
 -#}
 {% macro new_learned() %}
     {{ return({
@@ -29,46 +29,40 @@
 
 
 {#-
-    What Spark makes of the model's query; refuses what cannot be followed, among it a change table without the upstream's columns.
+    Analyze the model's query, and refuse one that cannot be followed, also because a change table has not the upstream's columns.
 
     Arguments:
-      version: of the upstream, that is to be read; none if it is not known yet. Spark is asked of the table as it is by then, which may
-        have got columns since: those of the version are looked up by the same statement.
+      version: of the upstream, that is to be read; none if it is not known yet. The table may have got columns since that version, so
+        the query is explained over the version.
 -#}
 {% macro learn_query(backfill, learned, version=none) %}
     {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
-    {%- set upstream, takes_added = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream).takes_added_columns -%}
-    {%- set is_at_version = version is not none and dbt_backfill.outgrows_versions(backfill.upstream) -%}
+    {%- set upstream, traits = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream) -%}
+    {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
     {%- set explained = dbt_backfill.explain_query(
         backfill.sql, backfill.options.unique_key,
         dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
     ) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
     {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
-    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
-        {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained, backfill.sql) -%}
-    {%- endif -%}
-    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if takes_added else none -%}
+    {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained, backfill.sql) -%} {%- endif -%}
+    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if traits.takes_added_columns else none -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
         {%- set used = used + [zone] -%}
     {%- endif -%}
     {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
+    {%- set columns_read = explained.upstream_columns if read is none else read -%}
     {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
-        learned,
-        explained=true,
+        learned, explained=true,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
-        columns=explained.columns ~ (' of ' ~ star if star else ''),
-        used_settings=used,
-        moments=(explained.upstream_columns if read is none else read) | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
-        drops_rows=dbt_backfill.drops_rows(explained),
-        read_columns=read,
-        alias_columns=dbt_backfill.find_alias_columns(explained) if takes_added else none,
-        has_inner_star=star is not none,
-        version=version,
-        upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
+        columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
+        moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
+        drops_rows=dbt_backfill.drops_rows(explained), read_columns=read, has_inner_star=star is not none,
+        alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
+        version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     )) -%}
-    {#- Of today's query, and not of one of before. -#}
+    {#- The contract is of today's query, and not of the one by which the MV in use was made. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
@@ -77,57 +71,47 @@
 
 
 {#-
-    The same, for a version of the upstream that is to be read, the current one as a rule. A query that means something else once its
-    upstream has another column is asked anew at each; any other one where the changes since the last barrier are not told.
+    Analyze the query for a version of the upstream that is to be read, the current one as a rule. A query whose meaning changes once its
+    upstream has another column is analyzed again for each version; any other one if the feed does not list all changes.
 
     Arguments:
-      anew (boolean): whether what was learned at another version may be wrong by now.
+      anew (boolean): true if what was found at another version may be wrong by now.
 -#}
 {% macro learn_query_at(backfill, learned, version, anew=false) %}
-    {%- set means_other_with_column = learned.alias_columns is not none or learned.has_inner_star -%}
-    {%- set is_old = learned.version != version and (anew or means_other_with_column) -%}
-    {{ return(dbt_backfill.learn_query(
-        backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version
-    )) }}
+    {%- set may_change = anew or learned.alias_columns is not none or learned.has_inner_star -%}
+    {%- set is_old = may_change and learned.version != version -%}
+    {{ return(dbt_backfill.learn_query(backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version)) }}
 {% endmacro %}
 
 
 {#-
-    The same with the zone of the session among the settings, where what the query reads depends on it. That is asked before anything is
-    read, after a gap and of another query; else the last plan tells it: nothing but to replace the upstream partitions it otherwise.
+    Add the session's time zone to the settings, if what the query reads depends on it. The tables are asked before anything is read,
+    after a gap, and for another query; else the last plan says it: only who replaces the upstream partitions it otherwise.
 -#}
 {% macro learn_zone(backfill, state, observed, learned, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', learned.get('moments') -%}
     {%- if not names or zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
-    {%- set found = namespace(depends=zone in (state.committed.get('settings') or {})) -%}
+    {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
         {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]
                 if table and dbt_backfill.upstream_traits(table).may_read_by_zone -%}
-            {%- set found.depends = found.depends or dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%}
+            {%- if not depends and dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%} {%- do depends.append(zone) -%} {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(dict(learned, moments=none, used_settings=learned.used_settings + ([zone] if found.depends else []))) }}
+    {{ return(dict(learned, moments=none, used_settings=learned.used_settings + depends)) }}
 {% endmacro %}
 
 
-{#- Whether the upstream may have columns that a version of it has not, also in the changes up to that version. -#}
-{% macro outgrows_versions(upstream) %}
-    {%- set traits = dbt_backfill.upstream_traits(upstream) -%}
-    {{ return(traits.takes_added_columns and not traits.stages_ranges) }}
-{% endmacro %}
-
-
-{#- The same with the columns of the upstream at the version of a plan, where its changes may have others: of a plan that another run has made. -#}
+{#- Look up the columns of the upstream at the version of a plan that another run has made, if its changes may have others. -#}
 {% macro learn_columns_of_plan(backfill, learned, plan) %}
-    {%- if not dbt_backfill.outgrows_versions(backfill.upstream) -%} {{ return(learned) }} {%- endif -%}
+    {%- set traits = dbt_backfill.upstream_traits(backfill.upstream) -%}
+    {%- if not traits.takes_added_columns or traits.stages_ranges -%} {{ return(learned) }} {%- endif -%}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
-    {{ return(dict(
-        learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list
-    )) }}
+    {{ return(dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list)) }}
 {% endmacro %}
 
 
-{#- Look up the columns with which events of the user's own change table are read, where there is one. -#}
+{#- Look up the columns with which events of the user's own change table are read, if there is one. -#}
 {% macro learn_feed_columns(backfill, learned) %}
     {%- if not backfill.feed or learned.feed_columns is not none -%} {{ return(learned) }} {%- endif -%}
     {{ return(dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed))) }}
@@ -135,8 +119,8 @@
 
 
 {#-
-    Refuse a query that the version to be read does not answer. Iceberg reads a snapshot with the columns that the
-    table had when it was written, and to alter the table makes no snapshot.
+    Refuse a version over which the query does not run. Iceberg reads a snapshot with the columns that the table had when it was
+    written, and an ALTER makes no snapshot.
 -#}
 {% macro check_query_at(backfill, observed, learned, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
@@ -144,28 +128,26 @@
     {%- set columns = dbt_backfill.explain_columns(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
     ) -%}
-    {%- if columns is none or not columns.endswith(learned.columns) -%}
-        {%- if observed.get('version', version) != version -%}
-            {%- do dbt_backfill.refuse(
-                'version ' ~ version ~ ' of ' ~ backfill.upstream.relation.render()
-                    ~ ', which is pinned, does not have the columns that the query reads',
-                "Let the backfill come to its end first, or set another backfill_mode than 'snapshot'"
-            ) -%}
-        {%- endif -%}
+    {%- if columns is not none and columns.endswith(learned.columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set upstream = backfill.upstream.relation.render() -%}
+    {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
-            'the columns of ' ~ backfill.upstream.relation.render() ~ ' were changed, and its snapshot ' ~ version
-                ~ ' does not have those that the query reads',
-            'Write to it, so that it has a snapshot with its columns of today; an INSERT of no rows will do'
+            'version ' ~ version ~ ' of ' ~ upstream ~ ', which is pinned, does not have the columns that the query reads',
+            "Let the backfill come to its end first, or set another backfill_mode than 'snapshot'"
         ) -%}
     {%- endif -%}
+    {%- do dbt_backfill.refuse(
+        'the columns of ' ~ upstream ~ ' were changed, and its snapshot ' ~ version ~ ' does not have those that the query reads',
+        'Write to it, so that it has a snapshot with its columns of today; an INSERT of no rows will do'
+    ) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a key that what is followed orders otherwise than Spark, so that files are skipped whose keys a range has.
+    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `learned`, with the note
+    that this was checked.
 
-    Asked at the first barrier, before a rebuild and after a gap; a column cannot change its order without one. Once in a
-    run: returns what it has learned, see new_learned, with that.
+    The tables are asked at the first barrier, before a rebuild and after a gap, once in a run: no column changes its order without one.
 -#}
 {% macro check_key_order(backfill, learned) %}
     {%- set texts = learned.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}

@@ -1,8 +1,9 @@
 {#-
-    Step 1 of a run: what is committed and planned, and that it belongs to this MV. Where there is nothing yet,
-    the state is that of an MV about to be created (`missing`). Where an earlier run died while it created the
-    tables, the MV is created first. A table that is to become the MV is taken, see find_taking. Returns what
-    new_observed describes; arguments and errors are those of find_standing.
+    Step 1 of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
+    describes; arguments and errors are those of find_standing.
+
+    If there is nothing yet, the state is that of an MV about to be created (`missing`). If an earlier run died while it created the
+    tables, the MV is created first. A table that is to become the MV is taken, see find_taking.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set standing = dbt_backfill.find_standing(backfill, reads_nothing) -%}
@@ -13,27 +14,28 @@
     {%- endif -%}
     {%- set missing = standing.missing -%}
     {%- if standing.gives_way -%}
-        {#- Noted in the plan that creates the tables, which puts it away. -#}
+        {#- The plan that creates the tables says which state it replaces, and drops it. -#}
         {%- set creation = dict(missing.state.committed, replaces=standing.left.committed.backfill_id) -%}
         {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
-    {%- set made = dbt_backfill.observe_existing(backfill, standing.existing, standing.settings) -%}
+    {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, standing.existing, standing.settings, properties) -%}
     {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
 {% endmacro %}
 
 
 {#-
-    What stands of an MV; nothing is written. Every combination of tables that is none of these is refused by its name: {
+    Return what exists of an MV; nothing is written. Any other combination of tables is refused by its name: {
       'observed': of an MV that goes on, or is about to be created, see new_observed; else none, and it is
       'taking': how the table of its name becomes the MV, see find_taking, with its 'properties'; or
-      'left': the state of a first run that died before the MV was there, with
-          'missing', what is observed without it, and 'gives_way', whether it is of no use to this model,
+      'left': the state of a first run that died before the MV existed, with
+          'missing', what is observed without it, and 'gives_way', true if it is of no use to this model,
       'existing': see get_existing_relations; 'settings': the session's, of what is left
     }
 
     Arguments:
-      reads_nothing (boolean): whether the run is of `--empty` or `--sample`, which takes no table.
+      reads_nothing (boolean): true if the run is of `--empty` or `--sample`, which takes no table.
 -#}
 {% macro find_standing(backfill, reads_nothing=false) %}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
@@ -43,20 +45,19 @@
     {%- endif -%}
     {%- if existing.mv is none -%}
         {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
-        {%- if left is none -%} {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%} {%- endif -%}
-        {%- if left and left.epoch > 0 -%} {%- do dbt_backfill.refuse_missing_mv(backfill) -%} {%- endif -%}
+        {%- if left is none -%}
+            {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
+        {%- elif left.epoch > 0 -%}
+            {%- do dbt_backfill.refuse_missing_mv(backfill) -%}
+        {%- endif -%}
         {%- set settings = dbt_backfill.read_settings() -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
-        {%- if left is none -%} {{ return({'observed': missing}) }} {%- endif -%}
-        {{ return({
-            'left': left,
-            'missing': missing,
-            'gives_way': dbt_backfill._gives_way(backfill, missing.learned, left),
-            'existing': existing,
-            'settings': settings,
+        {{ return({'observed': missing} if left is none else {
+            'left': left, 'missing': missing, 'gives_way': dbt_backfill._gives_way(backfill, missing.learned, left),
+            'existing': existing, 'settings': settings,
         }) }}
     {%- endif -%}
-    {%- set properties = dbt_backfill.read_mv_properties(backfill, existing.mv) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
     {%- set taking = none if reads_nothing else dbt_backfill.find_taking(backfill, existing, properties) -%}
     {%- if taking -%}
         {{ return({'taking': taking, 'existing': existing, 'properties': properties}) }}
@@ -68,7 +69,7 @@
 
 
 {#-
-    What a run observes of an MV before its first barrier: {
+    Return what a run observes of an MV before its first barrier: {
       'state': as read_state returned it, or get_missing_state,
       'mv': the MV as the run has found it, see read_mv; none if there was none,
       'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
@@ -81,26 +82,33 @@
 
 
 {#-
-    What is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. A
-    session in which it should not be, and a query that cannot be followed, are refused.
-
-    Arguments:
-      settings (dict): the session's, see read_settings.
+    Return what is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. Refuse a
+    session in which it should not be created, and a query that cannot be followed. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%}
     {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
-    {%- set learned = dbt_backfill.learn_query(backfill, dbt_backfill.new_learned()) -%}
-    {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
+    {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, dbt_backfill.new_learned())) -%}
     {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, learned), learned=learned)) }}
 {% endmacro %}
 
 
+{#- Return the state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
+{% macro get_missing_state(backfill, learned) %}
+    {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, learned, 'create') -%}
+    {{ return({
+        'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
+        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none,
+    }) }}
+{% endmacro %}
+
+
 {#-
-    Whether what a first run has left, that failed or died before it had created the MV, is for another model than today's, or
-    of a table that was to be taken and is gone: it gives way to this one, because nothing was ever merged.
+    True if the state that a first run has left, which failed or died before it had created the MV, is of another model than today's, or
+    of a table that was to be taken and is gone: it is replaced, because nothing was ever merged.
 -#}
 {% macro _gives_way(backfill, learned, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
@@ -110,12 +118,19 @@
 
 
 {#-
-    Of tables that exist; `existing` is what get_existing_relations returned, `settings` see check_settings_in_doubt, and
-    `properties` are the MV's, if they were read.
+    Return what is observed of an MV whose tables exist, see new_observed. Refuse a state of another MV, a damaged one, a copy, and an MV
+    that something else has replaced.
+
+    It is to be reset once more (`begun_anew`) if a reset of before came late: this run finds it so, or the last commit did.
+
+    Arguments:
+      existing (dict): as get_existing_relations returned it.
+      settings (dict): see check_settings_in_doubt.
+      properties (dict): of the MV, if they were read.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- set mv = dbt_backfill.read_mv(
-        backfill, dbt_backfill.read_mv_properties(backfill, existing.mv) if properties is none else properties
+        backfill, dbt_backfill.read_listed_properties(existing.mv, backfill.mv) if properties is none else properties
     ) -%}
     {%- set state = dbt_backfill.read_state(
         backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none,
@@ -123,19 +138,39 @@
     ) -%}
     {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
     {%- do dbt_backfill.check_settings_in_doubt(backfill, state, settings) -%}
-    {%- do dbt_backfill.check_state_belongs(backfill, mv, state) -%}
-    {{ return(dbt_backfill.new_observed(state, mv, dbt_backfill.find_new_beginning(backfill, mv, state))) }}
-{% endmacro %}
-
-
-{#- The properties of the MV, {} of a view. `existing`: as load_table returned it. -#}
-{% macro read_mv_properties(backfill, existing) %}
-    {{ return({} if existing and existing.is_view else dbt_backfill.read_table_properties(backfill.mv)) }}
+    {%- set committed, table, progress = state.committed, backfill.mv.render(), backfill.progress.render() -%}
+    {%- if not committed or committed.backfill_id != mv.id -%}
+        {%- do dbt_backfill.refuse(
+            'its state ' ~ progress ~ ' belongs to another MV',
+            'Restore the one that was made with ' ~ table ~ ', or drop both to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill),
+            mv=backfill.get('name')
+        ) -%}
+    {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
+            or state.rows != committed.vnode_count and not dbt_backfill.is_abandoned_reset(committed) -%}
+        {%- do dbt_backfill.refuse(
+            progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, of the epochs '
+                ~ state.epoch ~ ' to ' ~ state.last_epoch,
+            'Restore an earlier version of it, or drop it with ' ~ table ~ ' to build the MV anew', mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
+    {%- set departure = dbt_backfill.find_departure(backfill, mv.snapshot_id, mv.reset_id, state) -%}
+    {%- if departure is not none and not departure.begun_anew -%}
+        {%- do dbt_backfill.refuse(
+            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
+                ~ committed.mv_snapshot_id,
+            'Undo that, or drop it and ' ~ progress ~ ' to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
+        ) -%}
+    {%- endif -%}
+    {%- set came_late = departure is not none or committed.get('begun_anew') -%}
+    {{ return(dbt_backfill.new_observed(
+        state, mv, table ~ ' was begun anew, as by a full refresh that came late' if came_late else none
+    )) }}
 {% endmacro %}
 
 
 {#-
-    What the properties of an MV that exists tell, which is refused if it is not ours: {
+    Return what the properties of an MV say: {
       'id': of its backfill,
       'snapshot_id': its current one, on Iceberg; none on Delta,
       'reset_id': see get_reset_id,
@@ -144,68 +179,39 @@
       'original': see find_original,
       'partitions': see read_partitions
     }
+
+    Refuse a table not created by this package, and one whose owner, or catalog, has since set a property that exactness needs otherwise.
 -#}
 {% macro read_mv(backfill, properties) %}
+    {%- set mv, file_format = backfill.mv.render(), backfill.options.file_format -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.check_state_format(backfill, properties) -%}
     {%- set format = dbt_backfill.get_format_of(properties) -%}
-    {%- if format != backfill.options.file_format -%}
+    {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
-            'file_format changed from ' ~ format ~ ' to ' ~ backfill.options.file_format ~ ' since ' ~ backfill.mv.render() ~ ' was made',
-            'Undo the change, or drop ' ~ backfill.mv.render() ~ ' and ' ~ backfill.progress.render() ~ ' to build it anew',
-            mv=backfill.get('name')
+            'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was made',
+            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build it anew', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill._check_properties(backfill, properties) -%}
+    {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
+    {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', under which barriers are not exact",
+            'ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')
+        ) -%}
+    {%- endfor -%}
     {{ return({
-        'id': properties['dbt_backfill.id'],
-        'snapshot_id': properties.get('current-snapshot-id'),
-        'reset_id': properties.get('dbt_backfill.reset', ''),
-        'docs': properties.get('dbt_backfill.docs'),
-        'constraints': dbt_backfill.read_constraints(properties),
-        'original': dbt_backfill.find_original(backfill.mv, properties),
+        'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
+        'reset_id': properties.get('dbt_backfill.reset', ''), 'docs': properties.get('dbt_backfill.docs'),
+        'constraints': dbt_backfill.read_constraints(properties), 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': dbt_backfill.read_partitions(properties),
     }) }}
 {% endmacro %}
 
 
-{#- Refuse an MV whose owner, or catalog, has since set a property that exactness needs otherwise. -#}
-{% macro _check_properties(backfill, properties) %}
-    {%- set exact = dbt_backfill.exact_table_properties(backfill.options.file_format) -%}
-    {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
-        {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ " has the table property '" ~ name ~ "' = '" ~ properties[name]
-                ~ "', under which barriers are not exact",
-            'ALTER TABLE ' ~ backfill.mv.render() ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')",
-            mv=backfill.get('name')
-        ) -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
 {#-
-    Why the MV is to be reset once more although nobody asked for it, because a reset of before came late: this run finds
-    it so, or the last commit did. None where it goes on; one that something else has replaced is refused.
--#}
-{% macro find_new_beginning(backfill, mv, state) %}
-    {%- set departure = dbt_backfill.find_departure(backfill, mv.snapshot_id, mv.reset_id, state) -%}
-    {%- if departure is not none and not departure.begun_anew -%}
-        {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch
-                ~ ', which left it at the snapshot ' ~ state.committed.mv_snapshot_id,
-            'Undo that, or drop it and ' ~ backfill.progress.render() ~ ' to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill),
-            mv=backfill.get('name')
-        ) -%}
-    {%- elif departure is not none or state.committed.get('begun_anew') -%}
-        {{ return(backfill.mv.render() ~ ' was begun anew, as by a full refresh that came late') }}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    How an Iceberg MV has left the snapshot of the last barrier: none, or {
-      'begun_anew': whether by a reset of ours that came late, which Iceberg lets replace a table whatever was committed
+    Return how an Iceberg MV has left the snapshot of the last barrier: none, or {
+      'begun_anew': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed
           since: it has left its id and another oldest ancestor, or the table began anew and is empty, so that there is
           nothing to lose,
       'rows': it has now
@@ -213,7 +219,7 @@
 
     CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the
     MV itself before it is committed or given up. Two runs may both have executed one reset, and the id is that of the last:
-    so it counts only where the oldest ancestor is another one than at the last commit. A snapshot that has expired tells
+    so it counts only if the oldest ancestor is another one than at the last commit. A snapshot that has expired says
     nothing, unless the table began anew since that barrier.
 
     Arguments:
@@ -221,12 +227,27 @@
       snapshot_id (string), reset_id (string): of the MV now, see read_mv.
 -#}
 {% macro find_departure(relations, snapshot_id, reset_id, state) %}
-    {%- set committed, planned = state.committed, state.get('planned') -%}
-    {%- if committed.get('mv_snapshot_id') in [none, snapshot_id]
-            or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
+    {%- set committed, planned, mv = state.committed, state.get('planned'), relations.mv.render() -%}
+    {%- set known = committed.get('mv_snapshot_id') -%}
+    {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set history = dbt_backfill.read_mv_history(relations, committed) -%}
+    {#- How often the known snapshot is in the history, and among the ancestors of the current one; whether the table began anew after the
+        barrier; the oldest ancestor of the current one, absent if it has expired. -#}
+    {%- set sql -%}
+        select to_json(named_struct(
+            'entries', count_if(snapshot_id = {{ known }}),
+            'ancestors', count_if(snapshot_id = {{ known }} and is_current_ancestor),
+            'begun', count_if(
+                is_current_ancestor and parent_id is null
+                and made_current_at > timestamp{{ dbt_backfill.string_literal(committed.committed_at) }}
+            ),
+            'root', max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)),
+            'rows', (select count(*) from {{ mv }})
+        ))
+        from {{ mv }}.history
+    {%- endset -%}
+    {%- set history = dbt_backfill.run_json('read the history of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- if history.ancestors -%}
         {{ return(none) }}
     {%- elif reset_id != (committed.get('mv_reset_id') or '')
@@ -236,38 +257,4 @@
         {{ return(none) }}
     {%- endif -%}
     {{ return({'begun_anew': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
-{% endmacro %}
-
-
-{#-
-    What an Iceberg MV tells of the snapshot at which a barrier left it: {'entries', 'ancestors': how often it stands in the
-    history, and among those that lead to the current one; 'begun': whether the table began anew after the barrier; 'root':
-    the oldest ancestor of the current one, absent if it has expired; 'rows'}.
--#}
-{% macro read_mv_history(relations, committed) %}
-    {%- set known = committed.mv_snapshot_id -%}
-    {{ return(dbt_backfill.run_json(
-        'read the history of ' ~ relations.mv.identifier,
-        "select to_json(named_struct('entries', count_if(snapshot_id = " ~ known ~ '), '
-            ~ "'ancestors', count_if(snapshot_id = " ~ known ~ ' and is_current_ancestor), '
-            ~ "'begun', count_if(is_current_ancestor and parent_id is null and made_current_at > timestamp"
-            ~ dbt_backfill.string_literal(committed.committed_at) ~ '), '
-            ~ "'root', max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)), "
-            ~ "'rows', (select count(*) from " ~ relations.mv.render() ~ '))) from ' ~ relations.mv.render() ~ '.history',
-        relations.mv
-    )[0]) }}
-{% endmacro %}
-
-
-{#- The state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
-{% macro get_missing_state(backfill, learned) %}
-    {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dict(
-        dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, learned, 'create'),
-        next_bounds=[], bounds_complete=false,
-    ) -%}
-    {{ return({
-        'missing': true, 'epoch': 0, 'committed': plan, 'uniform': true,
-        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none,
-    }) }}
 {% endmacro %}

@@ -1,102 +1,82 @@
 {#-
-    What the model means otherwise than the last plan was made for: {
-      'rebuild': why the MV has to be rebuilt, where `on_query_change` says `rebuild`; none if not,
-      'columns': how its query returns other columns, see find_other_columns, where `on_schema_change` lets the MV get these;
-        none if not
+    Return how the model differs from what the last plan was made for: {
+      'rebuild': why the MV has to be rebuilt, if `on_query_change` is `rebuild`; none if not,
+      'columns': how the columns of its query differ, see find_other_columns, if `on_schema_change` lets the MV get these; none if not
     }
 
-    Without the rebuild any other change is refused: rows merged before and after it would come from different queries.
+    Any other change is refused: rows that were merged before and after it would come from different queries.
 
-    dbt's `on_configuration_change` is not used for this: its default is `apply`, also where the user said
-    nothing, which would rebuild silently.
+    dbt's `on_configuration_change` is not used for this: its default is `apply`, also if the user set nothing, and that would rebuild
+    silently.
 
     Arguments:
       learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
 -#}
 {% macro find_change(backfill, state, learned) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
-    {%- set planned = state.get('planned') -%}
+    {%- set options, planned = backfill.options, state.get('planned') -%}
     {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
     {%- set last = planned if is_replaced else state.committed -%}
     {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
-    {%- if not reason -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
-    {%- set options, found = backfill.options, {'columns': none, 'why': none} -%}
-    {%- if dbt_backfill.alters_columns(backfill) and not is_replaced -%}
-        {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) -%}
-        {%- if found.columns -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
-    {%- endif -%}
-    {%- if options.on_query_change == 'fail' or options.on_schema_change == 'fail' -%}
-        {#- What is wrong with the query of today comes first: nobody should rebuild for one that is refused then. -#}
+    {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and not is_replaced -%}
+    {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) if reason and alters else {'columns': none, 'why': none} -%}
+    {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
+    {%- set refuses_all = options.on_query_change == 'fail' -%}
+    {%- if refuses_all or options.on_schema_change == 'fail' -%}
+        {#- First refuse what is wrong with today's query: nobody should rebuild the MV for a query that is refused then. -#}
         {%- if not learned.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
             {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
         {%- endif -%}
-        {%- do dbt_backfill._refuse_change(backfill, learned, last, reason, found.why) -%}
+        {%- if refuses_all -%}
+            {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
+            {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ found.why if found.why else '' -%}
+            {%- do dbt_backfill.refuse(
+                reason ~ ' since its last barrier' ~ more,
+                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
+            ) -%}
+        {%- elif learned.columns != last.query_columns -%}
+            {%- do dbt_backfill.refuse(
+                'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
+                "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
+            ) -%}
+        {%- endif -%}
     {%- endif -%}
     {{ return({'rebuild': reason, 'columns': none}) }}
 {% endmacro %}
 
 
-{#- Whether the MV may get other columns where its query returns them. -#}
-{% macro alters_columns(backfill) %}
-    {{ return(backfill.options.on_schema_change in ['append_new_columns', 'sync_all_columns']) }}
-{% endmacro %}
-
-
-{#- Unless the MV may be rebuilt for it: with on_schema_change='fail' not for other columns. -#}
-{% macro _refuse_change(backfill, learned, last, reason, why) %}
-    {%- if backfill.options.on_query_change == 'fail' -%}
-        {%- set which = 'its' if backfill.options.on_schema_change == 'sync_all_columns' else 'new' -%}
-        {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ why if why else '' -%}
-        {%- do dbt_backfill.refuse(
-            reason ~ ' since its last barrier' ~ more,
-            "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
-        ) -%}
-    {%- elif learned.columns != last.query_columns -%}
-        {%- do dbt_backfill.refuse(
-            'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
-            "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- Why a run is to rebuild the MV before it does anything else; none if it is not. -#}
+{#- Return why a run has to rebuild the MV before it does anything else; none if it has not to. -#}
 {% macro find_query_change(backfill, state, learned) %}
     {{ return(dbt_backfill.find_change(backfill, state, learned).rebuild) }}
 {% endmacro %}
 
 
 {#-
-    What else the model means than at a plan, `last`; none if it means the same. The number of vnodes says nothing of the rows,
-    nor does the order in which they come: the MV keeps what it has, see report_kept_shape.
+    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes does not change the
+    rows, nor does the order in which they are read: the MV keeps what it has, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, learned, last) %}
-    {%- set changed = dbt_backfill.find_changed_setting(last, settings) -%}
-    {%- set upstream = dbt_backfill.get_source(last).relation -%}
+    {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
+    {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
     {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
     {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
         {{ return('its query changed') }}
-    {%- elif last.key | map(attribute='name') | map('lower') | list != backfill.options.unique_key | map('lower') | list -%}
-        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to '
-            ~ backfill.options.unique_key | join(', ')) }}
+    {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
+        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
     {%- elif changed -%}
         {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
+    {%- elif not learned.explained -%}
+        {{ return(none) }}
     {%- endif -%}
-    {{ return(dbt_backfill._difference_of_explained(learned, last) if learned.explained else none) }}
-{% endmacro %}
-
-
-{#- What shows only once the query was explained. -#}
-{% macro _difference_of_explained(learned, last) %}
     {%- for column in learned.key -%}
         {%- if column.type != last.key[loop.index0].type -%}
             {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if learned.key | map(attribute='name') | list != last.key | map(attribute='name') | list -%}
-        {{ return('unique_key changed from ' ~ last.key | map(attribute='name') | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
+    {%- if learned.key | map(attribute='name') | list != names -%}
+        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
     {%- elif learned.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}
     {%- elif learned.columns != last.query_columns -%}
@@ -107,40 +87,32 @@
 
 
 {#-
-    One line each where the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
-    changed, and where it is backfilled in another order. Neither is a change of what it means. The config's counts when the MV is
-    made or rebuilt.
+    Log one line each if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
+    changed, and if it is backfilled in another order. Neither changes what it means. The config applies when the MV is made or rebuilt.
 -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill._report_vnode_count(backfill, state) -%}
+    {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
+    {%- if has != wanted -%}
+        {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
+            'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
+        {%- do log(
+            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
+                ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
+        ) -%}
+    {%- endif -%}
     {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted
-                ~ ', which counts when it is rebuilt', info=true
+            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which counts when it is rebuilt', info=true
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{% macro _report_vnode_count(backfill, state) %}
-    {%- set has, wanted = state.committed.vnode_count, backfill.options.vnode_count -%}
-    {%- if has == wanted -%} {{ return(none) }} {%- endif -%}
-    {%- set name = dbt_backfill.get_model_name(model) -%}
-    {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
-        'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
-    {%- do log(
-        name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
-            ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
-    ) -%}
-{% endmacro %}
-
-
 {#-
-    Whether the model's query returns what the committed one does, and only other columns: {
-      'columns': how they are others, {'fills': those to be filled, as new_filling describes them, 'drops': the names of those to
-        be dropped}; none if it is not so,
+    Return whether the model's query returns what the committed one does, and only other columns: {
+      'columns': {'fills': those to be filled, see new_filling, 'drops': the names of those to be dropped}; none if it is not so,
       'why': it is not so, as the end of a sentence
     }
 
@@ -150,8 +122,7 @@
     Columns that are still being filled may be defined otherwise: nothing is promised of them above the second position, and
     they are filled from the start again.
 
-    That the others mean the same, and the rows are the same, is what Spark's optimized plans of both queries say, without the
-    columns that are others. See _find_other_words for what they do not say.
+    Spark's optimized plans of both queries, without the columns that differ, say that the other columns and the rows are the same.
 
     Arguments:
       learned (dict): see new_learned.
@@ -161,11 +132,18 @@
     {%- set as_before = dict(backfill, query=last.query, query_hash=last.query_hash) -%}
     {%- set other = dbt_backfill.find_difference(as_before, state.settings, dict(learned, columns=last.query_columns), last) -%}
     {%- if other -%} {{ return({'columns': none, 'why': other}) }} {%- endif -%}
-    {%- set filling = (dbt_backfill.get_filling(state) or {'columns': []}).columns -%}
+    {%- set filling, retyped = (dbt_backfill.get_filling(state) or {'columns': []}).columns, [] -%}
     {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set gone = dbt_backfill._without_names(had + filling, columns) -%}
-    {%- set retyped = dbt_backfill._find_retyped(filling + (had if syncs else []), columns) -%}
+    {#- Some texts of a type have quotes, others have not. After the type of the last column the columns of a star may follow, see
+        columns_of_inner_star: these are no part of the type. -#}
+    {%- for before in filling + (had if syncs else []) -%}
+        {%- for column in columns if ' of ' not in before.type
+                and column.name | lower == before.name | lower and column.type | replace('`', '') != before.type | replace('`', '') -%}
+            {%- do retyped.append(column) -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {%- set kept = dbt_backfill._without_names(had, gone + retyped) -%}
     {%- set others = dbt_backfill._without_names(columns, kept) -%}
     {%- set fills = dbt_backfill.find_widened(backfill.mv, others, retyped) if syncs else {'columns': others, 'why': none} -%}
@@ -178,7 +156,7 @@
     {%- elif not gone + others -%}
         {%- set why = 'it returns no new column' -%}
     {%- else -%}
-        {%- set compared = dbt_backfill._choose_comparison(gone, others, replaced=filling + gone + retyped) -%}
+        {%- set compared = 'words' if gone and not others else none if filling + gone + retyped else 'constants' -%}
         {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, compared) -%}
     {%- endif -%}
     {%- set other = {'fills': fills.columns, 'drops': gone | map(attribute='name') | list} -%}
@@ -186,91 +164,50 @@
 {% endmacro %}
 
 
-{#- How the model's query gives these columns otherwise than that of a plan; none if it does not. `compared`: see _find_other_words. -#}
+{#-
+    Return how the model's query gives the columns `kept` otherwise than the query of a plan; none if it does not.
+
+    Queries with the same plan may not mean the same: a plan prints a constant without its quotes and type, and a cast of one not at
+    all. So the texts are compared too.
+
+    Arguments:
+      compared (string or none): `constants`, if only new columns come: each constant of the old query has to be in the new one. If two
+        constants were printed alike after all, the ranges of the fill find what differs. None, if a constant may be of a column that
+        differs. `words`, if columns only go, so that no range is read: the new query has to be the old one with words left out.
+-#}
 {% macro _find_other_meaning(backfill, plan, kept, compared) %}
-    {%- set names, texts = kept | map(attribute='name') | list, [] -%}
+    {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
+        'it returns other rows, or other values in the columns that it had' -%}
     {%- for column in kept -%} {%- do texts.append(column.name ~ ': ' ~ column.type) -%} {%- endfor -%}
     {%- set now = dbt_backfill.explain_comparably(backfill, backfill.query, names) -%}
     {%- if now is none or now.columns != texts | join(', ') -%}
         {{ return('it returns a column that it had with another name or type') }}
     {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
-        {{ return(dbt_backfill._other_values()) }}
-    {%- endif -%}
-    {{ return(dbt_backfill._find_other_words(backfill.query, plan.query, compared)) }}
-{% endmacro %}
-
-
-{% macro _other_values() %}
-    {{ return('it returns other rows, or other values in the columns that it had') }}
-{% endmacro %}
-
-
-{#-
-    What of the texts of two queries is compared beside their plans: `words`, `constants` or none, see _find_other_words.
-
-    Arguments:
-      gone, filled (lists): the columns that are dropped, and those that are filled.
-      replaced (list): those that the old query had and in the new one may be others.
--#}
-{% macro _choose_comparison(gone, filled, replaced) %}
-    {%- if gone and not filled -%} {{ return('words') }} {%- endif -%}
-    {{ return(none if replaced else 'constants') }}
-{% endmacro %}
-
-
-{#-
-    Why queries with the same plan may not mean the same; none if they do. A plan prints a constant without its quotes and type,
-    and a cast of one not at all. So where columns come, each constant of the old query has to be in the new one, unless it may
-    be one of a column that is others; were two printed alike after all, the ranges of the fill would find what differs. Where
-    columns only go no range is read, and the new query has to be the old one with words left out.
-
-    Arguments:
-      compared (string or none): `constants` or `words`.
--#}
-{% macro _find_other_words(query, old_query, compared) %}
-    {%- if compared == 'constants' -%}
-        {%- set constants, before = dbt_backfill.get_constants(query), dbt_backfill.get_constants(old_query) -%}
-        {%- for constant in before if before.count(constant) > constants.count(constant) -%}
-            {{ return(dbt_backfill._other_values()) }}
-        {%- endfor -%}
-    {%- elif compared == 'words' and not dbt_backfill.leaves_words_out(query, old_query) -%}
+        {{ return(other_values) }}
+    {%- elif compared == 'words' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
         {{ return('it does more than leave columns out, and no rows would be read to compare what it has') }}
+    {%- elif compared == 'constants' -%}
+        {%- set constants, before = dbt_backfill.get_constants(backfill.query), dbt_backfill.get_constants(plan.query) -%}
+        {%- for constant in before if before.count(constant) > constants.count(constant) -%} {{ return(other_values) }} {%- endfor -%}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{#- Columns without those that have the name of one of `others`. -#}
+{#- Return the columns that have not the name of one of `others`. -#}
 {% macro _without_names(columns, others) %}
-    {%- set names = others | map(attribute='name') | map('lower') | list -%}
-    {%- set left = [] -%}
+    {%- set names, left = others | map(attribute='name') | map('lower') | list, [] -%}
     {%- for column in columns if column.name | lower not in names -%} {%- do left.append(column) -%} {%- endfor -%}
     {{ return(left) }}
 {% endmacro %}
 
 
 {#-
-    Those of `others` that have another type than the one of their name among the columns. Only some print quotes in a type; and
-    behind the last type of a query may stand the columns of a star in it, see columns_of_inner_star, which make values of others.
--#}
-{% macro _find_retyped(columns, others) %}
-    {%- set retyped = [] -%}
-    {%- for column in columns -%}
-        {%- for other in others if ' of ' not in column.type
-                and other.name | lower == column.name | lower and other.type | replace('`', '') != column.type | replace('`', '') -%}
-            {%- do retyped.append(other) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(retyped) }}
-{% endmacro %}
-
-
-{#-
-    What is to be filled, and dropped, once its query returns other columns. Refuses what the MV cannot get or lose, and a version
-    that the query does not read: one that is pinned, or in which the upstream has not the columns that they are made of.
+    Return what is to be filled, and dropped, once the query returns other columns, see new_filling. Refuse what the MV cannot get or
+    lose, and a version that the query does not read: a pinned one, or one in which the upstream has not the columns that it needs.
 
     Arguments:
-      columns (dict): how they are others, see find_other_columns.
+      columns (dict): how they differ, see find_other_columns.
 -#}
 {% macro begin_filling(backfill, state, observed, learned, version, columns) %}
     {%- if not state.uniform -%}
@@ -287,8 +224,73 @@
     {%- if state.get('upstream_version') is not none -%}
         {%- do dbt_backfill.check_query_at(backfill, dict(observed, altered=true), learned, version) -%}
     {%- endif -%}
-    {%- set back = columns.fills | map(attribute='name') | map('lower') | list -%}
-    {%- set drops = [] -%}
+    {%- set back, drops = columns.fills | map(attribute='name') | map('lower') | list, [] -%}
     {%- for name in (columns.drops + left) | unique if name | lower not in back -%} {%- do drops.append(name) -%} {%- endfor -%}
     {{ return(dbt_backfill.new_filling(columns.fills, drops=drops)) }}
 {% endmacro %}
+
+
+{#-
+    Let the MV have the columns that a plan fills and not those that it drops. No commit of rows: what is on its way and was
+    read before it conflicts on Delta; on Iceberg a column that it does not know stays null, and one that is gone is not read.
+
+    An ALTER is a statement of its own, right behind its fence. It commits only what nothing else has altered since it began.
+-#}
+{% macro run_alterations(backfill, plan) %}
+    {%- set step, needed = 'alter the columns in the barrier ' ~ plan.epoch, dbt_backfill.get_alterations(backfill.mv, plan) -%}
+    {%- if needed -%}
+        {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
+        {%- do dbt_backfill.run_table(step, dbt_backfill.get_alter_script(needed, fence, yields=true)) -%}
+        {#- Sent once more, and by itself, an ALTER that failed says why. -#}
+        {%- set failed = dbt_backfill.get_alterations(backfill.mv, plan) -%}
+        {%- if failed -%} {%- do dbt_backfill.run_table(step, dbt_backfill.get_alter_script(failed, fence, yields=false)) -%} {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Return the statements that are still needed for that, as a list. -#}
+{% macro get_alterations(mv, plan) %}
+    {%- set fills, drops = plan.get('fills') or [], plan.get('drops') or [] -%}
+    {%- if not fills and not drops -%} {{ return([]) }} {%- endif -%}
+    {%- set types, missing, alterations = dbt_backfill.get_column_types(mv), [], [] -%}
+    {%- set table = 'alter table ' ~ mv.render() ~ ' ' -%}
+    {%- for name in drops if name | lower in types -%}
+        {%- do alterations.append(table ~ 'drop column ' ~ dbt_backfill.identifier(name)) -%}
+    {%- endfor -%}
+    {%- for column in fills -%}
+        {%- if column.name | lower not in types -%}
+            {%- do missing.append(column) -%}
+        {%- elif column.get('was') and types[column.name | lower] == column.was -%}
+            {%- do alterations.append(table ~ 'alter column ' ~ dbt_backfill.identifier(column.name) ~ ' type ' ~ column.type) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if missing -%}
+        {%- set features = dbt_backfill.get_needed_features([], missing | map(attribute='type') | list)
+            if dbt_backfill.get_file_format() == 'delta' else {} -%}
+        {%- if features -%} {%- do alterations.append(dbt_backfill.get_set_properties_sql(mv, features)) -%} {%- endif -%}
+        {%- do alterations.append(table ~ 'add columns (' ~ dbt_backfill.column_definitions(missing) ~ ')') -%}
+    {%- endif -%}
+    {{ return(alterations) }}
+{% endmacro %}
+
+
+{#-
+    Return a script that sends them, unless it is fenced. With `yields` it goes on after one that fails: an ALTER that is sent again,
+    or by two runs at once, finds its work done.
+-#}
+{% macro get_alter_script(alterations, fence, yields) -%}
+    begin
+        declare stands boolean;
+        {%- for alteration in alterations %}
+        set stands = (select {{ fence }});
+        {%- if yields %}
+        begin
+            declare exit handler for sqlexception begin end;
+            {{ alteration }};
+        end;
+        {%- else %}
+        {{ alteration }};
+        {%- endif %}
+        {%- endfor %}
+    end
+{%- endmacro %}

@@ -82,5 +82,6 @@ def test_partitions_are_for_a_live_database_only(
         "backfill_partitions is 4, and lake.up is a table that Spark itself divides among its "
         "tasks. Remove it; it says how many connections read a range of a live database"
     ):
-        macros.call("check_backfill_partitions", {"relation": up, "kind": "delta"}, options)
-    macros.call("check_backfill_partitions", {"relation": up, "kind": "postgres"}, options)
+        macros.call("check_options_of_upstream", {"relation": up, "kind": "delta"}, None, options)
+    live = {"relation": up, "kind": "postgres"}
+    macros.call("check_options_of_upstream", live, None, options)

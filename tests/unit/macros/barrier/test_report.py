@@ -265,7 +265,7 @@ def test_what_is_left_is_never_less_than_nothing(
     committed = make_plan(upstream_row_count=total)
     state = make_state(row_count=row_count, finished=finished, committed=committed)
 
-    assert macros.call("get_rows_left", state) == left
+    assert macros.call("get_progress", state)["rows_left"] == left
 
 
 @pytest.mark.parametrize(
