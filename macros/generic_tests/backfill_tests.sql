@@ -89,14 +89,10 @@
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
-        {%- do dbt_backfill.refuse(
-            'it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test
-        ) -%}
+        {%- do dbt_backfill.refuse('it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test) -%}
     {%- endif -%}
     {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
-    {%- set relations = dict(
-        dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)
-    ) -%}
+    {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, model) -%}
     {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}

@@ -83,9 +83,7 @@
         {%- endif -%}
         {%- for step, sql in statements.items() -%} {%- do dbt_backfill.run_table(step, sql, clone.mv) -%} {%- endfor -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_table(
-        'finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv
-    ) -%}
+    {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
     {%- do log(
         clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
             ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress_text(original.state) ~ '). The next run goes on from there', info=true
@@ -158,9 +156,7 @@
 {#- Return the copy of the MV: on Delta it shares the files of the original; Iceberg has no clone, so its rows are copied, with its partitions. -#}
 {% macro _get_copy_of_mv_sql(clone, original, id) -%}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
-    {%- set own = {
-        'dbt_backfill.id': id, 'dbt_backfill.mv': clone.mv.render(), 'dbt_backfill.clone': mv, 'dbt_backfill.adopt': '',
-    } -%}
+    {%- set own = {'dbt_backfill.id': id, 'dbt_backfill.mv': clone.mv.render(), 'dbt_backfill.clone': mv, 'dbt_backfill.adopt': ''} -%}
     {%- if clone.options.file_format == 'delta' -%}
         create table if not exists {{ clone.mv.render() }}
         shallow clone {{ mv }} version as of {{ version }}

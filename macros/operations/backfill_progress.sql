@@ -41,14 +41,13 @@
 
 {#- Return the select. Nothing is read while dbt parses the model that has it. -#}
 {% macro get_progress_select(models, by) %}
-    {%- set of_vnodes = by == 'vnode' -%}
     {%- set backfills = dbt_backfill.find_backfills(models) | selectattr('why', 'none') | list if execute else [] -%}
-    {%- if not backfills -%}
-        {{ return(dbt_backfill.get_no_progress_sql(
-            dbt_backfill.progress_of_vnode_columns() if of_vnodes else dbt_backfill.progress_of_mv_columns()
-        )) }}
+    {%- if by == 'vnode' -%}
+        {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if backfills
+            else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_vnode_columns())) }}
     {%- endif -%}
-    {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if of_vnodes else dbt_backfill.get_progress_sql(backfills)) }}
+    {{ return(dbt_backfill.get_progress_sql(backfills) if backfills
+        else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_mv_columns())) }}
 {% endmacro %}
 
 
@@ -91,13 +90,8 @@
 {% macro report_progress(models, by, format) %}
     {%- set backfills = dbt_backfill.find_backfills(models) -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
-    {%- if not states -%}
-        {%- set rows = [] -%}
-    {%- elif by == 'vnode' -%}
-        {%- set rows = dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
-    {%- else -%}
-        {%- set rows = dbt_backfill.read_progress_and_lags(states) -%}
-    {%- endif -%}
+    {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
+        else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
     {%- if format == 'json' -%}
         {%- for row in rows -%} {%- do log(tojson(row), info=true) -%} {%- endfor -%}
         {{ return(none) }}
@@ -193,9 +187,7 @@
     {%- set is_asked = lags | rejectattr('since', 'none') | list -%}
     {%- set seconds = dbt_backfill.run_json('tell the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}
     {%- for row in rows -%}
-        {%- do behind.append(dict(
-            row, behind=lags[loop.index0].versions, behind_seconds=seconds[loop.index0] if seconds else none
-        )) -%}
+        {%- do behind.append(dict(row, behind=lags[loop.index0].versions, behind_seconds=seconds[loop.index0] if seconds else none)) -%}
     {%- endfor -%}
     {{ return(behind) }}
 {% endmacro %}

@@ -104,9 +104,7 @@
         {%- if given['all'] and dbt_backfill.load_table(dbt_backfill.get_operated(node).progress) is none -%}
             {%- do log(dbt_backfill.get_model_name(node) ~ ': it has never run', info=true) -%}
         {%- else -%}
-            {%- do controlled.append(
-                dict(dbt_backfill.observe_operated(node), limit=dbt_backfill.get_option_of(node, 'backfill_rate_limit'))
-            ) -%}
+            {%- do controlled.append(dict(dbt_backfill.observe_operated(node), limit=dbt_backfill.get_option_of(node, 'backfill_rate_limit'))) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if not controlled -%} {{ return(none) }} {%- endif -%}
@@ -127,8 +125,7 @@
         {%- endif -%}
         {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
         {%- if ruling.ruled_by == 'config' -%}
-            {%- set words = 'its config rules, with '
-                ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
+            {%- set words = 'its config rules, with ' ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
         {%- else -%}
             {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
         {%- endif -%}

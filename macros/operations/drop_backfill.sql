@@ -66,16 +66,12 @@
     }
 -#}
 {% macro find_dropped(model, mv, owners, catalog) %}
-    {%- if model is not none -%}
-        {%- set node = dbt_backfill.find_model(
-            model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
-        ) -%}
-        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(node), catalog) -%}
-        {%- set name = dbt_backfill.get_model_name(node) -%}
-    {%- else -%}
-        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.parse_relation(mv | trim), catalog) -%}
-        {%- set name = relation.render() -%}
-    {%- endif -%}
+    {%- set node = none if model is none else dbt_backfill.find_model(
+        model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
+    ) -%}
+    {%- set relation = dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node) -%}
+    {%- set relation = dbt_backfill.get_plain_relation(relation, catalog) -%}
+    {%- set name = relation.render() if node is none else dbt_backfill.get_model_name(node) -%}
     {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
     {%- if model is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
         {%- set owning = dbt_backfill.get_model_name(owner) -%}
@@ -87,19 +83,13 @@
 
 {#- Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: see find_dropped. -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dict(
-        dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)
-    ) -%}
+    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)) -%}
     {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- for table, why in remains.foreign.items() -%}
-        {%- if table != 'mv' -%}
-            {%- set change = 'Drop or rename it yourself, and then drop the rest' -%}
-        {%- elif remains.ours -%}
-            {%- set change = 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' -%}
-        {%- else -%}
-            {%- set change = 'Name an MV, or a table that has the state of one beside it' -%}
-        {%- endif -%}
+        {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv'
+            else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
+            else 'Name an MV, or a table that has the state of one beside it' -%}
         {%- do dbt_backfill.refuse(dropped[table].render() ~ ' ' ~ why, change, mv=dropped.name) -%}
     {%- endfor -%}
     {{ return({'dropped': dropped, 'existing': existing, 'remains': remains}) }}
@@ -113,11 +103,8 @@
 {% macro run_drop(dropped, remains, existing, table) %}
     {%- if table in remains.ours -%}
         {%- set what, relation, found = dbt_backfill.table_words()[table], dropped[table], existing[table] -%}
-        {%- if table in ['staged', 'replica'] -%}
-            {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) -%}
-        {%- else -%}
-            {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
-        {%- endif -%}
+        {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) if table in ['staged', 'replica']
+            else dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
         {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
         {#- DROP TABLE leaves the files of an external Delta table. -#}
         {%- set information = found.information or '' -%}
@@ -177,18 +164,13 @@
 
 {#- Return the schemas to search that exist. `schema` is what the user named, none for those of the project. -#}
 {% macro find_searched_schemas(schema, catalog) %}
-    {%- set asked, found = [], [] -%}
-    {%- if schema is none -%}
-        {%- do asked.append(dbt_backfill.get_plain_schema(target.schema, catalog)) -%}
-        {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
-            {%- set name = dbt_backfill.get_plain_schema(node.schema, catalog) -%}
-            {%- if name not in asked -%} {%- do asked.append(name) -%} {%- endif -%}
-        {%- endfor -%}
-    {%- elif schema is not string or not schema -%}
+    {%- if schema is not none and (schema is not string or not schema) -%}
         {%- do dbt_backfill.refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
-    {%- else -%}
-        {%- do asked.append(dbt_backfill.get_plain_schema(schema, catalog)) -%}
     {%- endif -%}
+    {%- set named, asked, found = [target.schema if schema is none else schema], [], [] -%}
+    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%} {%- do named.append(node.schema) -%} {%- endfor -%}
+    {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
+    {%- set asked = asked | unique(case_sensitive=true) | list -%}
     {%- set existing = dbt_backfill.read_schemas() -%}
     {#- A schema of another catalog, which is named by two parts, is not listed. -#}
     {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}

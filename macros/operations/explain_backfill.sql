@@ -30,8 +30,7 @@
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
-    {%- set rebuild = none if state.get('missing')
-        else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
+    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
         dbt_backfill.get_allowed_backfill(backfill, allowance), partitions=observed.mv.partitions if observed.get('mv') else none
@@ -56,9 +55,7 @@
         ]) }}
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
-    {%- set choice = dbt_backfill.choose_plan(
-        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild
-    ) -%}
+    {%- set choice = dbt_backfill.choose_plan(dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild) -%}
     {%- if choice is none -%}
         {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}
         {{ return(lines + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}

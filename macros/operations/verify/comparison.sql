@@ -10,9 +10,7 @@
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
     {%- set state, name = verified.state, verified.name -%}
-    {%- do dbt_backfill.check_barrier_is_committed(
-        state, name, 'Run the model first (dbt run --select ' ~ name ~ '), and then verify it'
-    ) -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Run the model first (dbt run --select ' ~ name ~ '), and then verify it') -%}
     {%- set plan = state.committed -%}
     {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
     {%- if changed -%}
@@ -56,8 +54,7 @@
     {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
     {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(state.committed)) -%}
     {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
-    {%- set taken = {'unclear': gap.reason} if gap
-        else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}
+    {%- set taken = {'unclear': gap.reason} if gap else dbt_backfill.take_staged_range(dict(relations, upstream=upstream), state, observed, plan) -%}
     {%- if taken.unclear or taken.waits -%}
         {%- do dbt_backfill.refuse(
             'its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
@@ -66,9 +63,7 @@
     {%- endif -%}
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
     {%- set changed = [] -%}
-    {%- for column in dbt_backfill.upstream_columns(plan.key) -%}
-        {%- do changed.append(column ~ ' as __bf_changed_' ~ loop.index) -%}
-    {%- endfor -%}
+    {%- for column in dbt_backfill.upstream_columns(plan.key) -%} {%- do changed.append(column ~ ' as __bf_changed_' ~ loop.index) -%} {%- endfor -%}
     {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, committed.version, version, plan.key, none) -%}
     {{ return({
         'state': dict(state, staged={'version': version, 'source': dbt_backfill.get_source(taken.plan, 'stage')}),
@@ -124,13 +119,13 @@
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
-        {%- if repaired -%}
-            {%- do dbt_backfill.refuse(
-                'another run went on while it was repaired, so that rows may have been written as they were before that run',
-                'Verify it again, and repair it, while no barrier runs', mv=verified.name
-            ) -%}
+        {%- if not repaired -%}
+            {%- do dbt_backfill.refuse('another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name) -%}
         {%- endif -%}
-        {%- do dbt_backfill.refuse('another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name) -%}
+        {%- do dbt_backfill.refuse(
+            'another run went on while it was repaired, so that rows may have been written as they were before that run',
+            'Verify it again, and repair it, while no barrier runs', mv=verified.name
+        ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}
 {% endmacro %}
@@ -138,27 +133,24 @@
 
 {#- Return the key under names of our own, see staged_key_names. -#}
 {% macro get_staged_keys(keys) -%}
-    {%- set names, staged = dbt_backfill.staged_key_names(keys), [] -%}
-    {%- for column in dbt_backfill.mv_columns(keys) -%}
-        {%- do staged.append(column ~ ' as ' ~ names[loop.index0]) -%}
-    {%- endfor -%}
+    {%- set staged = [] -%}
+    {%- for column in dbt_backfill.mv_columns(keys) -%} {%- do staged.append(column ~ ' as __bf_key_' ~ loop.index) -%} {%- endfor -%}
     {{ return(staged | join(', ')) }}
 {%- endmacro %}
 
 
-{#- Return `__bf_key_1` and so on, each with `prefix` in front. -#}
-{% macro staged_key_names(keys, prefix='') %}
+{#- Return `__bf_key_1` and so on. -#}
+{% macro staged_key_names(keys) %}
     {%- set names = [] -%}
-    {%- for _ in keys -%} {%- do names.append(prefix ~ '__bf_key_' ~ loop.index) -%} {%- endfor -%}
+    {%- for _ in keys -%} {%- do names.append('__bf_key_' ~ loop.index) -%} {%- endfor -%}
     {{ return(names) }}
 {% endmacro %}
 
 
+{#- Return the select of what run_comparison returns. -#}
 {% macro get_comparison_summary_sql(verified, selection, stage) -%}
     {%- set names, keys = dbt_backfill.staged_key_names(verified.key), [] -%}
-    {%- for key in verified.key -%}
-        {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%}
-    {%- endfor -%}
+    {%- for key in verified.key -%} {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%} {%- endfor -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
     select to_json(named_struct(

@@ -186,9 +186,7 @@
     {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ dbt_backfill.get_kinds_text(kinds), info=true) -%}
     {%- for kind in kinds -%}
         {%- for shown in kind.samples -%}
-            {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%}
-                {%- do log('  ' ~ line, info=true) -%}
-            {%- endfor -%}
+            {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- if 0 < sample < found.differing -%}
@@ -246,9 +244,8 @@
             'Something else writes to the table: stop it, and verify it again', mv=verified.name
         ) -%}
     {%- endif -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired ('
-        ~ dbt_backfill.get_kinds_text(kinds) ~ ')', info=true) -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row')
-        ~ (' of the verified keys' if found.null_keys else ' from the first of these keys to the last')
-        ~ ' compared again, all equal', info=true) -%}
+    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ dbt_backfill.get_kinds_text(kinds) ~ ')' -%}
+    {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
+    {%- do log(verified.name ~ ': ' ~ repaired, info=true) -%}
+    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ of_keys ~ ' compared again, all equal', info=true) -%}
 {% endmacro %}

@@ -97,7 +97,7 @@
 {% endmacro %}
 
 
-{#- Return key_from and key_to as literals of the key's types, `low` and `high`: Spark casts and renders them. -#}
+{#- Return key_from and key_to as `low` and `high`, literals of the key's types: Spark casts and renders them. -#}
 {% macro read_key_range(verified, given) %}
     {%- set bounds = {} -%}
     {%- for argument in ['key_from', 'key_to'] -%}
@@ -143,8 +143,6 @@
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if read.is_empty -%}
-        {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%}
-    {%- endif -%}
+    {%- if read.is_empty -%} {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%} {%- endif -%}
     {{ return({'low': read.low or none, 'high': read.high or none}) }}
 {% endmacro %}
