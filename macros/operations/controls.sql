@@ -58,10 +58,7 @@
 
 {#-
     Return the nodes that one of the arguments `model`, `models` and `all` names. Refuse arguments that are unknown or of the wrong type.
-
-    Arguments:
-      given (dict): the arguments, with the operation's own.
-      unknown: the names that were given beside them.
+    `given`: the arguments, with the operation's own; `unknown`: the names that were given beside them.
 -#}
 {% macro find_controlled_nodes(operation, given, unknown) %}
     {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}

@@ -60,10 +60,8 @@
 
 
 {#-
-    Return the tables that are to be dropped, by the names that were given: as get_relations returns them, and {
-      'name': the model's, or the table's if the model is gone,
-      'owner': the node of the project that makes the table of this name, none if there is none
-    }
+    Return the tables that are to be dropped, as get_relations does, by the names that were given; and 'name', the model's, or the table's
+    if the model is gone.
 -#}
 {% macro find_dropped(model, mv, owners, catalog) %}
     {%- set node = none if model is none else dbt_backfill.find_model(
@@ -77,7 +75,7 @@
         {%- set owning = dbt_backfill.get_model_name(owner) -%}
         {%- do dbt_backfill.refuse('the model ' ~ owning ~ ' makes it', "Name the model: --args '{model: " ~ owning ~ "}'", mv=name) -%}
     {%- endif -%}
-    {{ return(dict(dbt_backfill.get_relations(relation), name=name, owner=owner)) }}
+    {{ return(dict(dbt_backfill.get_relations(relation), name=name)) }}
 {% endmacro %}
 
 

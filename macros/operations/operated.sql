@@ -1,9 +1,6 @@
 {#-
-    Return what an operation knows of an MV before it looks at it: its relations, and {
-      'name': the model's,
-      'options': {'file_format'},
-      'location_root': that of its config
-    }
+    Return what an operation knows of an MV before it looks at it: its relations, the model's 'name', 'options' with the 'file_format',
+    and the 'location_root' of its config.
 -#}
 {% macro get_operated(node) %}
     {{ return(dict(
@@ -15,11 +12,8 @@
 
 
 {#-
-    Return the same of an MV that has to exist with its state, and {
-      'state': as read_state returned it,
-      'begun_anew': see new_observed,
-      'partitions': see get_backfill
-    }
+    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'begun_anew', see new_observed, and
+    'partitions', see get_backfill.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}

@@ -1,11 +1,7 @@
 {#-
-    Return what is known of the MV before it is compared, as observe_operated does, and {
-      'state': of a committed epoch whose version of the upstream can be read,
-      'key': of the committed plan, as the MV names its columns,
-      'columns': as get_table_columns returned them
-    }
-
-    Refuse a definition that cannot be evaluated any more: its version is gone, or the session is another one.
+    Return what is known of the MV before it is compared, as observe_operated does; and 'key', of the committed plan, as the MV names its
+    columns, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed, and a definition that cannot be evaluated
+    any more: its version of the upstream is gone, or the session is another one.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
