@@ -1,7 +1,7 @@
 {#-
-    How far the MVs of the project are: a select of one row per MV, or per vnode, for a model, a dashboard or an alert of the
-    user's own. Its columns are those of progress_of_mv_columns, and of progress_of_vnode_columns. Of MVs that have no state yet
-    it has no row. As a run-operation it prints a table, with how far the MV is behind its upstream.
+    Return how far the MVs of the project are: a select of one row per MV, or per vnode, for a model, a dashboard or an alert of the user's
+    own. Its columns are those of progress_of_mv_columns, and of progress_of_vnode_columns. It has no row of an MV without a state. As a
+    run-operation it prints a table, with how far the MV is behind its upstream.
 
     Usage:
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
@@ -23,7 +23,9 @@
         {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
     {%- set models = model if models is none else models -%}
-    {%- if dbt_backfill.is_run_operation('backfill_progress') -%}
+    {#- A model, and an operation of the user's own, get the select. Models are parsed in an invocation of an operation, too. -#}
+    {%- if execute and invocation_args_dict.get('which') == 'run-operation'
+            and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
         {%- do dbt_backfill.report_progress(models, by, format) -%}
         {{ return('') }}
     {%- endif -%}
@@ -31,86 +33,65 @@
 {% endmacro %}
 
 
-{#- The same select with one row per vnode. -#}
+{#- Return the same select with one row per vnode. -#}
 {% macro backfill_progress_by_vnode(models=none, model=none) %}
     {{ return(dbt_backfill.get_progress_select(model if models is none else models, 'vnode')) }}
 {% endmacro %}
 
 
-{#- Nothing is asked while dbt parses the model that has it. -#}
+{#- Return the select. Nothing is read while dbt parses the model that has it. -#}
 {% macro get_progress_select(models, by) %}
-    {%- set of_vnodes = by == 'vnode' -%}
     {%- set backfills = dbt_backfill.find_backfills(models) | selectattr('why', 'none') | list if execute else [] -%}
-    {%- if not backfills -%}
-        {{ return(dbt_backfill.get_no_progress_sql(
-            dbt_backfill.progress_of_vnode_columns() if of_vnodes else dbt_backfill.progress_of_mv_columns()
-        )) }}
+    {%- if by == 'vnode' -%}
+        {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if backfills
+            else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_vnode_columns())) }}
     {%- endif -%}
-    {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if of_vnodes else dbt_backfill.get_progress_sql(backfills)) }}
+    {{ return(dbt_backfill.get_progress_sql(backfills) if backfills
+        else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_mv_columns())) }}
 {% endmacro %}
 
 
 {#-
-    Whether the invocation is `dbt run-operation` of this macro, and not a model, or an operation of the user's own, that uses it.
-    Models are parsed in such an invocation too.
--#}
-{% macro is_run_operation(name) %}
-    {{ return(execute and invocation_args_dict.get('which') == 'run-operation' and invocation_args_dict.get('macro', '').split('.')[-1] == name) }}
-{% endmacro %}
-
-
-{#-
-    The MVs whose state is to be looked at, and their next generations, in the order of their names: a list of {
+    Return the MVs whose state is looked at, and their next generations that have a state, in the order of their names: a list of {
       'model', 'generation', 'relations', 'has_history', 'has_controls', 'ruled_by', 'rate_limit': see core/state/progress.sql,
       'why': why there is no state to look at, as the end of a sentence; none if there is one
     }
 -#}
 {% macro find_backfills(models=none) %}
     {%- set nodes, found = dbt_backfill.find_backfilled_mvs() if models is none else [], [] -%}
-    {%- for name in ([models] if models is string else models or []) -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, 'backfill_progress')) -%} {%- endfor -%}
+    {%- for name in ([models] if models is string else models or []) -%}
+        {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, 'backfill_progress')) -%}
+    {%- endfor -%}
     {%- for node in nodes | sort(attribute='unique_id') -%}
-        {%- set mv = dbt_backfill.get_node_relation(node) -%}
-        {%- do found.append(dbt_backfill._find_backfill(node, dbt_backfill.get_relations(mv))) -%}
-        {#- It is ruled by the controls of the MV in use. -#}
-        {%- set next = dict(
-            dbt_backfill._find_backfill(node, dbt_backfill.get_next_relations(mv), 'next'), has_controls=false, ruled_by=mv.render()
-        ) -%}
-        {%- if next.why is none -%} {%- do found.append(next) -%} {%- endif -%}
+        {%- set mv, limit = dbt_backfill.get_node_relation(node), dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
+        {%- for generation, relations in [(none, dbt_backfill.get_relations(mv)), ('next', dbt_backfill.get_next_relations(mv))] -%}
+            {%- set existing = dbt_backfill.load_table(relations.progress) -%}
+            {%- set format = dbt_backfill.read_listed_properties(existing, relations.progress).get('dbt_backfill.format') -%}
+            {%- set why = 'it has not run yet' if existing is none
+                else relations.progress.render() ~ ' is no state of ours' if format is none
+                else 'its state has the format ' ~ format ~ ', which this version of the package does not read'
+                    if format != dbt_backfill.state_format() else none -%}
+            {%- if generation is none or why is none -%}
+                {#- The controls of the MV in use apply to its next generation. -#}
+                {%- do found.append({
+                    'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
+                    'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
+                    'has_controls': why is none and generation is none and dbt_backfill.has_own_controls(relations),
+                    'ruled_by': mv.render(), 'rate_limit': limit if limit is integer else none,
+                }) -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
 
 
-{% macro _find_backfill(node, relations, generation=none) %}
-    {%- set existing = dbt_backfill.load_table(relations.progress) -%}
-    {%- set properties = dbt_backfill.read_listed_properties(existing, relations.progress) -%}
-    {%- set format = properties.get('dbt_backfill.format') -%}
-    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
-    {%- set why = none -%}
-    {%- if existing is none -%} {%- set why = 'it has not run yet' -%}
-    {%- elif format is none -%} {%- set why = relations.progress.render() ~ ' is no state of ours' -%}
-    {%- elif format != dbt_backfill.state_format() -%} {%- set why = 'its state has the format ' ~ format ~ ', which this version of the package does not read' -%}
-    {%- endif -%}
-    {{ return({
-        'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
-        'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
-        'has_controls': why is none and dbt_backfill.has_own_controls(relations),
-        'ruled_by': relations.mv.render(), 'rate_limit': limit if limit is integer else none,
-    }) }}
-{% endmacro %}
-
-
-{#-
-    Print how far MVs are, as a table of 80 columns, and beneath an MV what is unusual about it; or, for programs, as JSON, an
-    object per line.
--#}
-{% macro report_progress(models, by, format=none) %}
-    {%- set backfills, states = dbt_backfill.find_backfills(models), [] -%}
-    {%- for backfill in backfills if backfill.why is none -%} {%- do states.append(backfill) -%} {%- endfor -%}
-    {%- set rows = [] if not states else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) if by == 'vnode'
-        else dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
-            dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
-        )) -%}
+{#- Print how far MVs are: as a table of 80 columns, and below an MV what is unusual about it; or, for programs, as JSON, an object per line. -#}
+{% macro report_progress(models, by, format) %}
+    {%- set backfills = dbt_backfill.find_backfills(models) -%}
+    {%- set states = backfills | selectattr('why', 'none') | list -%}
+    {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
+        else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
     {%- if format == 'json' -%}
         {%- for row in rows -%} {%- do log(tojson(row), info=true) -%} {%- endfor -%}
         {{ return(none) }}
@@ -121,13 +102,70 @@
     {%- else -%}
         {%- do dbt_backfill._report_mvs(rows) -%}
     {%- endif -%}
+    {%- for backfill in backfills if backfill.why is not none -%} {%- do log(backfill.model ~ ': ' ~ backfill.why, info=true) -%} {%- endfor -%}
+{% endmacro %}
+
+
+{#-
+    Print what the command `dbt-backfill report` makes a page of, for programs: a line of JSON of the project, and one per MV. It reads,
+    and writes nothing.
+
+    The first: {'project', 'target', 'read_at', 'mvs': how many lines follow}. Then of each MV 'model' and 'generation', and either 'why',
+    why it has no state to look at, as the end of a sentence, or what `backfill_progress` has with `format: json`, 'source' (the table that
+    it follows, and the version of it that the MV shows), and lists: 'barriers', 'vnodes', 'controls', see get_barrier_groups_sql,
+    get_vnode_groups_sql, get_settings_sql.
+
+    Usage:
+      dbt run-operation backfill_report
+      dbt run-operation backfill_report --args '{models: [my_mv, other_mv]}'
+
+    Arguments:
+      models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
+-#}
+{% macro backfill_report(models=none, model=none) %}
+    {%- do dbt_backfill.check_argument_names('backfill_report', kwargs, ['model', 'models'], 'backfill_report') -%}
+    {#- An operation begins with parsing the models, one of which may call this. -#}
+    {%- if not execute -%} {{ return('') }} {%- endif -%}
+    {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
+    {%- set states = backfills | selectattr('why', 'none') | list -%}
+    {%- set controlled = states | selectattr('has_controls') | list -%}
+    {%- do log(tojson({
+        'project': project_name, 'target': target.name, 'read_at': run_started_at.isoformat(), 'mvs': backfills | length,
+    }), info=true) -%}
+    {%- if states -%}
+        {%- set rows, lists = dbt_backfill.read_progress_and_lags(states), {} -%}
+        {%- for name, sql, order in [
+            ('barriers', dbt_backfill.get_barrier_groups_sql(states), 'first_epoch'),
+            ('vnodes', dbt_backfill.get_vnode_groups_sql(states), 'first_vnode'),
+            ('controls', dbt_backfill.get_settings_sql(controlled) if controlled else none, 'set_at'),
+        ] -%}
+            {%- do lists.update({name: dbt_backfill.run_json(
+                'read the ' ~ name, 'select to_json(struct(*)) from (\n' ~ sql ~ '\n) order by relation, ' ~ order
+            ) if sql else []}) -%}
+        {%- endfor -%}
+        {%- for row in rows -%}
+            {%- set own = dict(row) -%}
+            {%- for name, found in lists.items() -%}
+                {%- do own.update({name: found | selectattr('relation', 'equalto', row.relation) | list}) -%}
+            {%- endfor -%}
+            {%- do log(tojson(own), info=true) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- for backfill in backfills if backfill.why is not none -%}
-        {%- do log(backfill.model ~ ': ' ~ backfill.why, info=true) -%}
+        {%- do log(tojson({'model': backfill.model, 'generation': backfill.generation, 'why': backfill.why}), info=true) -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- The rows of such a select, in the order of the models. -#}
+{#- Return the rows of get_progress_sql, in the order of the models, with what an MV follows, 'source', and how far it is behind that. -#}
+{% macro read_progress_and_lags(states) %}
+    {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
+        dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
+    ))) }}
+{% endmacro %}
+
+
+{#- Return the rows of such a select, in the order of the models. -#}
 {% macro read_progress_rows(sql) %}
     {%- set columns = '*' ~ (", date_format(set_at, 'yyyy-MM-dd HH:mm') as set_since" if ' as set_at' in sql else '') -%}
     {{ return(dbt_backfill.run_json('read the progress', 'select to_json(struct(' ~ columns ~ ')) from (\n' ~ sql ~ '\n) order by relation'
@@ -136,35 +174,28 @@
 
 
 {#-
-    The rows with how far each MV is behind its upstream, or its change table, by the log of that: 'behind', how many versions, and
-    'behind_seconds', for how long; absent where that cannot be told.
+    Return the rows with how far each MV is behind its upstream, or its change table, by the log of that: 'behind', how many versions, and
+    'behind_seconds', for how long; none if that is not known.
 -#}
 {% macro find_lags(rows) %}
-    {%- set lags, since = [], [] -%}
+    {%- set lags, ages, behind = [], [], [] -%}
     {%- for row in rows -%}
-        {%- set lag = dbt_backfill._find_lag(row.get('source')) or {} -%}
+        {%- set lag = dict({'versions': none, 'since': none}, **(dbt_backfill._find_lag(row.get('source')) or {})) -%}
         {%- do lags.append(lag) -%}
-        {%- do since.append(dbt_backfill.string_literal(lag.get('since'))) -%}
+        {%- do ages.append(dbt_backfill.get_lag_sql(dbt_backfill.string_literal(lag.since))) -%}
     {%- endfor -%}
-    {%- set seconds = [] -%}
-    {%- if since | reject('equalto', 'null') | list -%}
-        {%- set ages = [] -%}
-        {%- for at in since -%} {%- do ages.append(dbt_backfill.get_lag_sql(at)) -%} {%- endfor -%}
-        {%- set seconds = dbt_backfill.run_json('tell the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] -%}
-    {%- endif -%}
-    {%- set told = [] -%}
+    {%- set is_asked = lags | rejectattr('since', 'none') | list -%}
+    {%- set seconds = dbt_backfill.run_json('tell the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}
     {%- for row in rows -%}
-        {%- do told.append(dict(
-            row, behind=lags[loop.index0].get('versions'), behind_seconds=seconds[loop.index0] if seconds else none
-        )) -%}
+        {%- do behind.append(dict(row, behind=lags[loop.index0].versions, behind_seconds=seconds[loop.index0] if seconds else none)) -%}
     {%- endfor -%}
-    {{ return(told) }}
+    {{ return(behind) }}
 {% endmacro %}
 
 
 {#-
-    See get_upstream_lag; none where the table is gone or is another one, where nothing was read yet, and of a table without versions
-    of its own, of which it is not known how many are ahead.
+    Return what get_upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and of a table without
+    versions of its own, of which it is not known how many are ahead.
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
@@ -178,37 +209,35 @@
     {%- set widths = [20, 7, 18, 7, 7, 11] -%}
     {%- if rows -%} {%- do dbt_backfill._report_line(['model', 'done', 'rows', 'rows/s', 'left', 'behind'], widths) -%} {%- endif -%}
     {%- for row in rows -%}
-        {%- set count = dbt_backfill.get_number_text(row.row_count) -%}
-        {%- set total = row.get('upstream_row_count') -%}
-        {%- set rate, left = row.get('rows_per_second'), row.get('seconds_left') -%}
+        {%- set count, total = dbt_backfill.get_number_text(row.row_count), row.get('upstream_row_count') -%}
+        {%- set rate, left, seconds = row.get('rows_per_second'), row.get('seconds_left'), row.behind_seconds -%}
+        {%- if row.behind is none -%}
+            {%- set behind = '?' if row.get('upstream_version') else '' -%}
+        {%- else -%}
+            {%- set behind = row.behind ~ (' (' ~ dbt_backfill.get_duration_text(seconds) ~ ')' if row.behind and seconds is not none else '') -%}
+        {%- endif -%}
         {%- do dbt_backfill._report_line([
             row.model ~ (' (next)' if row.get('generation') else ''),
             '{:.1f} %'.format(row.progress * 100),
             count if total is none or row.backfill_finished else count ~ ' of ' ~ dbt_backfill.get_number_text(total),
             dbt_backfill.get_rate_text(rate) if rate else '',
             dbt_backfill.get_duration_text(left) if left else '',
-            dbt_backfill._behind_text(row),
+            behind,
         ], widths) -%}
         {%- for note in dbt_backfill._progress_notes(row) -%} {%- do log('  ' ~ note, info=true) -%} {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- Such as `0`, or `12 (5 min)`; `?` where nobody knows. -#}
-{% macro _behind_text(row) %}
-    {%- if row.behind is none -%} {{ return('?' if row.get('upstream_version') else '') }} {%- endif -%}
-    {%- set seconds = row.behind_seconds -%}
-    {{ return(row.behind ~ (' (' ~ dbt_backfill.get_duration_text(seconds) ~ ')' if row.behind and seconds is not none else '')) }}
-{% endmacro %}
-
-
-{#- What is to be known of an MV that is not just filled, or followed. -#}
+{#- Return what is to be known of an MV that is not just filled, or followed, as a list of lines. -#}
 {% macro _progress_notes(row) %}
-    {%- set notes, allowance = [], {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')} -%}
-    {%- if not row.backfill_finished -%}
-        {%- if row.ruled_by != 'config' -%} {%- do notes.append(dbt_backfill.get_ruling_text(allowance)) -%}
-        {%- elif row.get('rate_limit') == 0 -%} {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
-        {%- endif -%}
+    {%- set notes = [] -%}
+    {%- if not row.backfill_finished and row.ruled_by != 'config' -%}
+        {%- do notes.append(dbt_backfill.get_ruling_text(
+            {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')}
+        )) -%}
+    {%- elif not row.backfill_finished and row.get('rate_limit') == 0 -%}
+        {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
     {%- endif -%}
     {%- if row.sweeping -%} {%- do notes.append('sweeps: its rows of before are compared with the query') -%} {%- endif -%}
     {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
@@ -223,10 +252,9 @@
 
 
 {% macro _report_vnodes(rows) %}
-    {%- set widths, told = [6, 7, 23, 38], namespace(relation=none) -%}
+    {%- set widths = [6, 7, 23, 38] -%}
     {%- for row in rows -%}
-        {%- if row.relation != told.relation -%}
-            {%- set told.relation = row.relation -%}
+        {%- if loop.first or row.relation != rows[loop.index0 - 1].relation -%}
             {%- do log(row.model ~ (' (next)' if row.get('generation') else '') ~ ', barrier ' ~ row.epoch, info=true) -%}
             {%- do dbt_backfill._report_line(['vnode', 'done', 'rows', 'position'], widths, last_left=true) -%}
         {%- endif -%}
@@ -240,7 +268,7 @@
 {% endmacro %}
 
 
-{#- One line of a table: the first column to the left, the others to the right. What is too long for the first one is shortened. -#}
+{#- Print one line of a table: the first column to the left, the others to the right. What is too long for a column on the left is shortened. -#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}
     {%- for value in values -%}

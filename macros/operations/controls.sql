@@ -1,6 +1,6 @@
 {#-
-    Have no more rows of the upstream read for MVs, from their next barrier on, also by runs that are at work. Changes are still
-    merged, so each MV goes on being exact as far as it is filled.
+    Stop reading rows of the upstream for MVs, from their next barrier on, also in runs that are at work. Changes are still merged, so
+    each MV stays exact as far as it is filled.
 
     Usage:
       dbt run-operation pause_backfill --args '{model: my_mv}'
@@ -20,7 +20,7 @@
 
 
 {#-
-    Set how many rows of the upstream a barrier of MVs reads, from the next one on, also of runs that are at work. It wins over
+    Set how many rows of the upstream a barrier of MVs reads, from the next one on, also in runs that are at work. It replaces
     `backfill_rate_limit` until it is lifted.
 
     Usage:
@@ -43,7 +43,7 @@
 
 
 {#-
-    Lift what pause_backfill has set: a throttle rules again, or the config.
+    Lift what pause_backfill has set: a throttle applies again, or the config.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
@@ -57,12 +57,8 @@
 
 
 {#-
-    The nodes whose controls an operation sets, of its arguments: of `model`, `models` and `all` one names them. Refuses arguments
-    that are unknown or of the wrong type.
-
-    Arguments:
-      given (dict): the arguments, with those of the operation's own.
-      unknown: the names that were given beside them.
+    Return the nodes that one of the arguments `model`, `models` and `all` names. Refuse arguments that are unknown or of the wrong type.
+    `given`: the arguments, with the operation's own; `unknown`: the names that were given beside them.
 -#}
 {% macro find_controlled_nodes(operation, given, unknown) %}
     {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
@@ -81,7 +77,9 @@
     {%- set names, nodes = dbt_backfill.as_list(given.model or given.models or []), [] -%}
     {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
         {%- set argument = 'model' if given.model is not none else 'models' -%}
-        {%- do dbt_backfill.refuse_argument(operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models') -%}
+        {%- do dbt_backfill.refuse_argument(
+            operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models'
+        ) -%}
     {%- endif -%}
     {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
     {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}
@@ -89,63 +87,45 @@
 
 
 {#-
-    Set a control of MVs, or, where it says already what it would, only tell what rules. All of them are looked at before
-    anything is written. Where all are meant, one that has never run is passed over.
+    Set a control of MVs that does not have the value yet, and print what applies then. All MVs are looked at before anything is written.
+    With `all`, an MV that has never run is skipped.
 
     Arguments:
       given (dict): see find_controlled_nodes.
       control (string), value (string): see controls_columns.
-      rest (string): the value that rules as long as the control was never set.
+      rest (string): the value that applies as long as the control was never set.
 -#}
 {% macro run_controls(operation, given, unknown, control, value, rest) %}
-    {%- set nodes, controlled = dbt_backfill.find_controlled_nodes(operation, given, unknown), [] -%}
-    {%- for node in nodes -%}
+    {%- set controlled = [] -%}
+    {%- for node in dbt_backfill.find_controlled_nodes(operation, given, unknown) -%}
         {%- if given['all'] and dbt_backfill.load_table(dbt_backfill.get_operated(node).progress) is none -%}
             {%- do log(dbt_backfill.get_model_name(node) ~ ': it has never run', info=true) -%}
         {%- else -%}
-            {%- do controlled.append({'node': node, 'operated': dbt_backfill.observe_operated(node)}) -%}
+            {%- do controlled.append(dict(dbt_backfill.observe_operated(node), limit=dbt_backfill.get_option_of(node, 'backfill_rate_limit'))) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set setter = dbt_backfill.read_setter(controlled[0].operated) if controlled else none -%}
-    {%- for one in controlled -%}
-        {%- set controls = one.operated.state.controls -%}
+    {%- if not controlled -%} {{ return(none) }} {%- endif -%}
+    {#- Who sets them, as Spark knows, and when. -#}
+    {%- set setter = dbt_backfill.run_json(
+        'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))",
+        controlled[0].mv
+    )[0] -%}
+    {%- for operated in controlled -%}
+        {%- set controls, limit = operated.state.controls, operated.limit -%}
         {%- if (controls.get(control) or {}).get('value', rest) != value -%}
             {%- set setting = {'control': control, 'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
-            {%- set controls = dbt_backfill.set_control(one.operated, setting) -%}
+            {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
+            {%- set controls = dbt_backfill.run_json(
+                'set ' ~ control,
+                dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv
+            )[0] -%}
         {%- endif -%}
-        {%- do dbt_backfill.report_controls(one.node, one.operated, controls) -%}
+        {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
+        {%- if ruling.ruled_by == 'config' -%}
+            {%- set words = 'its config rules, with ' ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
+        {%- else -%}
+            {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
+        {%- endif -%}
+        {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#- Who sets them, as Spark knows, and when: {'user', 'now': microseconds since 1970}. -#}
-{% macro read_setter(operated) %}
-    {{ return(dbt_backfill.run_json(
-        'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))", operated.mv
-    )[0]) }}
-{% endmacro %}
-
-
-{#- Returns what is set then. -#}
-{% macro set_control(operated, setting) %}
-    {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
-    {{ return(dbt_backfill.run_json(
-        'set ' ~ setting.control,
-        dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv
-    )[0]) }}
-{% endmacro %}
-
-
-{#- One line: what rules now. -#}
-{% macro report_controls(node, operated, controls) %}
-    {%- set limit = dbt_backfill.get_option_of(node, 'backfill_rate_limit') -%}
-    {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
-    {%- if ruling.ruled_by == 'config' -%}
-        {%- set words = 'its config rules, with ' ~ (
-            'no backfill_rate_limit' if limit is none else 'backfill_rate_limit ' ~ '{:,}'.format(limit)
-        ) -%}
-    {%- else -%}
-        {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
-    {%- endif -%}
-    {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
 {% endmacro %}

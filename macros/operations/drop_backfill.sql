@@ -1,9 +1,9 @@
 {#-
-    Drop an MV with all that stands beside it, see get_relations, after checking that these tables are ours. What a drop that was
-    broken off has left, the same command drops.
+    Drop an MV and all tables and views beside it, see get_relations, after checking that they are ours. If a drop ends early, the same
+    command drops the rest.
 
-    The state goes last. As long as it is there without its MV, a run of the model is refused, and the state tells which
-    upstream is held by a tag.
+    The state is dropped last. As long as it exists without its MV, a run of the model is refused, and the state says which upstream is
+    held by a tag.
 
     Usage:
       dbt run-operation drop_backfill --args '{model: my_mv}'
@@ -14,147 +14,295 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       mv (string): in its place the table of a model that is gone, with its schema.
-      keep_mv (boolean): drop what stands beside it only, beside a table that is no backfilled_mv any more, or is to be
-        adopted anew.
+      keep_mv (boolean): drop only what is beside the MV, which is no backfilled_mv any more, or is to be adopted again.
       generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
-    {%- set given = {'model': model, 'mv': mv, 'keep_mv': keep_mv, 'generation': generation} -%}
-    {%- do dbt_backfill.check_drop_arguments(given, kwargs) -%}
-    {%- set catalog = dbt_backfill.read_current_catalog() -%}
+    {%- set name = model or mv or 'drop_backfill' -%}
+    {%- do dbt_backfill.check_argument_names('drop_backfill', kwargs, ['model', 'mv', 'keep_mv', 'generation'], name) -%}
+    {%- if (model is none) == (mv is none) -%}
+        {%- do dbt_backfill.refuse(
+            'neither model nor mv is given' if model is none else 'both model and mv are given',
+            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'", mv='drop_backfill'
+        ) -%}
+    {%- elif model is not none and (model is not string or not model) -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'model', model, 'the name of one model') -%}
+    {%- elif mv is not none and (mv is not string or dbt_backfill.parse_relation(mv | trim) is none) -%}
+        {%- do dbt_backfill.refuse_argument('drop_backfill', 'mv', mv, 'one table with its schema, such as my_schema.my_mv') -%}
+    {%- elif keep_mv is not boolean -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', keep_mv, 'true or false') -%}
+    {%- elif generation not in [none, 'next'] -%}
+        {%- do dbt_backfill.refuse_argument(name, 'generation', generation, 'next, or leave it out') -%}
+    {%- elif generation and keep_mv -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
+    {%- endif -%}
+    {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
     {%- set dropped = dbt_backfill.find_dropped(model, mv, owners, catalog) -%}
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
-    {#- The next generation first: without its MV nothing goes on with it. But all of them are looked at before. -#}
+    {#- The next generation first: without its MV nothing goes on with it. But both are looked at before anything is dropped. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
     {%- if generation is none -%} {%- do found.append(dbt_backfill.find_tables_of(dropped, keep_mv, owners)) -%} {%- endif -%}
-    {%- for tables in found -%} {%- do dbt_backfill.drop_tables_of(**tables) -%} {%- endfor -%}
-{% endmacro %}
-
-
-{#- Refuse arguments that are unknown or of the wrong type. One of model and mv names what is dropped. -#}
-{% macro check_drop_arguments(given, unknown) %}
-    {%- set name = given.model or given.mv or 'drop_backfill' -%}
-    {%- do dbt_backfill.check_argument_names('drop_backfill', unknown, given.keys() | list, name) -%}
-    {%- if (given.model is none) == (given.mv is none) -%}
-        {%- do dbt_backfill.refuse(
-            'neither model nor mv is given' if given.model is none else 'both model and mv are given',
-            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'",
-            mv='drop_backfill'
-        ) -%}
-    {%- elif given.model is not none and (given.model is not string or not given.model) -%}
-        {%- do dbt_backfill.refuse_argument('drop_backfill', 'model', given.model, 'the name of one model') -%}
-    {%- elif given.mv is not none and (given.mv is not string or dbt_backfill.parse_relation(given.mv | trim) is none) -%}
-        {%- do dbt_backfill.refuse_argument('drop_backfill', 'mv', given.mv, 'one table with its schema, such as my_schema.my_mv') -%}
-    {%- elif given.keep_mv is not boolean -%}
-        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', given.keep_mv, 'true or false') -%}
-    {%- elif given.generation not in [none, 'next'] -%}
-        {%- do dbt_backfill.refuse_argument(name, 'generation', given.generation, 'next, or leave it out') -%}
-    {%- elif given.generation and given.keep_mv -%}
-        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- What drop_tables_of takes, after checking that it may. `dropped`: see find_dropped. -#}
-{% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dict(
-        dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)
-    ) -%}
-    {%- if keep_mv -%} {%- set existing = dict(existing, mv=none) -%} {%- endif -%}
-    {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
-    {%- do dbt_backfill.check_remains(dropped, remains) -%}
-    {{ return({'dropped': dropped, 'existing': existing, 'remains': remains}) }}
-{% endmacro %}
-
-
-{#- Drop the tables of an MV, as far as they are there. `remains`: see find_remains. -#}
-{% macro drop_tables_of(dropped, existing, remains) %}
-    {%- if remains.ours -%}
-        {%- set tags = dbt_backfill.find_tags(remains.state) -%}
-        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'live') -%}
-        {%- do dbt_backfill.run_drop(dropped, remains, existing, 'mv') -%}
-        {%- do dbt_backfill.run_release(dropped, tags) -%}
-        {%- for table in dbt_backfill.table_names() if table != 'mv' -%}
-            {%- do dbt_backfill.run_drop(dropped, remains, existing, table) -%}
-        {%- endfor -%}
-    {%- else -%}
-        {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    The tables that are to be dropped, as their names say: as get_relations returned them, and {
-      'name': the model's, or the table's where the model is gone,
-      'owner': the node of the project that makes the table of this name, none if there is none
-    }
--#}
-{% macro find_dropped(model, mv, owners, catalog) %}
-    {%- if model is not none -%}
-        {%- set node = dbt_backfill.find_model(
-            model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
-        ) -%}
-        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(node), catalog) -%}
-        {%- set name = dbt_backfill.get_model_name(node) -%}
-    {%- else -%}
-        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.parse_relation(mv | trim), catalog) -%}
-        {%- set name = relation.render() -%}
-    {%- endif -%}
-    {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
-    {%- set is_mv = owner is not none and owner.config.materialized == 'backfilled_mv' -%}
-    {%- if is_mv and model is none -%}
-        {%- do dbt_backfill.refuse(
-            'the model ' ~ dbt_backfill.get_model_name(owner) ~ ' makes it',
-            "Name the model: --args '{model: " ~ dbt_backfill.get_model_name(owner) ~ "}'", mv=name
-        ) -%}
-    {%- endif -%}
-    {{ return(dict(dbt_backfill.get_relations(relation), name=name, owner=owner)) }}
-{% endmacro %}
-
-
-{#- Refuse to drop anything beside a table that is none of ours. -#}
-{% macro check_remains(dropped, remains) %}
-    {%- for table, why in remains.foreign.items() -%}
-        {%- if table != 'mv' -%}
-            {%- set change = 'Drop or rename it yourself, and then drop the rest' -%}
-        {%- elif remains.ours -%}
-            {%- set change = 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' -%}
+    {%- for tables in found -%}
+        {%- if tables.remains.ours -%}
+            {%- set tags = dbt_backfill.find_tags(tables.remains.state) -%}
+            {%- do dbt_backfill.run_drop(table='live', **tables) -%}
+            {%- do dbt_backfill.run_drop(table='mv', **tables) -%}
+            {%- do dbt_backfill.run_release(tables.dropped, tags) -%}
+            {%- for table in dbt_backfill.companion_names() -%} {%- do dbt_backfill.run_drop(table=table, **tables) -%} {%- endfor -%}
         {%- else -%}
-            {%- set change = 'Name an MV, or a table that has the state of one beside it' -%}
+            {%- do log(tables.dropped.name ~ ': there is nothing to drop', info=true) -%}
         {%- endif -%}
-        {%- do dbt_backfill.refuse(dropped[table].render() ~ ' ' ~ why, change, mv=dropped.name) -%}
     {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Drop one of the tables if it is there and ours. As dbt-spark does: without PURGE, so that the catalog decides on files; but for
-    copies of rows of the upstream, which nobody looks for.
+    Return the tables that are to be dropped, as get_relations does, by the names that were given; and 'name', the model's, or the table's
+    if the model is gone.
+-#}
+{% macro find_dropped(model, mv, owners, catalog) %}
+    {%- set node = none if model is none else dbt_backfill.find_model(
+        model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
+    ) -%}
+    {%- set relation = dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node) -%}
+    {%- set relation = dbt_backfill.get_plain_relation(relation, catalog) -%}
+    {%- set name = relation.render() if node is none else dbt_backfill.get_model_name(node) -%}
+    {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
+    {%- if model is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
+        {%- set owning = dbt_backfill.get_model_name(owner) -%}
+        {%- do dbt_backfill.refuse('the model ' ~ owning ~ ' makes it', "Name the model: --args '{model: " ~ owning ~ "}'", mv=name) -%}
+    {%- endif -%}
+    {{ return(dict(dbt_backfill.get_relations(relation), name=name)) }}
+{% endmacro %}
+
+
+{#- Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: see find_dropped. -#}
+{% macro find_tables_of(dropped, keep_mv, owners) %}
+    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)) -%}
+    {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
+    {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
+    {%- for table, why in remains.foreign.items() -%}
+        {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv'
+            else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
+            else 'Name an MV, or a table that has the state of one beside it' -%}
+        {%- do dbt_backfill.refuse(dropped[table].render() ~ ' ' ~ why, change, mv=dropped.name) -%}
+    {%- endfor -%}
+    {{ return({'dropped': dropped, 'existing': existing, 'remains': remains}) }}
+{% endmacro %}
+
+
+{#-
+    Drop one of the tables if it exists and is ours, see find_remains. As dbt-spark does: without PURGE, so that the catalog decides on
+    files; but for copies of rows of the upstream, which nobody looks for.
 -#}
 {% macro run_drop(dropped, remains, existing, table) %}
     {%- if table in remains.ours -%}
-        {%- set what, relation = dbt_backfill.table_words()[table], dropped[table] -%}
-        {%- if table in ['staged', 'replica'] -%}
-            {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(existing[table], relation), relation) -%}
-        {%- else -%}
-            {%- set sql = dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
-        {%- endif -%}
+        {%- set what, relation, found = dbt_backfill.table_words()[table], dropped[table], existing[table] -%}
+        {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) if table in ['staged', 'replica']
+            else dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
         {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
-        {%- set location = dbt_backfill.get_lasting_location(existing[table]) -%}
-        {%- do log(
-            dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render()
-                ~ ('; its files stay in ' ~ location if location else ''), info=true
-        ) -%}
+        {#- DROP TABLE leaves the files of an external Delta table. -#}
+        {%- set information = found.information or '' -%}
+        {%- set stay = '; its files stay in ' ~ modules.re.search('Location: ([^\\n]*)', information).group(1)
+            if found.is_delta and 'Type: EXTERNAL' in information else '' -%}
+        {%- do log(dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render() ~ stay, info=true) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- Where the files of a table are that DROP TABLE leaves there, an external Delta table's; none if it does not. -#}
-{% macro get_lasting_location(relation) %}
-    {%- set information = relation.information or '' -%}
-    {%- if not relation.is_delta or 'Type: EXTERNAL' not in information -%} {{ return(none) }} {%- endif -%}
-    {{ return(modules.re.search('Location: ([^\\n]*)', information).group(1)) }}
+{#-
+    List what models that are gone, or are no backfilled_mv any more, have left: the tables of ours that no enabled backfilled_mv of the
+    project makes, one line per MV, with the command that drops them. It drops nothing.
+
+    They are found by a state, a history, controls or a live view; an MV without any of these is not found.
+
+    Usage:
+      dbt run-operation backfill_orphans
+      dbt run-operation backfill_orphans --args '{schema: my_schema}'
+
+    Arguments:
+      schema (string): the schema to search; the target's and those of all models of the project by default.
+-#}
+{% macro backfill_orphans(schema=none) %}
+    {%- do dbt_backfill.check_argument_names('backfill_orphans', kwargs, ['schema'], 'backfill_orphans') -%}
+    {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
+    {%- set schemas = dbt_backfill.find_searched_schemas(schema, catalog) -%}
+    {%- set owners, lines = dbt_backfill.get_owners(catalog), [] -%}
+    {%- for searched in schemas -%}
+        {%- set tables = [] -%}
+        {#- A third column that is true marks a temporary view. -#}
+        {%- for row in dbt_backfill.run_table('list the tables of ' ~ searched, 'show tables in ' ~ searched) if not row[2] -%}
+            {%- do tables.append(row[1] | string) -%}
+        {%- endfor -%}
+        {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners, catalog) -%}
+            {%- set existing = {} -%}
+            {%- for table in dbt_backfill.table_words() -%}
+                {%- do existing.update({table: relations[table] if relations[table].identifier in tables else none}) -%}
+            {%- endfor -%}
+            {%- set remains = dbt_backfill.find_remains(relations, existing, owners) -%}
+            {%- if remains.ours | reject('equalto', 'mv') | list -%}
+                {%- set name = relations.mv.render() -%}
+                {%- set named = '{mv: ' ~ name ~ (', keep_mv: true' if 'mv' in remains.foreign else '') ~ '}' -%}
+                {%- do lines.append(
+                    name ~ ': ' ~ dbt_backfill.get_remains_text(remains) ~ '; ' ~ dbt_backfill.get_operation_text('drop_backfill', named)
+                ) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do log(
+        (dbt_backfill.get_count_text(lines | length, 'orphan') if lines else 'no orphans') ~ ' in ' ~ schemas | join(', ')
+            ~ (', which no model of this project and target makes' if lines else ''), info=true
+    ) -%}
+    {%- for line in lines -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
+{% endmacro %}
+
+
+{#- Return the schemas to search that exist. `schema` is what the user named, none for those of the project. -#}
+{% macro find_searched_schemas(schema, catalog) %}
+    {%- if schema is not none and (schema is not string or not schema) -%}
+        {%- do dbt_backfill.refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
+    {%- endif -%}
+    {%- set named, asked, found = [target.schema if schema is none else schema], [], [] -%}
+    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%} {%- do named.append(node.schema) -%} {%- endfor -%}
+    {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
+    {%- set asked = asked | unique(case_sensitive=true) | list -%}
+    {%- set existing = dbt_backfill.read_schemas() -%}
+    {#- A schema of another catalog, which is named by two parts, is not listed. -#}
+    {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}
+    {%- if not found -%}
+        {%- do dbt_backfill.refuse(
+            'there is no schema ' ~ asked | join(', '), 'Name one that exists, or run a model first', mv='backfill_orphans'
+        ) -%}
+    {%- endif -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
+{#-
+    Return the tables of MVs, as get_relations returns them, of which there is a state, a history, controls or a live view by its name, and
+    that no model makes. A source of the project is the MV of another project.
+-#}
+{% macro get_left_relations(schema, tables, owners, catalog) %}
+    {%- set known, names, left = [], [], [] -%}
+    {%- for source in graph.sources.values() -%}
+        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(source), catalog) -%}
+        {%- do known.append(dbt_backfill.get_table_key(relation)) -%}
+    {%- endfor -%}
+    {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
+        {%- do known.extend([key, key ~ '__next']) -%}
+    {%- endfor -%}
+    {%- set companion = '(?s)(.+)__(' ~ (dbt_backfill.companion_names() + ['live']) | join('|') ~ ')' -%}
+    {%- for table in tables -%}
+        {%- set name = modules.re.fullmatch(companion, table) -%}
+        {%- if name -%} {%- do names.append(name.group(1)) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- for name in names | unique(case_sensitive=true) | sort -%}
+        {%- set mv = api.Relation.create(schema=schema, identifier=name) -%}
+        {%- if dbt_backfill.get_table_key(mv) not in known -%}
+            {%- do left.append(dbt_backfill.get_relations(mv if modules.re.fullmatch('\\w+', name) else mv.quote(identifier=true))) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(left) }}
+{% endmacro %}
+
+
+{#-
+    Return which of the tables of an MV exist, and whose they are: {
+      'ours': the names of those of ours, as get_relations has them; a live view that is not ours is left out,
+      'foreign': such a name -> why the table is not ours, as the end of a sentence,
+      'state': as read_state returned it; none if there is no state that this version reads
+    }
+
+    A state of another format is ours, but nothing of it is read.
+
+    Arguments:
+      existing (dict): as get_existing_relations returned it.
+      owners (dict): see get_owners.
+-#}
+{% macro find_remains(relations, existing, owners) %}
+    {%- set ours, foreign, properties = [], {}, {} -%}
+    {%- for table in dbt_backfill.table_words() if table != 'live' and existing.get(table) is not none -%}
+        {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
+        {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
+            {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
+        {%- else -%}
+            {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
+            {%- do properties.update({table: found}) -%}
+            {#- A history, and controls, outlive their MV, and have no id. -#}
+            {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}
+                {%- do ours.append(table) -%}
+            {%- else -%}
+                {%- do foreign.update({table: 'was not made by this materialization'}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set state = none -%}
+    {%- if 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
+        {%- set state = dbt_backfill.read_state(relations) -%}
+    {%- endif -%}
+    {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
+        {#-
+            Something else may have replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization, say, of a
+            model that is gone by now. If it has no rows there is nothing to lose, and it counts as ours, also while a reset has begun.
+        -#}
+        {%- set departure = dbt_backfill.find_departure(
+            relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
+        ) -%}
+        {%- if departure is not none and departure.rows > 0 -%}
+            {%- do ours.remove('mv') -%}
+            {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if existing.get('live') is not none and dbt_backfill.read_live_view(relations.live) is not none -%}
+        {%- do ours.append('live') -%}
+    {%- endif -%}
+    {{ return({'ours': ours, 'foreign': foreign, 'state': state}) }}
+{% endmacro %}
+
+
+{#- Return what the tables are called: the keys are those of get_relations. -#}
+{% macro table_words() %}
+    {{ return({
+        'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls', 'staged': 'staged rows', 'replica': 'replica',
+        'live': 'live view',
+    }) }}
+{% endmacro %}
+
+
+{#- Return the tables that are ours as text: `MV, state and history`. -#}
+{% macro get_remains_text(remains) %}
+    {%- set words = [] -%}
+    {%- for table, word in dbt_backfill.table_words().items() if table in remains.ours -%} {%- do words.append(word) -%} {%- endfor -%}
+    {{ return((words[:-1] | join(', ') ~ ' and ' if words | length > 1 else '') ~ words[-1]) }}
+{% endmacro %}
+
+
+{#- Return the enabled nodes of the project by the tables that they make, see get_table_key. `catalog` is the session's current one. -#}
+{% macro get_owners(catalog) %}
+    {%- set owners = {} -%}
+    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot'] and node.config.materialized != 'ephemeral' -%}
+        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(node), catalog) -%}
+        {%- do owners.update({dbt_backfill.get_table_key(relation): node}) -%}
+    {%- endfor -%}
+    {{ return(owners) }}
+{% endmacro %}
+
+
+{#- Return a relation with its schema as get_plain_schema writes it, so that one table has one name however it was spelled. -#}
+{% macro get_plain_relation(relation, catalog) %}
+    {{ return(relation.incorporate(path={'schema': dbt_backfill.get_plain_schema(relation.schema, catalog)})) }}
+{% endmacro %}
+
+
+{#- Return a schema without spaces, quotes that it does not need, and the name of the session's current catalog. -#}
+{% macro get_plain_schema(schema, catalog) %}
+    {%- set parts = [] -%}
+    {%- for part in modules.re.findall('\\s*(`(?:[^`]|``)*`|[^`.]+)', schema) -%}
+        {%- set part = part | trim -%}
+        {%- do parts.append(part[1:-1] if modules.re.fullmatch('`\\w+`', part) else part) -%}
+    {%- endfor -%}
+    {{ return((parts[1:] if parts | length > 1 and parts[0] | lower == catalog | lower else parts) | join('.')) }}
 {% endmacro %}

@@ -1,7 +1,7 @@
 {#-
-    Say what a backfill has before it, without writing anything: how many rows, in how many ranges and barriers, how many bytes each
-    range reads, whether the ranges are to be read from a replica, and how many statements a barrier sends. What a run of the model
-    would refuse is refused here, too.
+    Say what is ahead of a backfill, without writing anything: how many rows, in how many ranges and barriers, how many bytes each range
+    reads, whether the ranges are to be read from a replica, and by which statements a barrier writes. What a run of the model would refuse
+    is refused here, too.
 
     It reads what planning reads: at most one pass over the keys that are left.
 
@@ -15,19 +15,14 @@
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'explain_backfill') -%}
     {%- set name = dbt_backfill.get_model_name(node) -%}
     {%- do dbt_backfill.check_argument_names('explain_backfill', kwargs, ['model'], name) -%}
-    {%- do dbt_backfill.speak_for(node) -%}
     {%- for line in dbt_backfill.get_explained_lines(node) -%} {%- do log(name ~ ': ' ~ line, info=true) -%} {%- endfor -%}
 {% endmacro %}
 
 
-{#- From here on the operation is this model: what reads the model's config, or names it, finds it. -#}
-{% macro speak_for(node) %}
-    {%- do model.update(node) -%}
-{% endmacro %}
-
-
-{#- What explain_backfill says of a model, as a list of lines. -#}
+{#- Return what explain_backfill says of a model, as a list of lines. -#}
 {% macro get_explained_lines(node) %}
+    {#- From here on the operation is this model: what reads the model's config, or names the model, finds it. -#}
+    {%- do model.update(node) -%}
     {%- set backfill = dict(
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
     ) -%}
@@ -35,31 +30,41 @@
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
-    {%- set rebuild = none if state.get('missing')
-        else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
+    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
         dbt_backfill.get_allowed_backfill(backfill, allowance), partitions=observed.mv.partitions if observed.get('mv') else none
     ) -%}
     {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
+    {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}
+    {%- if dbt_backfill.has_started(state) -%}
+        {%- set total = state.committed.get('upstream_row_count') -%}
+        {%- set lines = [
+            '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name
+                ~ ' were read, up to version ' ~ state.upstream_version
+                ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)
+        ] -%}
+    {%- else -%}
+        {%- set lines = ['nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest] -%}
+    {%- endif -%}
     {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
-    {%- set begun = [dbt_backfill._get_begun_line(backfill, state, upstream)] + (['what a range may read: ' ~ ruled] if ruled else []) -%}
+    {%- if ruled -%} {%- do lines.append('what a range may read: ' ~ ruled) -%} {%- endif -%}
     {%- if planned -%}
-        {{ return(begun + ['the barrier ' ~ planned.epoch ~ ' was planned at ' ~ planned.planned_at ~ ' and not committed; the next run goes on with it']) }}
+        {{ return(lines + [
+            'the barrier ' ~ planned.epoch ~ ' was planned at ' ~ planned.planned_at ~ ' and not committed; the next run goes on with it'
+        ]) }}
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
-    {%- set choice = dbt_backfill.choose_plan(
-        dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild
-    ) -%}
+    {%- set choice = dbt_backfill.choose_plan(dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild) -%}
     {%- if choice is none -%}
         {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}
-        {{ return(begun + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}
+        {{ return(lines + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}
     {%- endif -%}
-    {{ return(begun + dbt_backfill._get_plan_lines(backfill, state, choice.plan, replica)) }}
+    {{ return(lines + dbt_backfill._get_plan_lines(backfill, state, choice.plan, replica)) }}
 {% endmacro %}
 
 
-{#- As observe_state, but nothing is written; {'taken'}: the line that is said of a table that the next run takes. -#}
+{#- Return what observe_state does, but write nothing; or {'taken'}: the line that is said of a table that the next run takes. -#}
 {% macro _observe_explained(backfill) %}
     {%- set standing = dbt_backfill.find_standing(backfill) -%}
     {%- if standing.get('observed') -%}
@@ -75,54 +80,70 @@
 {% endmacro %}
 
 
-{% macro _get_begun_line(backfill, state, upstream) %}
-    {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}
-    {%- if not dbt_backfill.has_started(state) -%} {{ return('nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest) }} {%- endif -%}
-    {%- set total = state.committed.get('upstream_row_count') -%}
-    {{ return('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name ~ ' were read, up to version '
-        ~ state.upstream_version ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)) }}
-{% endmacro %}
-
-
+{#- Return what is said of the next barrier, and last the statements by which it writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
-    {%- set steps = [dbt_backfill._get_steps_line(backfill, state, plan)] -%}
-    {%- if plan.kind != 'advance' -%}
-        {{ return(['the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else '')] + steps) }}
-    {%- endif -%}
-    {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) if dbt_backfill.has_range(plan) else none -%}
-    {{ return(
-        (['the next barrier merges what has changed since'] if dbt_backfill.has_changes(state, plan) else [])
-            + (dbt_backfill._get_range_lines(backfill, plan, ahead, replica) if ahead else []) + steps
-    ) }}
-{% endmacro %}
-
-
-{#-
-    The statements of the next barrier that write, by the list that a run executes, see get_steps. The changes and the rows of the range
-    are taken for some, as neither is counted before the barrier is planned.
--#}
-{% macro _get_steps_line(backfill, state, plan) %}
-    {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if dbt_backfill.has_changes(state, plan) else none -%}
-    {%- set moves = dbt_backfill.has_range(plan) or plan.get('fills') -%}
-    {%- set plan = dict(plan, range_row_count=1 if moves else none, at_once=false) -%}
-    {%- set steps = dbt_backfill.get_steps(backfill, state, plan, {'guarded': false}, staged) | map(attribute='name') | list -%}
+    {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.has_range(plan) -%}
+    {%- set moves = has_range or plan.get('fills') -%}
+    {#- The steps are those that a run executes. Changes and rows of the range are assumed: they are counted when the barrier is planned. -#}
+    {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
+    {%- set steps = dbt_backfill.get_steps(
+        backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), {'guarded': false}, staged
+    ) | map(attribute='name') | list -%}
+    {%- set statements = ['plan the barrier ' ~ plan.epoch] + steps + ['commit the barrier ' ~ plan.epoch] -%}
     {%- set at_once = ' (both by one statement if they are few)' if staged and plan.kind == 'advance' and moves and not plan.sweeps else '' -%}
-    {{ return('it writes by the statements: ' ~ (['plan the barrier ' ~ plan.epoch] + steps + ['commit the barrier ' ~ plan.epoch]) | join(', ') ~ at_once) }}
+    {%- set lines = [] -%}
+    {%- if plan.kind != 'advance' -%}
+        {%- do lines.append('the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else '')) -%}
+    {%- else -%}
+        {%- if has_changes -%} {%- do lines.append('the next barrier merges what has changed since') -%} {%- endif -%}
+        {%- if has_range -%} {%- do lines.extend(dbt_backfill._get_range_lines(backfill, state, plan, replica)) -%} {%- endif -%}
+    {%- endif -%}
+    {{ return(lines + ['it writes by the statements: ' ~ statements | join(', ') ~ at_once]) }}
+{% endmacro %}
+
+
+{#- Return what is said of the ranges that are ahead: their rows, barriers and runs, what they are read from, and their bytes. -#}
+{% macro _get_range_lines(backfill, state, plan, replica) %}
+    {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) -%}
+    {%- set options, ranges, runs = backfill.options, dbt_backfill.count_ranges_ahead(plan), [1] -%}
+    {%- set limit = options.backfill_rate_limit -%}
+    {%- for left, of_a_run in [(ranges, options.barriers_per_run), (ahead.rows, options.run_rows)] if of_a_run -%}
+        {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
+    {%- endfor -%}
+    {#- There may be more ranges; a budget cuts a range short; and how much fits into minutes is not known. -#}
+    {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
+    {%- set lines = [
+        '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
+            ~ (' of up to {:,} rows'.format(limit) if limit else ', because it has no backfill_rate_limit'),
+        'a barrier for each, in ' ~ ('about ' if options.barrier_seconds else 'at least ' if is_least else '')
+            ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
+            ~ ('; barrier_seconds gives the ranges to come another size' if options.barrier_seconds else ''),
+    ] -%}
+    {%- if replica -%}
+        {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
+    {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
+        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the bounds of before does not know that, so ' -%}
+        {%- do lines.append(
+            'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
+                ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
+        ) -%}
+    {%- endif -%}
+    {%- if ahead.bytes -%} {%- do lines.append(dbt_backfill._get_bytes_line(backfill, plan, ahead, replica)) -%} {%- endif -%}
+    {{ return(lines) }}
 {% endmacro %}
 
 
 {#-
-    What is ahead of a plan with a range: {
-      'rows': that are left,
+    Return what is ahead of a plan with a range: {
+      'rows': how many are left,
       'scans': see get_bounds_sql; none if it is not known,
-      'bytes': of the files of the upstream, of which the rows that are left have their share; none if that is not known,
+      'bytes': the share of the rows that are left in the files of the upstream; none if that is not known,
       'known': whether a run knows of these scans, which it measures only where it finds the bounds of ranges,
       'copies': whether the ranges are to be copied first
     }
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}
-    {%- set known = plan.get('evidence')
-        or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
+    {%- set known = plan.get('evidence') or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
     {%- set evidence = known -%}
     {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- set evidence = dbt_backfill.find_bounds(backfill, state, plan).evidence -%}
@@ -143,58 +164,18 @@
 {% endmacro %}
 
 
-{% macro _get_range_lines(backfill, plan, ahead, replica) %}
-    {%- set limit, is_open = backfill.options.backfill_rate_limit, not plan.get('bounds_complete') and not plan.last_range -%}
-    {{ return([
-        '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
-            ~ (' of up to {:,} rows'.format(limit) if limit else ', because it has no backfill_rate_limit'),
-        'a barrier for each, in ' ~ dbt_backfill._get_runs_text(backfill, dbt_backfill.count_ranges_ahead(plan), ahead.rows, is_open),
-    ] + dbt_backfill._get_replica_lines(backfill, plan, ahead, replica) + dbt_backfill._get_bytes_lines(backfill, plan, ahead, replica)) }}
-{% endmacro %}
-
-
-{#- `is_open`: whether there may be more ranges. A budget cuts a range short, and how much fits into minutes is not known. -#}
-{% macro _get_runs_text(backfill, ranges, rows, is_open) %}
-    {%- set options, runs = backfill.options, [1] -%}
-    {%- for left, of_a_run in [(ranges, options.barriers_per_run), (rows, options.run_rows)] if of_a_run -%}
-        {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
-    {%- endfor -%}
-    {%- set is_least = is_open or options.run_minutes or options.run_rows -%}
-    {%- set unsure = 'about ' if options.barrier_seconds else 'at least ' if is_least else '' -%}
-    {{ return(unsure ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
-        ~ ('; barrier_seconds gives the ranges to come another size' if options.barrier_seconds else '')) }}
-{% endmacro %}
-
-
-{% macro _get_replica_lines(backfill, plan, ahead, replica) %}
-    {%- if replica -%} {{ return(['the ranges are read from ' ~ backfill.replica.render()]) }} {%- endif -%}
-    {%- if dbt_backfill.count_ranges_ahead(plan) == 1 or not dbt_backfill.may_replicate(backfill) -%} {{ return([]) }} {%- endif -%}
-    {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the bounds of before does not know that, so ' -%}
-    {{ return([
-        'replicate is ' ~ backfill.options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
-            ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
-    ]) }}
-{% endmacro %}
-
-
-{#- At most: how large the columns are that the query does not need is not known. -#}
-{% macro _get_bytes_lines(backfill, plan, ahead, replica) %}
-    {%- if not ahead.bytes -%} {{ return([]) }} {%- endif -%}
-    {%- set ranges, left = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._megabytes_text(ahead.bytes) -%}
+{#- Return how much a range reads at most: how large the columns are that the query does not need is not known. -#}
+{% macro _get_bytes_line(backfill, plan, ahead, replica) %}
+    {%- set ranges, left = dbt_backfill.count_ranges_ahead(plan), '{:,.1f} MB'.format(ahead.bytes / 1000000) -%}
     {%- set scans = 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
-    {%- set range = dbt_backfill._megabytes_text(ahead.bytes * scans / ranges) -%}
+    {%- set range = '{:,.1f} MB'.format(ahead.bytes * scans / ranges / 1000000) -%}
     {%- set unneeded = ', at most: columns that are not needed are left out' -%}
-    {%- if ahead.copies -%}
-        {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
-        {{ return([
-            ('the copy reads ' ~ left ~ ' once' if parts == 1 else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left)
-                ~ '; a range then reads about ' ~ range ~ ' of it' ~ unneeded
-        ]) }}
+    {%- if not ahead.copies -%}
+        {%- set source = ' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left' -%}
+        {{ return('a range reads about ' ~ range ~ source ~ unneeded) }}
     {%- endif -%}
-    {{ return(['a range reads about ' ~ range ~ (' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left') ~ unneeded]) }}
-{% endmacro %}
-
-
-{% macro _megabytes_text(bytes) %}
-    {{ return('{:,.1f} MB'.format(bytes / 1000000)) }}
+    {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
+    {%- set copying = 'the copy reads ' ~ left ~ ' once' if parts == 1
+        else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left -%}
+    {{ return(copying ~ '; a range then reads about ' ~ range ~ ' of it' ~ unneeded) }}
 {% endmacro %}

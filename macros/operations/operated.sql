@@ -1,9 +1,6 @@
 {#-
-    What an operation knows of an MV before it looks at it: its relations, and {
-      'name': the model's,
-      'options': {'file_format'},
-      'location_root': that of its config
-    }
+    Return what an operation knows of an MV before it looks at it: its relations, the model's 'name', 'options' with the 'file_format',
+    and the 'location_root' of its config.
 -#}
 {% macro get_operated(node) %}
     {{ return(dict(
@@ -15,11 +12,8 @@
 
 
 {#-
-    The same of one that has to exist with its state, and {
-      'state': as read_state returned it,
-      'begun_anew': see new_observed,
-      'partitions': see get_backfill
-    }
+    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'begun_anew', see new_observed, and
+    'partitions', see get_backfill.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}
@@ -28,30 +22,17 @@
         {%- do dbt_backfill.refuse(
             operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ operated.name, mv=operated.name
         ) -%}
+    {%- elif existing.mv is none -%}
+        {%- do dbt_backfill.refuse_missing_mv(operated) -%}
+    {%- elif existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_both_exist(operated, existing) -%}
     {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
     {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew, partitions=observed.mv.partitions)) }}
 {% endmacro %}
 
 
-{#- Refuse an MV without its state, and a state without its MV. `existing`: as get_existing_relations returned it. -#}
-{% macro check_both_exist(relations, existing) %}
-    {%- if existing.mv is none -%}
-        {%- do dbt_backfill.refuse_missing_mv(relations) -%}
-    {%- elif existing.progress is none -%}
-        {%- do dbt_backfill.refuse_missing_state(relations, dbt_backfill.read_table_properties(relations.mv)) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    Refuse arguments that an operation does not have.
-
-    Arguments:
-      unknown: the names that were given beside its own.
-      known (list): its own.
--#}
+{#- Refuse arguments that an operation does not have. `unknown`: the names that were given beside its own, which are `known`. -#}
 {% macro check_argument_names(operation, unknown, known, mv) %}
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(

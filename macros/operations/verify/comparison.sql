@@ -1,61 +1,43 @@
 {#-
-    What is known of the MV before it is compared, as observe_operated returned it, and {
-      'state': of a committed epoch whose version of the upstream can be read,
-      'key': of the committed plan, as the MV names its columns,
-      'columns': as get_table_columns returned them
-    }
+    Return what is known of the MV before it is compared, as observe_operated does; and 'key', of the committed plan, as the MV names its
+    columns, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed, and a definition that cannot be evaluated
+    any more: its version of the upstream is gone, or the session is another one.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
-    {%- set state = verified.state -%}
-    {%- do dbt_backfill.check_barrier_is_committed(
-        state, verified.name, 'Run the model first (dbt run --select ' ~ verified.name ~ '), and then verify it'
-    ) -%}
-    {%- do dbt_backfill.check_definition_is_readable(verified, state) -%}
-    {{ return(dict(
-        verified,
-        key=dbt_backfill.get_mv_keys(state.committed.key),
-        columns=dbt_backfill.get_table_columns(verified.mv),
-    )) }}
-{% endmacro %}
-
-
-{#- Refuse a definition that cannot be evaluated any more: its version is gone, or the session is another one. -#}
-{% macro check_definition_is_readable(verified, state) %}
+    {%- set state, name = verified.state, verified.name -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Run the model first (dbt run --select ' ~ name ~ '), and then verify it') -%}
     {%- set plan = state.committed -%}
     {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
     {%- if changed -%}
         {%- do dbt_backfill.refuse(
             changed.words ~ ' is ' ~ changed.is ~ ', and was ' ~ changed.was ~ ' at its last barrier',
-            'Set ' ~ changed.setting ~ ' to ' ~ changed.was,
-            mv=verified.name
+            'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name
         ) -%}
     {%- endif -%}
-    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
-    {%- set readable = dbt_backfill.stands_as_noted(upstream) -%}
-    {%- if readable -%}
-        {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, dbt_backfill.get_source(plan)) -%}
-        {%- set readable = dbt_backfill.ask(upstream, 'upstream_readable')(observed, dbt_backfill.get_source(plan)) -%}
-    {%- endif -%}
-    {%- if not readable -%}
-        {%- do dbt_backfill.refuse(
-            'version ' ~ state.upstream_version ~ ' of its upstream ' ~ dbt_backfill.get_source(plan).relation ~ ', which it shows, can no longer be read',
-            'Run the model (dbt run --select ' ~ verified.name ~ '), which takes it to a later version, and then verify it',
-            mv=verified.name
+    {%- if state.get('upstream_version') is not none -%}
+        {%- set upstream, source = dbt_backfill.get_upstream_of_plan(plan), dbt_backfill.get_source(plan) -%}
+        {%- if not dbt_backfill.stands_as_noted(upstream) or not dbt_backfill.ask(upstream, 'upstream_readable')(
+            dbt_backfill.ask(upstream, 'read_upstream')(upstream, source), source
         ) -%}
+            {%- do dbt_backfill.refuse(
+                'version ' ~ state.upstream_version ~ ' of its upstream ' ~ source.relation ~ ', which it shows, can no longer be read',
+                'Run the model (dbt run --select ' ~ name ~ '), which takes it to a later version, and then verify it', mv=name
+            ) -%}
+        {%- endif -%}
     {%- endif -%}
+    {{ return(dict(verified, key=dbt_backfill.get_mv_keys(plan.key), columns=dbt_backfill.get_table_columns(verified.mv))) }}
 {% endmacro %}
 
 
 {#-
-    What is needed to evaluate the definition of an MV whose upstream has no versions that can be read again: {
+    Return what is needed to evaluate the definition of an MV whose upstream has no versions that can be read again: {
       'state': with `staged`, see get_promised_sql,
-      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate; their rows of
-        then cannot be told any more
+      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate; nobody knows any
+        more which rows they had then
     }
 
-    Of other upstreams the state as it was, and none. All rows up to the position are read for it, once, and the feed is waited for.
+    Of other upstreams the state as it was, and none. Staging reads all rows up to the position, once, and waits for the feed.
 
     Arguments:
       relations (dict): of the MV, with 'name' and 'options': {'file_format'}.
@@ -87,38 +69,46 @@
 {% endmacro %}
 
 
-{#- How many keys that is, in a line of dbt's output. -#}
-{% macro report_unsettled(relations, unsettled) %}
-    {%- if unsettled -%}
-        {%- set count = dbt_backfill.run_table(
-            'count the keys that changed', 'select count(*) from (' ~ unsettled ~ ')', relations.mv
-        )[0][0] -%}
-        {%- do log(relations.name ~ ': ' ~ dbt_backfill.get_count_text(count | int, 'key')
-            ~ (' has' if count | int == 1 else ' have') ~ ' changed since its last barrier, and cannot be compared', info=true) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#-
-    Compare the selected part of the MV with its definition, in one pass over both. The keys that differ are staged as a
-    cached view, because what follows reads only their rows. Returns {
+    Compare the selected part of the MV with its definition, in one pass over both. The keys that have other rows in the MV than in its
+    definition, or as many rows more or less, are staged as a cached view, because what follows reads only their rows. Return {
       'rows': how many rows of the MV were compared,
       'differing': how many keys differ, 'null_keys': how many of them are null,
       'low', 'high': the first and the last of the others, as literals,
       'stage': the view
     }
 
-    The state is read once more after the comparison: a barrier that began in between has moved the MV.
+    The state is read again after the comparison: a barrier that began in between has moved the MV.
 
     Arguments:
       repaired (boolean): whether it follows a repair, which no conflict stops where that barrier drops a row that the MV lacked.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
-    {%- set stage = dbt_backfill.get_difference_stage_name(verified) -%}
+    {%- set stage = dbt_backfill.identifier([
+        verified.mv.schema, verified.mv.identifier, 'differing', verified.state.epoch, invocation_id | replace('-', '')
+    ] | join('__')) -%}
+    {%- set columns = dbt_backfill.get_compared_columns(verified.columns) -%}
+    {%- set keys = dbt_backfill.mv_columns(verified.key) | join(', ') -%}
     {%- set sql -%}
         begin
             create or replace temporary view {{ stage }} as
-            {{ dbt_backfill.get_differing_keys_sql(verified, selection) }};
+            select {{ dbt_backfill.get_staged_keys(verified.key) }}
+            from (
+                select {{ keys }}
+                from (
+                    select {{ columns }}, 1 as __bf_count
+                    from (
+                        {{ dbt_backfill.get_promised_sql(verified, verified.state, selection) }}
+                    )
+                    union all
+                    select {{ columns }}, -1 as __bf_count
+                    from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
+                    where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
+                )
+                group by {{ dbt_backfill.identifiers(verified.columns | map(attribute='name')) }}
+                having sum(__bf_count) != 0
+            )
+            group by {{ keys }};
             cache table {{ stage }};
             {{ dbt_backfill.get_comparison_summary_sql(verified, selection, stage) }};
         end
@@ -126,74 +116,38 @@
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
-        {%- if repaired -%}
-            {%- do dbt_backfill.refuse(
-                'another run went on while it was repaired, so that rows may have been written as they were before that run',
-                'Verify it again, and repair it, while no barrier runs', mv=verified.name
-            ) -%}
+        {%- if not repaired -%}
+            {%- do dbt_backfill.refuse('another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name
+            'another run went on while it was repaired, so that rows may have been written as they were before that run',
+            'Verify it again, and repair it, while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}
 {% endmacro %}
 
 
-{% macro get_difference_stage_name(verified) %}
-    {{ return(dbt_backfill.identifier([
-        verified.mv.schema, verified.mv.identifier, 'differing', verified.state.epoch, invocation_id | replace('-', '')
-    ] | join('__'))) }}
-{% endmacro %}
-
-
-{#- A select of the keys that have other rows in the MV than in its definition, or as many rows more or less. -#}
-{% macro get_differing_keys_sql(verified, selection) -%}
-    {%- set columns = dbt_backfill.get_compared_columns(verified.columns) -%}
-    {%- set keys = dbt_backfill.mv_columns(verified.key) -%}
-    select {{ dbt_backfill.get_staged_keys(verified.key) }}
-    from (
-        select {{ keys | join(', ') }}
-        from (
-            select {{ columns }}, 1 as __bf_count
-            from (
-                {{ dbt_backfill.get_promised_sql(verified, verified.state, selection) }}
-            )
-            union all
-            select {{ columns }}, -1 as __bf_count
-            from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
-            where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
-        )
-        group by {{ dbt_backfill.identifiers(verified.columns | map(attribute='name')) }}
-        having sum(__bf_count) != 0
-    )
-    group by {{ keys | join(', ') }}
-{%- endmacro %}
-
-
-{#- The key under names of our own, see staged_key_names. -#}
+{#- Return the key under names of our own, see staged_key_names. -#}
 {% macro get_staged_keys(keys) -%}
-    {%- set names, staged = dbt_backfill.staged_key_names(keys), [] -%}
-    {%- for column in dbt_backfill.mv_columns(keys) -%}
-        {%- do staged.append(column ~ ' as ' ~ names[loop.index0]) -%}
-    {%- endfor -%}
+    {%- set staged = [] -%}
+    {%- for column in dbt_backfill.mv_columns(keys) -%} {%- do staged.append(column ~ ' as __bf_key_' ~ loop.index) -%} {%- endfor -%}
     {{ return(staged | join(', ')) }}
 {%- endmacro %}
 
 
-{#- `__bf_key_1` and so on, each with `prefix` in front. -#}
-{% macro staged_key_names(keys, prefix='') %}
+{#- Return `__bf_key_1` and so on. -#}
+{% macro staged_key_names(keys) %}
     {%- set names = [] -%}
-    {%- for _ in keys -%} {%- do names.append(prefix ~ '__bf_key_' ~ loop.index) -%} {%- endfor -%}
+    {%- for _ in keys -%} {%- do names.append('__bf_key_' ~ loop.index) -%} {%- endfor -%}
     {{ return(names) }}
 {% endmacro %}
 
 
+{#- Return the select of what run_comparison returns. -#}
 {% macro get_comparison_summary_sql(verified, selection, stage) -%}
     {%- set names, keys = dbt_backfill.staged_key_names(verified.key), [] -%}
-    {%- for key in verified.key -%}
-        {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%}
-    {%- endfor -%}
+    {%- for key in verified.key -%} {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%} {%- endfor -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
     select to_json(named_struct(
@@ -221,9 +175,7 @@
 {%- endmacro %}
 
 
-{#- The selection down to the keys that differ, as literals that prune files. A null key lies in no range. -#}
+{#- Return the selection down to the keys that differ, as literals that prune files. A null key lies in no range. -#}
 {% macro narrow_selection(selection, found) %}
-    {%- set narrowed = dict(selection) -%}
-    {%- if not found.null_keys -%} {%- do narrowed.update({'low': found.low, 'high': found.high}) -%} {%- endif -%}
-    {{ return(narrowed) }}
+    {{ return(dict(selection, **({} if found.null_keys else {'low': found.low, 'high': found.high}))) }}
 {% endmacro %}

@@ -1,6 +1,6 @@
 {#-
-    A select of one row per key that differs: `__bf_key_1` and so on, and all rows of the key, as arrays of structs of
-    the MV's columns: `promised` by the definition, and `present` in the MV.
+    Return a select of one row per key that differs: `__bf_key_1` and so on, and all rows of the key, as arrays of structs of the MV's
+    columns: `promised` by the definition, and `present` in the MV.
 
     It compares again, so that it returns nothing once the difference was merged.
 -#}
@@ -35,27 +35,27 @@
 
 
 {#-
-    The keys that differ, by kind: a list of {
-      'kind': `missing` in the MV, `unexpected` there, `changed` in a column, or `duplicated`, more than once,
+    Return the keys that differ, by kind: a list of {
+      'kind': `missing` in the MV, `unexpected` in it, `changed` in a column, or `duplicated`, more than once,
       'count',
-      'samples': a list of {'key', 'promised', 'present': lists of rows, 'columns': the numbers of those that changed}
+      'samples': a list of {'key', 'promised', 'present': lists of their first rows, 'columns': the numbers, from 0, of those that changed}
     }
 
     All values are texts; `samples` has no more than `sample` keys over all kinds.
 -#}
 {% macro read_differences(verified, selection, found, sample) %}
-    {{ return(dbt_backfill.run_json(
-        'read the differences', dbt_backfill.get_kinds_sql(verified, selection, found, sample), verified.mv
-    )) }}
-{% endmacro %}
-
-
-{% macro get_kinds_sql(verified, selection, found, sample) -%}
-    {%- set keys, joined, texts = dbt_backfill.staged_key_names(verified.key), [], [] -%}
+    {%- set keys, joined, key, row, changed = dbt_backfill.staged_key_names(verified.key), [], [], [], [] -%}
     {%- for name in keys -%}
         {%- do joined.append('differences.' ~ name ~ ' <=> sampled.' ~ name) -%}
-        {%- do texts.append(dbt_backfill.text_expression('differences.' ~ name, verified.key[loop.index0].type)) -%}
+        {%- do key.append(dbt_backfill.text_expression('differences.' ~ name, verified.key[loop.index0].type)) -%}
     {%- endfor -%}
+    {%- set promised = dbt_backfill.comparable_columns(verified.columns, 'promised[0].') -%}
+    {%- set present = dbt_backfill.comparable_columns(verified.columns, 'present[0].') -%}
+    {%- for column in verified.columns -%}
+        {%- do row.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.type)) -%}
+        {%- do changed.append('if(' ~ promised[column.name] ~ ' <=> ' ~ present[column.name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
+    {%- endfor -%}
+    {%- set sql -%}
     select to_json(named_struct(
         'kind', kind,
         'count', count(*),
@@ -70,10 +70,12 @@
                 else 'duplicated'
             end as kind,
             if(is_sampled, struct({{ keys | join(', ') }}, named_struct(
-                'key', array({{ texts | join(', ') }}),
-                'promised', {{ dbt_backfill.get_row_texts('promised', verified.columns) }},
-                'present', {{ dbt_backfill.get_row_texts('present', verified.columns) }},
-                'columns', {{ dbt_backfill.get_changed_columns(verified.columns) }}
+                'key', array({{ key | join(', ') }}),
+                'promised', transform(slice(promised, 1, 3), row -> array({{ row | join(', ') }})),
+                'present', transform(slice(present, 1, 3), row -> array({{ row | join(', ') }})),
+                'columns', if(size(promised) = 0 or size(present) = 0, array(), filter(
+                    array({{ changed | join(', ') }}), number -> number >= 0
+                ))
             ) as shown), null) as sample
         from (
             select differences.*, sampled.is_sampled
@@ -88,33 +90,12 @@
     )
     group by kind
     order by kind
-{%- endmacro %}
+    {%- endset -%}
+    {{ return(dbt_backfill.run_json('read the differences', sql, verified.mv)) }}
+{% endmacro %}
 
 
-{#- The first rows of an array, each as an array of texts. -#}
-{% macro get_row_texts(rows, columns) -%}
-    {%- set texts = [] -%}
-    {%- for column in columns -%}
-        {%- do texts.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.type)) -%}
-    {%- endfor -%}
-    {{ return('transform(slice(' ~ rows ~ ', 1, 3), row -> array(' ~ texts | join(', ') ~ '))') }}
-{%- endmacro %}
-
-
-{#- The numbers of the columns, from 0, in which the first row of either side differs. -#}
-{% macro get_changed_columns(columns) -%}
-    {%- set numbers = [] -%}
-    {%- set promised = dbt_backfill.comparable_columns(columns, 'promised[0].') -%}
-    {%- set present = dbt_backfill.comparable_columns(columns, 'present[0].') -%}
-    {%- for name in promised -%}
-        {%- do numbers.append('if(' ~ promised[name] ~ ' <=> ' ~ present[name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
-    {%- endfor -%}
-    {{ return('if(size(promised) = 0 or size(present) = 0, array(), filter(array(' ~ numbers | join(', ')
-        ~ '), number -> number >= 0))') }}
-{%- endmacro %}
-
-
-{#- A value as the text that is shown: on one line, strings in quotes, NULL for a null. -#}
+{#- Return a value as the text that is shown: on one line, strings in quotes, NULL for a null. -#}
 {% macro text_expression(column, type) -%}
     {%- if type.startswith(('string', 'char', 'varchar')) -%}
         {%- set text = "concat('\\'', " ~ column ~ ", '\\'')" -%}
@@ -130,23 +111,46 @@
 
 
 {#-
-    Merge the difference: rows that differ are updated, missing ones inserted, unexpected ones deleted. Of a key that
-    stands more than once in the MV, or has to, all rows are deleted and the promised ones inserted.
+    Merge the difference: rows that differ are updated, missing ones inserted, unexpected ones deleted. Of a key that is in the MV more than
+    once, or has to be, all rows are deleted and the promised ones inserted.
 
-    It is no barrier: the epoch stays, and the MV gets what this epoch promises. Sent twice it finds no difference the
-    second time. Of it and the MERGE of a barrier that begins meanwhile one loses the conflict, unless they write other keys, or
-    that barrier drops a row that the MV lacks, and so writes none.
+    It is no barrier: the epoch stays, and the MV gets what this epoch promises. Sent twice it finds no difference the second time. If a
+    barrier begins meanwhile, the repair or its MERGE loses the conflict, unless they write other keys, or that barrier drops a row that the
+    MV lacks, and so writes none.
 -#}
 {% macro run_repair(verified, selection, found) %}
+    {%- set keys = dbt_backfill.staged_key_names(verified.key) -%}
     {%- set kept = dbt_backfill.get_kept_predicate(verified, verified.columns, '__bf_write.row.') -%}
+    {#- A row to insert matches nothing: the row that deletes its key does. Null keys are equal. -#}
+    {%- set matches = ["repair.__bf_action != 'insert'"] -%}
+    {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}
+        {%- do matches.append(column ~ ' <=> repair.' ~ keys[loop.index0]) -%}
+    {%- endfor -%}
+    {#- The range of the keys that differ prunes the MV's files. -#}
+    {%- set range = dbt_backfill.selection_predicate(dict(selection, vnodes=none, unsettled=none), verified.key, 'mv.') -%}
+    {%- if range != 'true' -%} {%- do matches.append(range) -%} {%- endif -%}
     {%- set sql -%}
         merge into {{ verified.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_repair_rows_sql(verified, selection, found) }}
+            select {{ keys | join(', ') }}, __bf_write.action as __bf_action, __bf_write.row.*
+            from (
+                select {{ keys | join(', ') }}, explode(if(
+                    size(promised) = 1 and size(present) <= 1,
+                    transform(promised, row -> named_struct('action', 'put', 'row', row)),
+                    concat(
+                        {#- A row of nulls has the struct's type beyond the end of the array. #}
+                        filter(array(named_struct('action', 'delete', 'row', get(promised, -1))), write -> size(present) > 0),
+                        transform(promised, row -> named_struct('action', 'insert', 'row', row))
+                    )
+                )) as __bf_write
+                from (
+                    {{ dbt_backfill.get_differences_sql(verified, selection, found) }}
+                )
+            )
             where {{ dbt_backfill.get_fence_of_epoch(verified, verified.state.epoch) }}
                 {{- ' and ' ~ kept if kept }}
         ) as repair
-        on {{ dbt_backfill._repair_condition(verified, selection) }}
+        on {{ matches | join(' and ') }}
         when matched and repair.__bf_action = 'delete' then delete
         when matched then update set *
         when not matched and repair.__bf_action != 'delete' then insert *
@@ -155,43 +159,8 @@
 {% endmacro %}
 
 
-{#-
-    A select of the rows to write: the key, `__bf_action`, and the MV's columns, null where the action is `delete`.
-    A row to `insert` matches nothing: the row that deletes its key does.
--#}
-{% macro get_repair_rows_sql(verified, selection, found) -%}
-    {%- set keys = dbt_backfill.staged_key_names(verified.key) -%}
-    select {{ keys | join(', ') }}, __bf_write.action as __bf_action, __bf_write.row.*
-    from (
-        select {{ keys | join(', ') }}, explode(if(
-            size(promised) = 1 and size(present) <= 1,
-            transform(promised, row -> named_struct('action', 'put', 'row', row)),
-            concat(
-                {#- A row of nulls has the struct's type beyond the end of the array. #}
-                filter(array(named_struct('action', 'delete', 'row', get(promised, -1))), write -> size(present) > 0),
-                transform(promised, row -> named_struct('action', 'insert', 'row', row))
-            )
-        )) as __bf_write
-        from (
-            {{ dbt_backfill.get_differences_sql(verified, selection, found) }}
-        )
-    )
-{%- endmacro %}
-
-
-{#- The key, as equal where both are null, and the range of the keys that differ, which prunes the MV's files. -#}
-{% macro _repair_condition(verified, selection) -%}
-    {%- set names, parts = dbt_backfill.staged_key_names(verified.key, 'repair.'), ["repair.__bf_action != 'insert'"] -%}
-    {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}
-        {%- do parts.append(column ~ ' <=> ' ~ names[loop.index0]) -%}
-    {%- endfor -%}
-    {%- set range = dict(selection, vnodes=none, unsettled=none) -%}
-    {{ return((parts + [dbt_backfill.selection_predicate(range, verified.key, 'mv.')]) | reject('equalto', 'true') | join(' and ')) }}
-{%- endmacro %}
-
-
-{#- What was compared, such as `mv: 12,345 rows of the vnodes 3, 7 compared`. -#}
-{% macro get_compared_text(verified, found, given={}) %}
+{#- Return what was compared, such as `mv: 12,345 rows of the vnodes 3, 7 compared`. -#}
+{% macro get_compared_text(verified, found, given) %}
     {%- set parts = [verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.rows, 'row')] -%}
     {%- if given.get('vnodes') is not none -%}
         {%- do parts.append('of the vnodes ' ~ dbt_backfill.as_list(given.vnodes) | join(', ')) -%}
@@ -203,7 +172,7 @@
 {% endmacro %}
 
 
-{#- `2 changed, 1 missing`. -#}
+{#- Return such as `2 changed, 1 missing`. -#}
 {% macro get_kinds_text(kinds) %}
     {%- set texts = [] -%}
     {%- for kind in kinds -%} {%- do texts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
@@ -211,15 +180,13 @@
 {% endmacro %}
 
 
-{#- The counts, and a sample of the keys with both values, in lines of up to 80 characters. -#}
+{#- Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. -#}
 {% macro report_differences(verified, found, kinds, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}
     {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ dbt_backfill.get_kinds_text(kinds), info=true) -%}
     {%- for kind in kinds -%}
         {%- for shown in kind.samples -%}
-            {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%}
-                {%- do log('  ' ~ line, info=true) -%}
-            {%- endfor -%}
+            {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- if 0 < sample < found.differing -%}
@@ -228,10 +195,10 @@
 {% endmacro %}
 
 
-{#- One key: of a changed one both values of each column that differs, else all its rows. -#}
+{#- Return the lines of one key: of a changed one both values of each column that differs, else all its rows, but for the key. -#}
 {% macro get_sample_lines(verified, kind, shown) %}
-    {%- set key = [] -%}
-    {%- for column in verified.key -%} {%- do key.append(column.name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
+    {%- set names, key = verified.key | map(attribute='name') | list, [] -%}
+    {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
     {%- set lines = [dbt_backfill._shortened(kind ~ ' ' ~ key | join(', '), none, 76)] -%}
     {%- if kind == 'changed' -%}
         {%- for number in shown['columns'] -%}
@@ -244,39 +211,31 @@
     {%- endif -%}
     {%- for word, rows in [('expected ', shown.promised), ('found    ', shown.present)] -%}
         {%- for row in rows -%}
-            {%- do lines.append('    ' ~ word ~ dbt_backfill._shortened(dbt_backfill._row_text(verified, row), none, 63)) -%}
+            {%- set values = [] -%}
+            {%- for column in verified.columns -%}
+                {%- if column.name not in names -%} {%- do values.append(column.name ~ '=' ~ row[loop.index0]) -%} {%- endif -%}
+            {%- endfor -%}
+            {%- do lines.append('    ' ~ word ~ dbt_backfill._shortened(values | join(', ') or 'the key alone', none, 63)) -%}
         {%- endfor -%}
     {%- endfor -%}
     {{ return(lines) }}
 {% endmacro %}
 
 
-{#- The values of a row but for its key, with their names. -#}
-{% macro _row_text(verified, row) %}
-    {%- set values = [] -%}
-    {%- for column in verified.columns -%}
-        {%- if column.name not in verified.key | map(attribute='name') -%}
-            {%- do values.append(column.name ~ '=' ~ row[loop.index0]) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(values | join(', ') or 'the key alone') }}
-{% endmacro %}
-
-
-{#- At most `width` characters of a text, from shortly before where it begins to differ from the other. -#}
+{#- Return at most `width` characters of a text, from shortly before where it begins to differ from the other. -#}
 {% macro _shortened(text, other, width) %}
     {%- if text | length <= width -%} {{ return(text) }} {%- endif -%}
-    {%- set at = namespace(differs=none) -%}
-    {%- for character in text if other is not none and at.differs is none -%}
-        {%- if loop.index0 >= other | length or character != other[loop.index0] -%} {%- set at.differs = loop.index0 -%} {%- endif -%}
+    {%- set differing = [] -%}
+    {%- for character in text if other is not none -%}
+        {%- if loop.index0 >= other | length or character != other[loop.index0] -%} {%- do differing.append(loop.index0) -%} {%- endif -%}
     {%- endfor -%}
-    {%- set start = [0, [(at.differs or 0) - 20, text | length - width + 1] | min] | max -%}
+    {%- set start = [0, [(differing + [0])[0] - 20, text | length - width + 1] | min] | max -%}
     {%- set shown = ('…' if start else '') ~ text[start:] -%}
     {{ return(shown if shown | length <= width else shown[:width - 1] ~ '…') }}
 {% endmacro %}
 
 
-{#- What was repaired. `again` is the comparison after it. -#}
+{#- Print what was repaired; refuse if keys still differ. `again` is the comparison after the repair. -#}
 {% macro report_repair(verified, found, kinds, again) %}
     {%- if again.differing -%}
         {%- do dbt_backfill.refuse(
@@ -285,9 +244,8 @@
             'Something else writes to the table: stop it, and verify it again', mv=verified.name
         ) -%}
     {%- endif -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired ('
-        ~ dbt_backfill.get_kinds_text(kinds) ~ ')', info=true) -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row')
-        ~ (' of the verified keys' if found.null_keys else ' from the first of these keys to the last')
-        ~ ' compared again, all equal', info=true) -%}
+    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ dbt_backfill.get_kinds_text(kinds) ~ ')' -%}
+    {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
+    {%- do log(verified.name ~ ': ' ~ repaired, info=true) -%}
+    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ of_keys ~ ' compared again, all equal', info=true) -%}
 {% endmacro %}

@@ -1,6 +1,6 @@
 {#-
-    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and name the keys that differ; with
-    `repair: true`, merge the difference, and nothing else. Fails if keys differ and are not repaired.
+    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and name the keys that differ; with `repair: true`, merge
+    the difference, and nothing else. Fails if keys differ and are not repaired.
 
     Usage:
       dbt run-operation verify_backfill --args '{model: my_mv}'
@@ -11,8 +11,8 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       vnodes (list of integers): only the keys of these vnodes.
       key_from, key_to (list, or one value): only the keys from here to there, both inclusive, in the order of the key.
-        Values are written as Spark casts them from text, binary ones in hex. Fewer values than the key has columns mean
-        all keys that begin with them.
+        Values are written as Spark casts them from text, binary ones in hex. Fewer values than the key has columns mean all keys that begin
+        with them.
       sample (integer): how many of the keys that differ are shown.
       repair (boolean): whether the difference is merged.
 -#}
@@ -23,29 +23,34 @@
     {%- set verified = dbt_backfill.observe_verified(node) -%}
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
     {%- set defined = dbt_backfill.stage_definition(verified, verified.state) -%}
-    {%- do dbt_backfill.report_unsettled(verified, defined.unsettled) -%}
+    {%- if defined.unsettled -%}
+        {%- set count = dbt_backfill.run_table(
+            'count the keys that changed', 'select count(*) from (' ~ defined.unsettled ~ ')', verified.mv
+        )[0][0] | int -%}
+        {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(count, 'key') ~ (' has' if count == 1 else ' have')
+            ~ ' changed since its last barrier, and cannot be compared', info=true) -%}
+    {%- endif -%}
     {%- set verified, selection = dict(verified, state=defined.state), dict(selection, unsettled=defined.unsettled) -%}
     {%- set found = dbt_backfill.run_comparison(verified, selection) -%}
+    {%- set compared = dbt_backfill.get_compared_text(verified, found, given) -%}
     {%- if not found.differing -%}
         {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
-        {%- do log(dbt_backfill.get_compared_text(verified, found, given) ~ ', all equal', info=true) -%}
+        {%- do log(compared ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set narrowed = dbt_backfill.narrow_selection(selection, found) -%}
     {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
-    {%- do dbt_backfill.report_differences(verified, found, kinds, dbt_backfill.get_compared_text(verified, found, given), sample) -%}
+    {%- do dbt_backfill.report_differences(verified, found, kinds, compared, sample) -%}
+    {%- if repair -%} {%- do dbt_backfill.run_repair(verified, narrowed, found) -%} {%- endif -%}
+    {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
     {%- if not repair -%}
-        {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(found.differing, 'key') ~ ' of ' ~ verified.mv.render()
                 ~ (' differs' if found.differing == 1 else ' differ') ~ ' from what its definition gives ('
                 ~ dbt_backfill.get_kinds_text(kinds) ~ ')',
-            'Find out what wrote to the table, and merge the difference with the argument repair: true',
-            mv=verified.name
+            'Find out what wrote to the table, and merge the difference with the argument repair: true', mv=verified.name
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_repair(verified, narrowed, found) -%}
-    {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
     {%- set again = dbt_backfill.run_comparison(verified, narrowed, repaired=true) -%}
     {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
     {%- do dbt_backfill.report_repair(verified, found, kinds, again) -%}
@@ -61,22 +66,19 @@
         {%- do dbt_backfill.refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
     {%- endif -%}
     {%- set vnodes = dbt_backfill.as_list(given.vnodes) -%}
-    {%- if given.vnodes is not none
-            and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
+    {%- if given.vnodes is not none and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
         {%- do dbt_backfill.refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
     {%- endif -%}
     {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
-        {%- if given[argument] is mapping or not dbt_backfill.as_list(given[argument])
-                or dbt_backfill.as_list(given[argument]) | select('none') | list -%}
-            {%- do dbt_backfill.refuse_argument(
-                name, argument, given[argument], 'a list of key values, in the order of the key'
-            ) -%}
+        {%- set values = dbt_backfill.as_list(given[argument]) -%}
+        {%- if given[argument] is mapping or not values or values | select('none') | list -%}
+            {%- do dbt_backfill.refuse_argument(name, argument, given[argument], 'a list of key values, in the order of the key') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- The part of the keys that the arguments ask for, as selection_predicate takes it. -#}
+{#- Return the part of the keys that the arguments ask for, as selection_predicate takes it. -#}
 {% macro read_selection(verified, given) %}
     {%- set selection = {'vnodes': none, 'vnode_count': verified.state.committed.vnode_count} -%}
     {%- if given.vnodes is not none -%}
@@ -95,10 +97,28 @@
 {% endmacro %}
 
 
-{#- key_from and key_to as literals of the key's types: Spark casts and renders them. -#}
+{#- Return key_from and key_to as `low` and `high`, literals of the key's types: Spark casts and renders them. -#}
 {% macro read_key_range(verified, given) %}
-    {%- set low = dbt_backfill._read_bound(verified, given, 'key_from') -%}
-    {%- set high = dbt_backfill._read_bound(verified, given, 'key_to') -%}
+    {%- set bounds = {} -%}
+    {%- for argument in ['key_from', 'key_to'] -%}
+        {%- set values, bound = [] if given[argument] is none else dbt_backfill.as_list(given[argument]), [] -%}
+        {%- if values | length > verified.key | length -%}
+            {%- do dbt_backfill.refuse(
+                argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', and its key '
+                    ~ dbt_backfill.get_count_text(verified.key | length, 'column'),
+                'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name
+            ) -%}
+        {%- endif -%}
+        {%- for value in values -%}
+            {%- set type, text = verified.key[loop.index0].type, dbt_backfill.string_literal(value) -%}
+            {#- Null if Spark cannot cast it. -#}
+            {%- set cast = text if type == 'string' else 'unhex(' ~ text ~ ')' if type == 'binary'
+                else 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(type) ~ ')' -%}
+            {%- do bound.append({'value': cast, 'literal': dbt_backfill.literal_expression(cast, type)}) -%}
+        {%- endfor -%}
+        {%- do bounds.update({argument: bound}) -%}
+    {%- endfor -%}
+    {%- set low, high = bounds.key_from, bounds.key_to -%}
     {%- set both = [low | length, high | length] | min -%}
     {%- set sql -%}
         select to_json(named_struct(
@@ -110,58 +130,19 @@
         ))
     {%- endset -%}
     {%- set read = dbt_backfill.run_json('read the key range', sql, verified.mv)[0] -%}
-    {%- set range = {
-        'low': dbt_backfill._check_bound(verified, given, 'key_from', read.low),
-        'high': dbt_backfill._check_bound(verified, given, 'key_to', read.high),
-    } -%}
-    {%- if read.is_empty -%}
-        {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%}
-    {%- endif -%}
-    {{ return(range) }}
-{% endmacro %}
-
-
-{#- The values of key_from or key_to as expressions: a list of {'value', 'literal': the text of its literal}. -#}
-{% macro _read_bound(verified, given, argument) %}
-    {%- if given[argument] is none -%} {{ return([]) }} {%- endif -%}
-    {%- set values = dbt_backfill.as_list(given[argument]) -%}
-    {%- if values | length > verified.key | length -%}
-        {%- do dbt_backfill.refuse(
-            argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', and its key '
-                ~ dbt_backfill.get_count_text(verified.key | length, 'column'),
-            'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name
-        ) -%}
-    {%- endif -%}
-    {%- set bound = [] -%}
-    {%- for given_value in values -%}
-        {%- set type = verified.key[loop.index0].type -%}
-        {%- set value = dbt_backfill._value_expression(given_value, type) -%}
-        {%- do bound.append({'value': value, 'literal': dbt_backfill.literal_expression(value, type)}) -%}
+    {%- for argument, literals in [('key_from', read.low), ('key_to', read.high)] -%}
+        {%- set values = dbt_backfill.as_list(given[argument]) -%}
+        {%- for literal in literals -%}
+            {%- set key, value = verified.key[loop.index0], values[loop.index0] -%}
+            {#- YAML has made a number of an unquoted 007. -#}
+            {%- if literal is none or key.type == 'string' and value is not string -%}
+                {%- do dbt_backfill.refuse(
+                    argument ~ ' has ' ~ tojson(value, value | string) ~ ' for the column ' ~ key.name ~ ', whose type is ' ~ key.type,
+                    'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name
+                ) -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
-    {{ return(bound) }}
-{% endmacro %}
-
-
-{#- A value that YAML gave, as text that Spark casts; null if it cannot. -#}
-{% macro _value_expression(value, type) -%}
-    {%- set text = dbt_backfill.string_literal(value) -%}
-    {%- if type == 'string' -%} {{ return(text) }} {%- endif -%}
-    {{ return('unhex(' ~ text ~ ')' if type == 'binary' else 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(type) ~ ')') }}
-{%- endmacro %}
-
-
-{% macro _check_bound(verified, given, argument, literals) %}
-    {%- set values = dbt_backfill.as_list(given[argument]) -%}
-    {%- for literal in literals -%}
-        {%- set key = verified.key[loop.index0] -%}
-        {#- YAML has made a number of an unquoted 007. -#}
-        {%- if literal is none or key.type == 'string' and values[loop.index0] is not string -%}
-            {%- do dbt_backfill.refuse(
-                argument ~ ' has ' ~ tojson(values[loop.index0], values[loop.index0] | string) ~ ' for the column ' ~ key.name
-                    ~ ', whose type is ' ~ key.type,
-                'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(literals or none) }}
+    {%- if read.is_empty -%} {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%} {%- endif -%}
+    {{ return({'low': read.low or none, 'high': read.high or none}) }}
 {% endmacro %}

@@ -1,0 +1,108 @@
+{#-
+    Passes once every vnode of the MV was backfilled to its end, all columns are filled, and no rebuild has begun. A line in dbt's output,
+    and the column `unfilled` of the rows that fail, say which columns are not filled yet. Under `--empty`, where every table that is
+    read has no rows, it passes as any test.
+
+    Usage, on a model with materialized='backfilled_mv':
+      data_tests:
+        - dbt_backfill.backfill_complete
+-#}
+{% test backfill_complete(model) %}
+    {%- if dbt_backfill.is_only_compiled() -%}
+        -- What is compared depends on the state of the MV, which dbt test and dbt build look at.
+        select 1 as failure from range(0)
+    {%- elif execute -%}
+        {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
+        {%- set unfilled = dbt_backfill.get_unfilled_text(dbt_backfill.read_state(relations)) %}
+        {%- if unfilled %} {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
+        select *, {{ dbt_backfill.string_literal(unfilled) }} as unfilled
+        from {{ relations.progress.render() }}
+        where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }})
+            {{- ' and false' if flags.EMPTY }}
+    {%- endif -%}
+{% endtest %}
+
+
+{#-
+    Passes if the MV is what it promises: Q(upstream @ S where pk <= current_pos), with S and the positions of the progress table, compared
+    both ways with duplicates counted. Fails with the rows that are `missing` in the MV, and those that are `unexpected` in it.
+
+    It reads the whole prefix of the upstream and the whole MV.
+
+    Usage, on a model with materialized='backfilled_mv':
+      data_tests:
+        - dbt_backfill.backfill_consistent
+-#}
+{% test backfill_consistent(model) %}
+    {%- if dbt_backfill.is_only_compiled() -%}
+        -- What is compared depends on the state of the MV, which dbt test and dbt build look at.
+        select 1 as failure from range(0)
+    {%- elif execute -%}
+        {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
+        {%- set state = dbt_backfill.read_state(relations) -%}
+        {%- do dbt_backfill.check_barrier_is_committed(state, relations.name, 'Run the model again, and then this test') -%}
+        {%- set format = dbt_backfill.get_table_format(relations.mv) -%}
+        {%- set defined = dbt_backfill.stage_definition(dict(relations, options={'file_format': format}), state) -%}
+        {%- set selection = {'unsettled': defined.unsettled} -%}
+        {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) -%}
+        {%- set columns = dbt_backfill.get_compared_columns(dbt_backfill.get_table_columns(relations.mv)) %}
+        with promised as (
+            select {{ columns }}
+            from (
+                {{ dbt_backfill.get_promised_sql(relations, defined.state, selection) }}
+            )
+        ),
+        present as (
+            select {{ columns }}
+            from {{ dbt_backfill.get_present_sql(relations, defined.state) }}
+            {{ 'where ' ~ selected if selected != 'true' }}
+        )
+        select 'missing' as difference, *
+        from (select * from promised except all select * from present)
+        union all
+        select 'unexpected' as difference, *
+        from (select * from present except all select * from promised)
+    {%- endif -%}
+{% endtest %}
+
+
+{#- True if the invocation only makes SQL of its nodes, or a catalog. An MV need not have run then, and nothing is read to compare it. -#}
+{% macro is_only_compiled() %}
+    {{ return(execute and invocation_args_dict.get('which') in ['compile', 'generate']) }}
+{% endmacro %}
+
+
+{#- Return which columns of a state are not filled yet, such as `x is filled up to (5, 'a') only`; none if all are. -#}
+{% macro get_unfilled_text(state) %}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- if not filling -%} {{ return(none) }} {%- endif -%}
+    {%- set names = filling.columns | map(attribute='name') | list -%}
+    {%- set until = 'down to' if dbt_backfill.is_descending(state.committed.key) else 'up to' -%}
+    {{ return(names | join(', ') ~ (' is' if names | length == 1 else ' are') ~ (' not filled' if filling.position is none
+        else ' filled ' ~ until ~ ' (' ~ filling.position | join(', ') ~ ') only')) }}
+{% endmacro %}
+
+
+{#-
+    Return the tables of the MV that is tested, see get_relations, and the 'name' that run-operations take: that of its model, which may
+    have an alias or a version; the table's own if no model makes it. Refuse a relation without a state of its own, and a part of one.
+-#}
+{% macro get_tested_relations(model, test) %}
+    {%- if model is string -%}
+        {%- do dbt_backfill.refuse('it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test) -%}
+    {%- endif -%}
+    {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
+    {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.mv, model) -%}
+    {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
+        {%- do dbt_backfill.refuse_missing_state(relations, properties) -%}
+    {%- elif existing.mv is none or existing.progress is none -%}
+        {%- do dbt_backfill.refuse(
+            model.render() ~ ' is not a backfilled_mv, or has never run',
+            'Run the model first, and put this test only on models with that materialization', mv=relations.name
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.check_is_no_copy(relations, dbt_backfill.find_original(model, properties)) -%}
+    {{ return(relations) }}
+{% endmacro %}

@@ -1,0 +1,231 @@
+{#-
+    Let an existing table become the MV of a model, with its rows: mark it, so that the next run of the model adopts it. That run checks
+    its columns and keys, creates the state, and begins to compare the rows with the query, slice by slice, merging what differs. This
+    operation writes only the mark, a table property. It can be repeated.
+
+    Usage:
+      dbt run-operation adopt_table --args '{model: my_mv}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+-#}
+{% macro adopt_table(model=none) %}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'adopt_table') -%}
+    {%- do dbt_backfill.check_argument_names('adopt_table', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
+    {%- set adopted = dbt_backfill.get_operated(node) -%}
+    {%- set mv, name = adopted.mv, adopted.name -%}
+    {%- set existing = dbt_backfill.get_existing_relations(adopted) -%}
+    {%- if existing.mv is none -%}
+        {%- do dbt_backfill.refuse(mv.render() ~ ' does not exist', 'Run the model, which builds it: dbt run --select ' ~ name, mv=name) -%}
+    {%- endif -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.mv, mv) -%}
+    {%- do dbt_backfill.check_adoptable(adopted, existing.mv, properties, node.config.get('tblproperties') or {}) -%}
+    {%- set state = dbt_backfill.read_left_state(adopted, existing) -%}
+    {%- if state is not none and state.committed and state.committed.backfill_id == properties.get('dbt_backfill.id') -%}
+        {%- do log(name ~ ': there is nothing to adopt; ' ~ mv.render() ~ ' is its MV, at the barrier ' ~ state.epoch, info=true) -%}
+        {{ return(none) }}
+    {%- elif state is not none and state.epoch > 0 -%}
+        {%- do dbt_backfill.refuse_other_state(adopted) -%}
+    {%- endif -%}
+    {%- set mark = {'dbt_backfill.adopt': dbt_backfill.get_mark_of_adoption(node.unique_id)} -%}
+    {%- do dbt_backfill.run_table('mark ' ~ mv.identifier, dbt_backfill.get_set_properties_sql(mv, mark), mv) -%}
+    {%- set rows = dbt_backfill.run_json(
+        'count the rows of ' ~ mv.identifier, "select to_json(named_struct('count', count(*))) from " ~ mv.render(), mv
+    )[0]['count'] -%}
+    {%- do log(
+        name ~ ': ' ~ mv.render() ~ ' is to be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
+            ~ '. Stop what else writes to it, and run the model: dbt run --select ' ~ name
+            ~ '. That checks its columns and keys, and begins to compare its rows with the query'
+            ~ dbt_backfill.get_slices_text(dbt_backfill.get_option_of(node, 'backfill_rate_limit')), info=true
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    Make the MV of a model a copy of another MV, with its state, so that it goes on from the position of that one: for CI, or another
+    target. A Delta MV becomes a shallow clone, an Iceberg MV a copy of its rows. The copy has an id of its own. Nothing of the original
+    is written.
+
+    The MV and the state are copied at versions that belong together: those that they have while no barrier has begun and the state does
+    not change. Until the copy has its state it is a clone without one, which no run takes for an MV. If the operation ends early, repeat
+    it.
+
+    Usage:
+      dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
+      replace (boolean): whether a clone without a state that is in its place may be dropped before.
+-#}
+{% macro clone_backfill(model=none, source=none, replace=false) %}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
+    {%- set clone = dbt_backfill.get_operated(node) -%}
+    {%- do dbt_backfill.check_argument_names('clone_backfill', kwargs, ['model', 'source', 'replace'], clone.name) -%}
+    {%- if source is not string or not source | trim -%}
+        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'the MV to copy, with its schema, such as prod.my_mv') -%}
+    {%- elif replace is not boolean -%}
+        {%- do dbt_backfill.refuse_argument(clone.name, 'replace', replace, 'true or false') -%}
+    {%- endif -%}
+    {%- set schemas = dbt_backfill.read_schemas() -%}
+    {%- set original = dbt_backfill.observe_original(clone, source | trim, schemas) -%}
+    {#- dbt makes the schemas of models that it runs, and none for an operation. -#}
+    {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
+    {%- if dbt_backfill.prepare_clone(clone, original, replace) -%}
+        {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
+        {#- Each statement can be repeated: it does nothing if its table exists. -#}
+        {%- set statements = {
+            'copy the MV': dbt_backfill._get_copy_of_mv_sql(clone, original, id),
+            'copy the state': dbt_backfill._get_copy_of_state_sql(clone, original, id),
+        } -%}
+        {%- if original.existing.barriers is not none -%}
+            {%- do statements.update({'copy the history': dbt_backfill._get_copy_of_history_sql(clone, original, id)}) -%}
+        {%- endif -%}
+        {%- for step, sql in statements.items() -%} {%- do dbt_backfill.run_table(step, sql, clone.mv) -%} {%- endfor -%}
+    {%- endif -%}
+    {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
+    {%- do log(
+        clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
+            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress_text(original.state) ~ '). The next run goes on from there', info=true
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    Return the original as observe_operated describes it, and its 'versions': those of 'mv' and 'progress' that belong together.
+    `schemas`: those that exist.
+-#}
+{% macro observe_original(clone, source, schemas) %}
+    {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
+    {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
+        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
+    {%- endif -%}
+    {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
+    {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in schemas -%}
+    {%- set existing = {} -%}
+    {%- for table in ['mv', 'progress', 'barriers'] -%}
+        {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}
+    {%- endfor -%}
+    {%- if existing.mv is none or existing.progress is none -%}
+        {%- do dbt_backfill.refuse(
+            original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, so there is no MV with its state to copy',
+            'Name one that dbt run has made', mv=clone.name
+        ) -%}
+    {%- endif -%}
+    {%- set version = dbt_backfill.read_version(original, 'progress') -%}
+    {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
+    {%- set versions = {'mv': dbt_backfill.read_version(original, 'mv'), 'progress': version} -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
+    {%- if dbt_backfill.read_version(original, 'progress') != version -%}
+        {%- do dbt_backfill.refuse(
+            'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Copy it while no barrier runs', mv=clone.name
+        ) -%}
+    {%- endif -%}
+    {{ return(dict(original, existing=existing, state=state, versions=versions)) }}
+{% endmacro %}
+
+
+{#-
+    True if there is something to copy; false if only the end of a clone is missing. Refuse to replace anything but an unfinished clone,
+    or, with `replace`, a clone without a state; these are dropped.
+-#}
+{% macro prepare_clone(clone, original, replace) %}
+    {%- set name = clone.mv.render() -%}
+    {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
+    {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
+    {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
+        {%- do dbt_backfill.refuse(name ~ ' exists, and is no clone of an MV', 'Drop or rename it', mv=clone.name) -%}
+    {%- elif progress is not none and properties.get('dbt_backfill.clone')
+            and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
+        {{ return(false) }}
+    {%- elif progress is not none -%}
+        {%- do dbt_backfill.refuse(
+            clone.progress.render() ~ ' exists: there is an MV with its own state, or what is left of one',
+            'Drop it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'), mv=clone.name
+        ) -%}
+    {%- elif mv is not none -%}
+        {%- if not properties.get('dbt_backfill.clone') and not replace -%}
+            {%- do dbt_backfill.refuse(name ~ ' exists, without a state', 'Add replace: true to drop it before', mv=clone.name) -%}
+        {%- endif -%}
+        {%- do dbt_backfill.run_table('drop the clone without a state', 'drop table if exists ' ~ name, clone.mv) -%}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- Return the copy of the MV: on Delta it shares the files of the original; Iceberg has no clone, so its rows are copied, with its partitions. -#}
+{% macro _get_copy_of_mv_sql(clone, original, id) -%}
+    {%- set mv, version = original.mv.render(), original.versions.mv -%}
+    {%- set own = {'dbt_backfill.id': id, 'dbt_backfill.mv': clone.mv.render(), 'dbt_backfill.clone': mv, 'dbt_backfill.adopt': ''} -%}
+    {%- if clone.options.file_format == 'delta' -%}
+        create table if not exists {{ clone.mv.render() }}
+        shallow clone {{ mv }} version as of {{ version }}
+        tblproperties {{ dbt_backfill.property_list(own) }}
+        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
+    {%- else -%}
+        {%- set shown = dbt_backfill.run_table('show ' ~ original.mv.identifier, 'show create table ' ~ mv, clone.mv)[0][0] -%}
+        {%- set partitions = modules.re.search('(?m)^PARTITIONED BY .*$', shown) -%}
+        {{ dbt_backfill._get_copy_sql(
+            clone, original, 'mv', dict(own, **{'dbt_backfill.docs': '', 'dbt_backfill.reset': ''}),
+            'select *\nfrom ' ~ mv ~ (' version as of ' ~ version if version != 'none' else ' where false'),
+            partitions.group(0) if partitions else ''
+        ) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+    Return the copy of the state: its rows as they are, but for the id, and for what is not known of the copy, which is the barriers that
+    its history may lack, and the snapshot at which a barrier left an Iceberg MV.
+-#}
+{% macro _get_copy_of_state_sql(clone, original, id) -%}
+    {%- set last = dict(original.state.committed, backfill_id=id) -%}
+    {%- for name in ['mv_snapshot_id', 'mv_root_id', 'mv_reset_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
+    {%- set changed, columns = {
+        'last': 'if(vnode = 0, ' ~ dbt_backfill.string_literal(tojson(last)) ~ ', cast(null as string)) as last',
+        'unwritten': 'cast(null as array<string>) as unwritten',
+    }, [] -%}
+    {%- for name in dbt_backfill.read_progress_columns(original) -%}
+        {%- do columns.append(changed.get(name, dbt_backfill.identifier(name))) -%}
+    {%- endfor -%}
+    {{ dbt_backfill._get_copy_sql(
+        clone, original, 'progress', {'dbt_backfill.id': id},
+        'select ' ~ columns | join(', ') ~ '\nfrom ' ~ original.progress.render() ~ ' version as of ' ~ original.versions.progress
+    ) }}
+{%- endmacro %}
+
+
+{#- Return the copy of the history. An MV goes on without one, too. -#}
+{% macro _get_copy_of_history_sql(clone, original, id) -%}
+    {%- set columns = [] -%}
+    {%- for name in dbt_backfill.shown_columns() -%}
+        {%- do columns.append(dbt_backfill.string_literal(id) ~ ' as backfill_id' if name == 'backfill_id' else name) -%}
+    {%- endfor -%}
+    {{ dbt_backfill._get_copy_sql(
+        clone, original, 'barriers', {},
+        'select ' ~ columns | join(', ') ~ '\nfrom ' ~ original.barriers.render() ~ '\nwhere epoch <= ' ~ original.state.epoch
+    ) }}
+{%- endmacro %}
+
+
+{#-
+    Return a copy of a table of the original with these rows. It has the properties that were set for the original, but neither those that
+    say what the table is, nor those that Spark does not show, and `own` ones.
+-#}
+{% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
+    {%- set kept = {} -%}
+    {%- for name, value in dbt_backfill.read_table_properties(original[table]).items()
+            if not dbt_backfill.is_redacted(value) and modules.re.fullmatch(
+                'delta\\.(isolationLevel|appendOnly|enable\\w+|dataSkipping\\w+|columnMapping\\.mode|feature\\.\\w+)'
+                    ~ '|(write|read|commit|history)\\..*|format-version|dbt_backfill\\..*', name
+            ) -%}
+        {%- do kept.update({name: value}) -%}
+    {%- endfor -%}
+    create table if not exists {{ clone[table].render() }}
+    using {{ clone.options.file_format }}
+    {{ partitions }}
+    {{ dbt_backfill.location_root_clause(clone.location_root, clone[table]) }}
+    tblproperties {{ dbt_backfill.property_list(dict(kept, **own)) }}
+    as
+    {{ rows }}
+{%- endmacro %}

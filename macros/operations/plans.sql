@@ -1,0 +1,118 @@
+{#-
+    Give up the plan that a run of an MV has left without committing it, if it cannot be executed and the upstream has not gone on. The
+    next run corrects what the plan could touch, and makes a new one. Nothing is lost. Stop runs of the model before: one that still
+    works on the plan ends with an error.
+
+    Usage:
+      dbt run-operation abandon_plan --args '{model: my_mv}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+-#}
+{% macro abandon_plan(model=none) %}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'abandon_plan') -%}
+    {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
+    {%- set operated = dbt_backfill.observe_operated(node) -%}
+    {%- set plan = operated.state.get('planned') -%}
+    {%- if plan is none or plan.kind == 'abandon' -%}
+        {%- set why = 'its barrier ' ~ operated.state.epoch ~ ' is committed' if plan is none
+            else 'that of its barrier ' ~ plan.epoch ~ ' is given up already' -%}
+        {%- do log(operated.name ~ ': there is no plan to give up; ' ~ why, info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set given_up = dbt_backfill.mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
+    {%- if given_up is none -%}
+        {%- do dbt_backfill.refuse(
+            'another run has committed its barrier ' ~ plan.epoch ~ ' meanwhile', 'There is nothing to give up', mv=operated.name
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.run_abandon(operated, given_up) -%}
+    {%- do log(
+        operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
+            ~ ') is given up. The next dbt run puts right what it could touch, and goes on', info=true
+    ) -%}
+{% endmacro %}
+
+
+{#-
+    Give an MV more vnodes, a multiple of those it has, or fewer, a divisor, at any time of its backfill: by a barrier of its own,
+    `rescale`. Nothing of the upstream is read. Where vnodes with different positions come together, what is above the lowest of them is
+    removed from the MV, and read again by the next ranges.
+
+    If the operation ends early, repeat it, or run the model: both go on with its plan.
+
+    Usage:
+      dbt run-operation rescale_backfill --args '{model: my_mv, vnode_count: 1024}'
+
+    Arguments:
+      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      vnode_count (integer): how many vnodes it is to have. A full refresh gives it those of its config again.
+-#}
+{% macro rescale_backfill(model=none, vnode_count=none) %}
+    {%- set node = dbt_backfill.find_backfilled_mv(model, 'rescale_backfill') -%}
+    {%- set name = dbt_backfill.get_model_name(node) -%}
+    {%- do dbt_backfill.check_argument_names('rescale_backfill', kwargs, ['model', 'vnode_count'], name) -%}
+    {%- if vnode_count is not integer or not 1 <= vnode_count <= 32768 -%}
+        {%- do dbt_backfill.refuse_argument(name, 'vnode_count', vnode_count, 'a whole number of 1 to 32768') -%}
+    {%- endif -%}
+    {%- set operated = dbt_backfill.observe_operated(node) -%}
+    {%- set planned = operated.state.get('planned') -%}
+    {%- if planned and planned.kind == 'rescale' -%} {%- set operated = dbt_backfill.run_rescale(operated, planned) -%} {%- endif -%}
+    {%- set state, has = operated.state, operated.state.committed.vnode_count -%}
+    {%- if has == vnode_count and not state.get('planned') -%}
+        {%- do log(name ~ ': it has ' ~ dbt_backfill.get_count_text(vnode_count, 'vnode'), info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set run = 'dbt run --select ' ~ name -%}
+    {%- do dbt_backfill.check_barrier_is_committed(
+        state, name, 'Let the run that is at work end, or run the model (' ~ run ~ '), and then rescale it'
+    ) -%}
+    {%- set why = operated.begun_anew or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
+    {%- if why -%}
+        {%- do dbt_backfill.refuse(
+            'it cannot be rescaled before its next run, because ' ~ why, 'Run the model (' ~ run ~ '), and then rescale it', mv=name
+        ) -%}
+    {%- elif has % vnode_count != 0 and vnode_count % has != 0 -%}
+        {%- do dbt_backfill.refuse(
+            'vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes that it has',
+            'Choose one that is, or set vnode_count in its config and rebuild it once with --full-refresh', mv=name
+        ) -%}
+    {%- endif -%}
+    {%- do dbt_backfill.run_rescale(operated, dbt_backfill.plan_rescale(operated, node, vnode_count)) -%}
+{% endmacro %}
+
+
+{#- Store the plan of a rescale and return it; refuse if another run has planned something meanwhile. -#}
+{% macro plan_rescale(operated, node, vnode_count) %}
+    {%- set state = operated.state -%}
+    {%- set low = state.get('position') if state.uniform else dbt_backfill.read_windows(
+        dict(operated, options=dict(operated.options, backfill_vnodes=none)), state
+    ).low -%}
+    {%- set plan = dbt_backfill.new_rescale_plan(state, node, vnode_count, low) -%}
+    {%- set sql -%}
+        begin
+            declare planned string;
+            {{ dbt_backfill.get_store_plan_statements(operated, plan) }}
+            {{ dbt_backfill.get_standing_plan_sql(operated, plan.epoch) }};
+        end
+    {%- endset -%}
+    {%- set standing = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
+    {%- if [standing.get('plan_id'), standing.get('kind')] != [plan.plan_id, plan.kind] -%}
+        {%- do dbt_backfill.refuse(
+            'another run has begun its barrier ' ~ plan.epoch ~ ' meanwhile', 'Nothing was changed; repeat the operation', mv=operated.name
+        ) -%}
+    {%- endif -%}
+    {{ return(standing) }}
+{% endmacro %}
+
+
+{#- Execute and commit the plan of a rescale. Return the MV as it is then, see observe_operated. -#}
+{% macro run_rescale(operated, plan) %}
+    {%- set state = operated.state -%}
+    {%- set done = dbt_backfill.run_steps(operated, state, plan, {'guarded': false}) -%}
+    {%- set committed = dbt_backfill.commit_barrier(operated, state, plan, done.counts) -%}
+    {%- set barrier = {'plan': plan, 'state': committed, 'counts': dbt_backfill.get_committed_counts(committed.committed)} -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(committed)] + dbt_backfill.get_report_of_kind(barrier) -%}
+    {%- do log(operated.name ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+    {{ return(dict(operated, state=committed)) }}
+{% endmacro %}
