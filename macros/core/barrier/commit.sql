@@ -36,9 +36,11 @@
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
     {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
-    {%- for _ in range(3) if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
-        {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
-        {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
+    {%- for _ in range(3) -%}
+        {%- if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
+            {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
+            {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set committed = dict(sent.state, settings=sent.state.get('settings') or state.settings) -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}

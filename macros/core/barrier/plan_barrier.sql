@@ -24,64 +24,10 @@
         ),
         stands=none, staged=none, views=[], source=none, result=none,
     ) -%}
-    {#- Again with other bounds, as a re-anchor, or because equal hashes were no equal keys. -#}
-    {%- for _ in range(4) if planning.stands is none and not planning.attempt.get('waits') -%}
-        {%- set attempt = planning.attempt -%}
-        {%- set backfill = dict(backfill, source=attempt.source) -%}
-        {%- set result = dbt_backfill.run_json(
-            'plan the barrier ' ~ epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
-        )[0] -%}
-        {%- set planning.views = planning.views + attempt.views -%}
-        {%- set checked = result.get('checked') or {} -%}
-        {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
-            else dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
-        {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
-        {%- set doubt = dbt_backfill.find_doubt_of_copy(attempt.source, result) -%}
-        {%- if result.get('plan') -%}
-            {%- set planning.stands = result.plan -%}
-            {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
-            {%- set planning.source = attempt.source if is_own else none -%}
-            {%- set planning.result = result -%}
-            {%- if not is_own and result.plan.kind != 'abandon' -%}
-                {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
-            {%- endif -%}
-        {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
-            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
-        {%- elif 'plan' in result -%}
-            {%- do dbt_backfill.drop_stages(planning.views) -%}
-            {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
-        {%- elif unclear -%}
-            {%- set reanchor = dbt_backfill.choose_reanchor(
-                backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
-                filling=dbt_backfill.get_filling_of_plan(attempt.plan)
-            ) -%}
-            {%- set planning.attempt = dbt_backfill.begin_attempt(
-                backfill, state, observed, learned,
-                dict(reanchor, sources=dbt_backfill.with_void_copy(reanchor.sources, given_up=attempt.plan.sources))
-            ) -%}
-        {%- elif doubt -%}
-            {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
-            {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(attempt.source.relation) -%} {%- endif -%}
-            {%- set planning.attempt = dbt_backfill.without_copy(attempt) -%}
-        {%- elif twice -%}
-            {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
-        {%- elif checked.null_keys or checked.duplicates -%}
-            {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
-            {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
-        {%- else -%}
-            {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
-            {#- A part ends with the bounds of before. -#}
-            {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.recorded)
-                else dbt_backfill.without_copy(attempt) -%}
-            {%- set copy = attempt.source.recorded if attempt.source else none -%}
-            {%- set bounds = find(dbt_backfill.with_bounds_from(backfill, copy), state, attempt.plan) -%}
-            {%- set planning.attempt = dict(
-                dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),
-                keys_are_unique=attempt.keys_are_unique,
-            ) -%}
+    {%- for _ in range(4) -%}
+        {%- if planning.stands is none and not planning.attempt.get('waits') -%}
+            {%- do dbt_backfill._run_attempt(backfill, state, observed, learned, columns, planning) -%}
         {%- endif -%}
-        {%- set is_own = planning.stands is not none and planning.stands.plan_id == attempt.plan.plan_id -%}
-        {%- set planning.staged = dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none -%}
     {%- endfor -%}
     {%- if planning.attempt.get('waits') -%}
         {%- do dbt_backfill.drop_stages(planning.views) -%}
@@ -97,6 +43,70 @@
         'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'source': planning.source,
         'result': planning.result,
     }) }}
+{% endmacro %}
+
+
+{#-
+    Send the script of an attempt at a plan. What it says is noted in `planning`: the plan that stands, with what was staged for it; or the
+    next attempt, with other bounds, as a re-anchor, or because equal hashes were no equal keys.
+-#}
+{% macro _run_attempt(backfill, state, observed, learned, columns, planning) %}
+    {%- set attempt = planning.attempt -%}
+    {%- set backfill = dict(backfill, source=attempt.source) -%}
+    {%- set result = dbt_backfill.run_json(
+        'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
+    )[0] -%}
+    {%- set planning.views = planning.views + attempt.views -%}
+    {%- set checked = result.get('checked') or {} -%}
+    {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
+        else dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
+    {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
+    {%- set doubt = dbt_backfill.find_doubt_of_copy(attempt.source, result) -%}
+    {%- if result.get('plan') -%}
+        {%- set planning.stands = result.plan -%}
+        {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
+        {%- set planning.source = attempt.source if is_own else none -%}
+        {%- set planning.result = result -%}
+        {%- if not is_own and result.plan.kind != 'abandon' -%}
+            {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
+        {%- endif -%}
+    {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
+        {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+    {%- elif 'plan' in result -%}
+        {%- do dbt_backfill.drop_stages(planning.views) -%}
+        {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
+    {%- elif unclear -%}
+        {%- set reanchor = dbt_backfill.choose_reanchor(
+            backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
+            filling=dbt_backfill.get_filling_of_plan(attempt.plan)
+        ) -%}
+        {%- set planning.attempt = dbt_backfill.begin_attempt(
+            backfill, state, observed, learned,
+            dict(reanchor, sources=dbt_backfill.with_void_copy(reanchor.sources, given_up=attempt.plan.sources))
+        ) -%}
+    {%- elif doubt -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
+        {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(attempt.source.relation) -%} {%- endif -%}
+        {%- set planning.attempt = dbt_backfill.without_copy(attempt) -%}
+    {%- elif twice -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
+    {%- elif checked.null_keys or checked.duplicates -%}
+        {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
+        {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
+    {%- else -%}
+        {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
+        {#- A part ends with the bounds of before. -#}
+        {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.recorded)
+            else dbt_backfill.without_copy(attempt) -%}
+        {%- set copy = attempt.source.recorded if attempt.source else none -%}
+        {%- set bounds = find(dbt_backfill.with_bounds_from(backfill, copy), state, attempt.plan) -%}
+        {%- set planning.attempt = dict(
+            dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),
+            keys_are_unique=attempt.keys_are_unique,
+        ) -%}
+    {%- endif -%}
+    {%- set is_own = planning.stands is not none and planning.stands.plan_id == attempt.plan.plan_id -%}
+    {%- set planning.staged = dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none -%}
 {% endmacro %}
 
 
@@ -138,17 +148,19 @@
         {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, plan, most_rows, copy)) }}
     {%- endif -%}
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
-    {%- for _ in range(4) if begun.taken is none or begun.taken.unclear -%}
-        {%- if begun.taken and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
+    {%- for _ in range(4) -%}
+        {%- if begun.taken and begun.taken.unclear and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
             {%- set begun.plan = dbt_backfill.choose_reanchor(
                 backfill, state, begun.observed, learned, begun.taken.unclear, started=true, whole=true,
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
         {%- endif -%}
-        {%- set begun.taken = dbt_backfill.ask(backfill.upstream, 'stage_range')(
-            backfill, state, begun.observed, begun.plan, again=begun.taken is not none
-        ) -%}
-        {%- set begun.observed = begun.taken.seen -%}
+        {%- if begun.taken is none or begun.taken.unclear -%}
+            {%- set begun.taken = dbt_backfill.ask(backfill.upstream, 'stage_range')(
+                backfill, state, begun.observed, begun.plan, again=begun.taken is not none
+            ) -%}
+            {%- set begun.observed = begun.taken.seen -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
     {%- if begun.taken.unclear -%}

@@ -9,12 +9,14 @@
 -#}
 {% macro run_replacement(backfill, plan, step, sql) %}
     {%- set found = namespace(left_at=none) -%}
-    {%- for _ in range(3) if found.left_at is none -%}
-        {%- do dbt_backfill.run_table(step, sql) -%}
-        {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-        {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
-        {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') -%}
-            {%- set found.left_at = properties.get('current-snapshot-id') -%}
+    {%- for _ in range(3) -%}
+        {%- if found.left_at is none -%}
+            {%- do dbt_backfill.run_table(step, sql) -%}
+            {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+            {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
+            {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') -%}
+                {%- set found.left_at = properties.get('current-snapshot-id') -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if found.left_at is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
