@@ -82,7 +82,8 @@ def test_a_barrier_can_be_read(
     project: Project, record_property: Callable[[str, Any], None]
 ) -> None:
     project.create_table("up", "id bigint, v string")
-    project.sql("insert into lake.up select id, concat('v', id) from range(400)")
+    up = project.table("up")
+    project.sql(f"insert into {up} select id, concat('v', id) from range(400)")
     project.write(mv=MV)
     reader, call = Reader(), MacroGenerator.__call__
 
@@ -93,9 +94,9 @@ def test_a_barrier_can_be_read(
             return call(generator, *args, **kwargs)
 
     for turn in range(3):
-        project.sql(f"update lake.up set v = 'new{turn}' where id = {turn + 1}")
-        project.sql(f"delete from lake.up where id = {turn + 20}")
-        project.sql(f"insert into lake.up values ({1000 + turn}, 'late')")
+        project.sql(f"update {up} set v = 'new{turn}' where id = {turn + 1}")
+        project.sql(f"delete from {up} where id = {turn + 20}")
+        project.sql(f"insert into {up} values ({1000 + turn}, 'late')")
         if turn < 2:
             project.run()
     with patch.object(MacroGenerator, "__call__", read):
