@@ -112,27 +112,29 @@
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set format, relation, merged = dbt_backfill.parse_iceberg_id(upstream.id).format, upstream.relation, [] -%}
     {%- if format == '3' -%} {{ return(none) }} {%- endif -%}
-    {%- set described = relation.render() ~ ' is an Iceberg table of format ' ~ format -%}
-    {%- set upgrade = 'Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')" -%}
-    {%- if format != '2' -%} {%- do dbt_backfill.refuse(described ~ ', which tells no changes of rows', upgrade) -%} {%- endif -%}
-    {%- for name in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(name) == 'merge-on-read' -%}
-        {%- do merged.append("'" ~ name ~ "' = 'copy-on-write'") -%}
+    {%- set name, upgrade = relation.render(), 'Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')" -%}
+    {%- if format != '2' -%}
+        {%- do dbt_backfill.refuse(name ~ ' is an Iceberg table of format ' ~ format ~ ', which tells no changes of rows', upgrade) -%}
+    {%- endif -%}
+    {%- for mode in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(mode) == 'merge-on-read' -%}
+        {%- do merged.append("'" ~ mode ~ "' = 'copy-on-write'") -%}
     {%- endfor -%}
     {%- if merged -%}
         {%- do dbt_backfill.refuse(
-            described ~ ' that is merged on read, so its changes cannot be read',
-            upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ relation.render() ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
+            name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
+            upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ name ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
         ) -%}
     {%- elif upstream.log and upstream.log[0].delete_files -%}
         {%- do dbt_backfill.refuse(
-            described ~ ' with ' ~ upstream.log[0].delete_files ~ ' delete files, so its changes cannot be read',
+            name ~ ' is an Iceberg table of format 2 with ' ~ upstream.log[0].delete_files ~ ' delete files, so its changes cannot be read',
             upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
         ) -%}
     {%- endif -%}
     {#- "Identifier field is required as table contains unorderable columns"; with one it sorts by all columns all the same. -#}
     {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
-            described ~ ' with the map ' ~ column.name ~ ', and its changes cannot be read, because maps have no order', upgrade
+            name ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
+                ~ ', and its changes cannot be read, because maps have no order', upgrade
         ) -%}
     {%- endfor -%}
 {% endmacro %}
