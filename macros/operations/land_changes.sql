@@ -17,63 +17,50 @@
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}
-    {%- do dbt_backfill.check_land_arguments(given, kwargs) -%}
-    {%- for landing in dbt_backfill.find_landings(given) -%}
-        {%- do dbt_backfill.run_landing(landing, given) -%}
-    {%- endfor -%}
-{%- endmacro %}
-
-
-{% macro check_land_arguments(given, unknown) %}
-    {%- do dbt_backfill.check_argument_names('land_changes', unknown, given.keys() | list, 'land_changes') -%}
-    {%- if [given.model, given.models, given.slot] | reject('none') | list | length > 1 -%}
+    {%- do dbt_backfill.check_argument_names('land_changes', kwargs, given.keys() | list, 'land_changes') -%}
+    {%- if [model, models, slot] | reject('none') | list | length > 1 -%}
         {%- do dbt_backfill.refuse(
             'more than one of model, models and slot is given', "Give one of them, or none for all slots: --args '{model: my_mv}'", mv='land_changes'
         ) -%}
-    {%- elif given.slot is not none and (given.slot is not string or not given.slot) -%}
-        {%- do dbt_backfill.refuse_argument('land_changes', 'slot', given.slot, 'the name of a replication slot') -%}
     {%- endif -%}
-    {%- set names = dbt_backfill.as_list(given.model or given.models or []) -%}
-    {%- for argument in ['model', 'models'] if given[argument] is not none and (not names or given.models is mapping or names | reject('string') | list) -%}
-        {%- do dbt_backfill.refuse_argument(
-            'land_changes', argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models'
-        ) -%}
+    {%- set names = dbt_backfill.as_list(model or models or []) -%}
+    {%- set are_names = names and models is not mapping and not names | reject('string') | list -%}
+    {%- set checks = {
+        'slot': [slot is none or slot is string and slot, 'the name of a replication slot'],
+        'model': [model is none or are_names, 'the name of one model'],
+        'models': [models is none or are_names, 'a list of names of models'],
+        'batch_rows': [batch_rows is integer and batch_rows is not boolean and batch_rows >= 1, 'a whole number of 1 or more'],
+        'wal_warning_mb': [wal_warning_mb is integer and wal_warning_mb is not boolean and wal_warning_mb >= 1, 'a whole number of 1 or more'],
+    } -%}
+    {%- for argument, check in checks.items() if not check[0] -%}
+        {%- do dbt_backfill.refuse_argument('land_changes', argument, given[argument], check[1]) -%}
     {%- endfor -%}
-    {%- for argument in ['batch_rows', 'wal_warning_mb'] if given[argument] is not integer or given[argument] is boolean or given[argument] < 1 -%}
-        {%- do dbt_backfill.refuse_argument('land_changes', argument, given[argument], 'a whole number of 1 or more') -%}
-    {%- endfor -%}
-{% endmacro %}
+    {%- for landing in dbt_backfill.find_landings(names, slot) -%} {%- do dbt_backfill.run_landing(landing, given) -%} {%- endfor -%}
+{%- endmacro %}
 
 
-{#-
-    What is landed: a list, by slot, of {
-      'slot', 'catalog': of Spark, of the database,
-      'tables': a list of {
-        'relation': the change table, 'upstream': the relation of what it tells the changes of, 'table': the name of that in PostgreSQL,
-        'format': of the change table if it has to be created, 'name': of the first model that reads it
-      }
-    }
-    All change tables of a slot belong to it: it is only moved on once each of them has its events.
--#}
-{% macro find_landings(given) %}
-    {%- set wanted, all = [given.slot] if given.slot else [], dbt_backfill.get_landed_tables() -%}
-    {%- for name in dbt_backfill.as_list(given.model or given.models or []) -%}
-        {%- set landed = dbt_backfill.get_landed_table(dbt_backfill.find_backfilled_mv(name, 'land_changes')) -%}
+{#- Return what is landed, a list by slot, see new_landing. -#}
+{% macro find_landings(names, slot) %}
+    {%- set wanted, all, landings = [slot] if slot else [], dbt_backfill.get_landed_tables(), [] -%}
+    {%- for name in names -%}
+        {%- set node = dbt_backfill.find_backfilled_mv(name, 'land_changes') -%}
+        {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
         {%- if not landed -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed names no slot to land from', "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name
             ) -%}
         {%- endif -%}
-        {%- do wanted.append(landed.slot) -%}
+        {%- do wanted.append(landed[0].slot) -%}
     {%- endfor -%}
-    {%- set slots = (wanted or all | map(attribute='slot')) | unique | list -%}
-    {%- for slot in slots if slot not in all | map(attribute='slot') | list -%}
-        {%- do dbt_backfill.refuse('no change_feed names the slot ' ~ slot, "Set 'slot' in the change_feed of a model", mv='land_changes') -%}
-    {%- endfor -%}
-    {%- if not slots -%}
+    {%- set known = all | map(attribute='slot') | unique | list -%}
+    {%- if not known and not wanted -%}
         {%- do dbt_backfill.refuse('no change_feed names a slot', "Set 'slot' in the change_feed of a model whose upstream is a table of PostgreSQL", mv='land_changes') -%}
     {%- endif -%}
-    {%- set landings = [] -%}
-    {%- for slot in slots -%} {%- do landings.append(dbt_backfill.new_landing(slot, all | selectattr('slot', 'equalto', slot) | list)) -%} {%- endfor -%}
+    {%- for slot in (wanted or known) | unique -%}
+        {%- if slot not in known -%}
+            {%- do dbt_backfill.refuse('no change_feed names the slot ' ~ slot, "Set 'slot' in the change_feed of a model", mv='land_changes') -%}
+        {%- endif -%}
+        {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%}
+    {%- endfor -%}
     {{ return(landings) }}
 {% endmacro %}

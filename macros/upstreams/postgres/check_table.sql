@@ -34,24 +34,9 @@
 {% endmacro %}
 
 
-{% macro _check_postgres_server(facts, mv) %}
-    {%- if facts.version < 130000 -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
-            'Use version 13 or later, which tells what transactions a reader sees', mv=mv
-        ) -%}
-    {%- elif facts.in_recovery -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is in a standby of PostgreSQL, which may show less than has landed',
-            'Let the JDBC catalog connect to the primary', mv=mv
-        ) -%}
-    {%- elif facts.wal_level != 'logical' -%}
-        {%- do dbt_backfill.refuse(
-            'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
-            'Set wal_level = logical in PostgreSQL, and start it again', mv=mv
-        ) -%}
-    {%- endif -%}
-    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+{#- Refuse for the first of `checks` that is so, each [whether it is, the fact, what to change]. -#}
+{% macro refuse_first(checks, mv) %}
+    {%- for is_so, fact, change in checks if is_so -%} {%- do dbt_backfill.refuse(fact, change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
@@ -61,95 +46,93 @@
     row of it.
 -#}
 {% macro check_postgres_session(facts, mv) %}
-    {%- set role = 'alter role ' ~ facts.user ~ ' set ' -%}
-    {%- if facts.conforming_strings != 'on' -%}
-        {%- do dbt_backfill.refuse(
-            'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
-            'Execute ' ~ role ~ 'standard_conforming_strings = on in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif facts.isolation != 'read committed' -%}
-        {%- do dbt_backfill.refuse(
-            'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
-            'Execute ' ~ role ~ "default_transaction_isolation = 'read committed' in PostgreSQL", mv=mv
-        ) -%}
-    {%- endif -%}
+    {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
+    {%- do dbt_backfill.refuse_first([
+        [facts.conforming_strings != 'on',
+         'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
+         role ~ 'standard_conforming_strings = on in PostgreSQL'],
+        [facts.isolation != 'read committed',
+         'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
+         role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"],
+    ], mv) -%}
+{% endmacro %}
+
+
+{#- Refuse a server or a table of which nothing can be landed from the slot, see run_landing. -#}
+{% macro check_landed_facts(landing, table, facts) %}
+    {%- set slot, other_slot = facts.slot or {}, 'Name another slot in change_feed, which land_changes makes' -%}
+    {%- do dbt_backfill.refuse_first([
+        [facts.in_recovery, 'its database is a standby, of which no changes can be landed', 'Name the primary in the url of the catalog ' ~ landing.catalog],
+        [facts.wal_level != 'logical', 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows',
+         'Set wal_level = logical in PostgreSQL and restart it'],
+        [not facts.replication, 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
+         'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'],
+        [facts.output_plugins is not none and 'wal2json' not in (facts.output_plugins or ''), 'PostgreSQL does not allow the output plugin wal2json',
+         'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')],
+        [not facts.found, 'PostgreSQL has no table ' ~ table.table,
+         "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
+        [slot and slot.get('database') != facts.database, 'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.get('database'), other_slot],
+        [slot and slot.get('plugin') != 'wal2json',
+         'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json', other_slot],
+    ], table.name) -%}
+    {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
+{% endmacro %}
+
+
+{% macro _check_postgres_server(facts, mv) %}
+    {%- do dbt_backfill.refuse_first([
+        [facts.version < 130000, 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+         'Use version 13 or later, which tells what transactions a reader sees'],
+        [facts.in_recovery, 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+         'Let the JDBC catalog connect to the primary'],
+        [facts.wal_level != 'logical', 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+         'Set wal_level = logical in PostgreSQL, and start it again'],
+    ], mv) -%}
+    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
 {% endmacro %}
 
 
 {% macro _check_postgres_relation(facts, mv) %}
     {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
-    {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
-    {%- if facts.found != 1 -%}
-        {%- do dbt_backfill.refuse(
-            where ~ ' has ' ~ (facts.found if facts.found else 'no') ~ (' tables' if facts.found else ' table') ~ " of its upstream's name",
-            "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=mv
-        ) -%}
-    {%- elif facts.kind != 'r' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is ' ~ kinds[facts.kind] ~ ' of PostgreSQL, of which the WAL tells no change',
-            'Read the table under it' if facts.kind != 'p' else
-                'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned', mv=mv
-        ) -%}
-    {%- elif facts.has_children -%}
-        {%- do dbt_backfill.refuse(
-            'other tables inherit from its upstream, and the WAL tells their changes by their own names',
-            'Read the tables that inherit from it, each by a model', mv=mv
-        ) -%}
-    {%- elif facts.persistence != 'p' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is an unlogged or temporary table, of which the WAL tells no change',
-            'Execute alter table … set logged in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif not facts.may_select -%}
-        {%- do dbt_backfill.refuse(
-            'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream', 'Execute grant select on … to … in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif facts.row_security -%}
-        {%- do dbt_backfill.refuse(
-            'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
-            'Give the JDBC catalog a user with BYPASSRLS', mv=mv
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        [facts.found != 1, 'the database ' ~ facts.database ~ ' of PostgreSQL has ' ~ (facts.found ~ ' tables' if facts.found else 'no table')
+            ~ " of its upstream's name", "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
+        [facts.get('kind') != 'r', 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
+         'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
+            if facts.get('kind') == 'p' else 'Read the table under it'],
+        [facts.get('has_children'), 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+         'Read the tables that inherit from it, each by a model'],
+        [facts.get('persistence') != 'p', 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+         'Execute alter table … set logged in PostgreSQL'],
+        [not facts.get('may_select'), 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
+         'Execute grant select on … to … in PostgreSQL'],
+        [facts.get('row_security'), 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+         'Give the JDBC catalog a user with BYPASSRLS'],
+    ], mv) -%}
 {% endmacro %}
 
 
 {% macro _check_postgres_key(facts, key, mv) %}
-    {%- set wanted = key | map('lower') | sort -%}
-    {%- set same, kept = [], [] -%}
-    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%}
-        {%- do same.append(index) -%}
-        {%- if not index.deferrable -%} {%- do kept.append(index) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- set described = key | join(', ') -%}
-    {%- if not same -%}
-        {%- do dbt_backfill.refuse(
-            'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
-            'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first'), mv=mv
-        ) -%}
-    {%- elif not kept -%}
-        {%- do dbt_backfill.refuse(
-            'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
-            'Create it not deferrable', mv=mv
-        ) -%}
-    {%- elif facts.get('format') == 'debezium' and facts['keys'] | selectattr('primary') | list and not kept | selectattr('primary') | list -%}
-        {%- do dbt_backfill.refuse(
-            'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
-            'Name the primary key in unique_key, or let land_changes land the changes', mv=mv
-        ) -%}
-    {%- elif facts.get('format') == 'debezium' and not facts['keys'] | selectattr('primary') | list and facts.unique_indexes > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream has no primary key and ' ~ facts.unique_indexes ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
-            'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes', mv=mv
-        ) -%}
-    {%- endif -%}
-    {%- set told = (facts.identity_columns or []) | map('lower') | list -%}
-    {%- if key | map('lower') | reject('in', told) | list -%}
-        {%- set identity = {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity] -%}
-        {%- do dbt_backfill.refuse(
-            'the REPLICA IDENTITY of its upstream is ' ~ identity ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
-            'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL', mv=mv
-        ) -%}
-    {%- endif -%}
+    {%- set same, wanted, described = [], key | map('lower') | sort, key | join(', ') -%}
+    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%} {%- do same.append(index) -%} {%- endfor -%}
+    {%- set kept, primary = same | rejectattr('deferrable') | list, facts['keys'] | selectattr('primary') | list -%}
+    {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
+    {%- do dbt_backfill.refuse_first([
+        [not same, 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
+         'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')],
+        [not kept, 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
+         'Create it not deferrable'],
+        [is_debezium and primary and not kept | selectattr('primary') | list,
+         'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
+         'Name the primary key in unique_key, or let land_changes land the changes'],
+        [is_debezium and not primary and facts.unique_indexes > 1, 'its upstream has no primary key and ' ~ facts.unique_indexes
+            ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
+         'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'],
+        [wanted | reject('in', told) | list, 'the REPLICA IDENTITY of its upstream is '
+            ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
+            ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
+         'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'],
+    ], mv) -%}
 {% endmacro %}
 
 
