@@ -196,7 +196,9 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
         return bool(tells_otherwise)
 
     macros.stub("tells_otherwise", tells)
-    found = macros.call("get_needed_mark", {"slot": "s", "confirmed": 100}, table_of(macros, **place))
+    found = macros.call(
+        "get_needed_mark", {"slot": "s", "confirmed": 100}, table_of(macros, **place)
+    )
     assert mark == (found and (found["op"], found["position"]))
     assert asked == ([] if tells_otherwise is None else [150])
 
