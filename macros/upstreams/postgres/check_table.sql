@@ -8,16 +8,36 @@
       mv (string): the model's name, where it is not the model that is running.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
-    {%- do dbt_backfill._check_postgres_server(facts, mv) -%}
-    {%- do dbt_backfill._check_postgres_relation(facts, mv) -%}
+    {%- do dbt_backfill.refuse_first([
+        [facts.version < 130000, 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+         'Use version 13 or later, which tells what transactions a reader sees'],
+        [facts.in_recovery, 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+         'Let the JDBC catalog connect to the primary'],
+        [facts.wal_level != 'logical', 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+         'Set wal_level = logical in PostgreSQL, and start it again'],
+    ], mv) -%}
+    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+    {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
+    {%- do dbt_backfill.refuse_first([
+        [facts.found != 1, 'the database ' ~ facts.database ~ ' of PostgreSQL has ' ~ (facts.found ~ ' tables' if facts.found else 'no table')
+            ~ " of its upstream's name", "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
+        [facts.get('kind') != 'r', 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
+         'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
+            if facts.get('kind') == 'p' else 'Read the table under it'],
+        [facts.get('has_children'), 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+         'Read the tables that inherit from it, each by a model'],
+        [facts.get('persistence') != 'p', 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+         'Execute alter table … set logged in PostgreSQL'],
+        [not facts.get('may_select'), 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
+         'Execute grant select on … to … in PostgreSQL'],
+        [facts.get('row_security'), 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+         'Give the JDBC catalog a user with BYPASSRLS'],
+    ], mv) -%}
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
-    {%- set wanted = (columns + key) | map('lower') | list -%}
-    {%- for column in facts.columns if column.name | lower in wanted -%}
+    {%- set keys = key | map('lower') | list -%}
+    {%- for column in facts.columns if column.name | lower in columns | map('lower') | list + keys -%}
         {%- do dbt_backfill.check_distinct_name(facts, column, mv) -%}
-        {%- do dbt_backfill._check_postgres_column(facts, column, mv) -%}
-        {%- if column.name | lower in key | map('lower') | list -%}
-            {%- do dbt_backfill._check_postgres_key_column(facts, column, mv) -%}
-        {%- endif -%}
+        {%- do dbt_backfill._check_postgres_column(facts, column, column.name | lower in keys, mv) -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -79,39 +99,6 @@
 {% endmacro %}
 
 
-{% macro _check_postgres_server(facts, mv) %}
-    {%- do dbt_backfill.refuse_first([
-        [facts.version < 130000, 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
-         'Use version 13 or later, which tells what transactions a reader sees'],
-        [facts.in_recovery, 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
-         'Let the JDBC catalog connect to the primary'],
-        [facts.wal_level != 'logical', 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
-         'Set wal_level = logical in PostgreSQL, and start it again'],
-    ], mv) -%}
-    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
-{% endmacro %}
-
-
-{% macro _check_postgres_relation(facts, mv) %}
-    {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
-    {%- do dbt_backfill.refuse_first([
-        [facts.found != 1, 'the database ' ~ facts.database ~ ' of PostgreSQL has ' ~ (facts.found ~ ' tables' if facts.found else 'no table')
-            ~ " of its upstream's name", "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
-        [facts.get('kind') != 'r', 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
-         'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
-            if facts.get('kind') == 'p' else 'Read the table under it'],
-        [facts.get('has_children'), 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
-         'Read the tables that inherit from it, each by a model'],
-        [facts.get('persistence') != 'p', 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
-         'Execute alter table … set logged in PostgreSQL'],
-        [not facts.get('may_select'), 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
-         'Execute grant select on … to … in PostgreSQL'],
-        [facts.get('row_security'), 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
-         'Give the JDBC catalog a user with BYPASSRLS'],
-    ], mv) -%}
-{% endmacro %}
-
-
 {% macro _check_postgres_key(facts, key, mv) %}
     {%- set same, wanted, described = [], key | map('lower') | sort, key | join(', ') -%}
     {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%} {%- do same.append(index) -%} {%- endfor -%}
@@ -156,25 +143,23 @@
 {% endmacro %}
 
 
-{#- Types whose values both Spark's JDBC reader and the WAL tell, and alike. Text stands for what Spark shows as a string. -#}
-{% macro postgres_read_types() %}
-    {{ return([
+{#-
+    True if both Spark's JDBC reader and the WAL have the values of the column's type, and alike. Text stands for what Spark shows as a string,
+    also for a type of the database's own.
+-#}
+{% macro _is_told_alike(column) %}
+    {{ return(column.type in [
         'bool', 'int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea',
         'text', 'varchar', 'bpchar', 'name', 'uuid', 'json', 'jsonb', 'xml', 'inet', 'cidr', 'macaddr', 'macaddr8',
-    ]) }}
+    ] if column.builtin else column.typtype == 'e' or column.type == 'citext') }}
 {% endmacro %}
 
 
-{#- Whether the type of a column is one of those, or one of the database's own that is shown as a text. -#}
-{% macro _is_told_alike(column) %}
-    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
-    {{ return(is_text or column.builtin and column.type in dbt_backfill.postgres_read_types()) }}
-{% endmacro %}
-
-
-{#- Whether its values can be read, leaving out what only its table or its feed can tell. -#}
+{#- True if its values can be read, leaving out what only its table or its feed can say. Spark would round other decimals. -#}
 {% macro is_postgres_read_type(column) %}
-    {{ return(dbt_backfill._is_told_alike(column) and (column.type != 'numeric' or dbt_backfill._is_postgres_decimal(column))) }}
+    {{ return(dbt_backfill._is_told_alike(column) and (
+        column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision
+    )) }}
 {% endmacro %}
 
 
@@ -186,71 +171,40 @@
 {% endmacro %}
 
 
-{#- Of a column that the query reads. -#}
-{% macro _check_postgres_column(facts, column, mv) %}
+{#- Of a column that the query reads. Of a key PostgreSQL compares the ranges, and Spark the positions. -#}
+{% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
-    {%- if not dbt_backfill._is_told_alike(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', of which Spark and the WAL do not tell the same',
-            'Leave it out of the query, or give the table a column of another type with that value, such as text', mv=mv
-        ) -%}
-    {%- elif column.type == 'numeric' and not dbt_backfill._is_postgres_decimal(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', which Spark would round',
-            'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query', mv=mv
-        ) -%}
-    {%- elif facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', of which wal2json tells a NaN or an infinity as null',
-            'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-                ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed", mv=mv
-        ) -%}
-    {%- elif column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'] -%}
-        {%- do dbt_backfill.refuse(
-            'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
-            'Compute it in the query, from the columns that it is generated of', mv=mv
-        ) -%}
-    {%- elif column.type == 'timestamp' and not dbt_backfill.is_postgres_utc(facts) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
-            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{% macro _is_postgres_decimal(column) %}
-    {{ return(column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision) }}
+    {%- set described_key = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
+    {%- set set_utc = 'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions' -%}
+    {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
+    {%- do dbt_backfill.refuse_first([
+        [not dbt_backfill._is_told_alike(column), described ~ ', of which Spark and the WAL do not tell the same',
+         'Leave it out of the query, or give the table a column of another type with that value, such as text'],
+        [not dbt_backfill.is_postgres_read_type(column), described ~ ', which Spark would round',
+         'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'],
+        [facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
+         described ~ ', of which wal2json tells a NaN or an infinity as null',
+         'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+            ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"],
+        [column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
+         'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
+         'Compute it in the query, from the columns that it is generated of'],
+        [column.type == 'timestamp' and not is_utc, described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone, set_utc],
+        [is_key and not (column.builtin and column.type in [
+            'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
+         ]), described_key ~ ', which PostgreSQL orders otherwise than Spark', 'Name columns of another type in unique_key'],
+        [is_key and column.type == 'timestamptz' and not is_utc,
+         described_key ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone, set_utc],
+        [is_key and column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']),
+         described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', by which PostgreSQL orders it otherwise than Spark',
+         'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown
+            ~ ' collate "C" in PostgreSQL, or name other columns in unique_key'],
+    ], mv) -%}
 {% endmacro %}
 
 
 {% macro is_postgres_utc(facts) %}
     {{ return(facts.zone in ['UTC', 'Etc/UTC', 'GMT', 'Etc/GMT', 'Z', 'UCT', 'Etc/UCT', 'Zulu', 'Etc/Zulu', 'Universal', 'Etc/Universal']) }}
-{% endmacro %}
-
-
-{#- Ranges are compared by PostgreSQL, and positions by Spark. -#}
-{% macro _check_postgres_key_column(facts, column, mv) %}
-    {%- set described = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
-    {%- if not column.builtin or column.type not in [
-        'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
-    ] -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', which PostgreSQL orders otherwise than Spark',
-            'Name columns of another type in unique_key', mv=mv
-        ) -%}
-    {%- elif column.type == 'timestamptz' and not dbt_backfill.is_postgres_utc(facts) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
-            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
-        ) -%}
-    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
-            'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',
-            mv=mv
-        ) -%}
-    {%- endif -%}
 {% endmacro %}
 
 
