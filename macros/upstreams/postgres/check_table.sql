@@ -9,29 +9,34 @@
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
-        [facts.version < 130000, 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
-         'Use version 13 or later, which tells what transactions a reader sees'],
-        [facts.in_recovery, 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
-         'Let the JDBC catalog connect to the primary'],
-        [facts.wal_level != 'logical', 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
-         'Set wal_level = logical in PostgreSQL, and start it again'],
+        {'when': facts.version < 130000, 'fact': 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+         'change': 'Use version 13 or later, which tells what transactions a reader sees'},
+        {'when': facts.in_recovery, 'fact': 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+         'change': 'Let the JDBC catalog connect to the primary'},
+        {'when': facts.wal_level != 'logical',
+         'fact': 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+         'change': 'Set wal_level = logical in PostgreSQL, and start it again'},
     ], mv) -%}
     {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+    {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
     {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
     {%- do dbt_backfill.refuse_first([
-        [facts.found != 1, 'the database ' ~ facts.database ~ ' of PostgreSQL has ' ~ (facts.found ~ ' tables' if facts.found else 'no table')
-            ~ " of its upstream's name", "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
-        [facts.get('kind') != 'r', 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
-         'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
-            if facts.get('kind') == 'p' else 'Read the table under it'],
-        [facts.get('has_children'), 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
-         'Read the tables that inherit from it, each by a model'],
-        [facts.get('persistence') != 'p', 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
-         'Execute alter table … set logged in PostgreSQL'],
-        [not facts.get('may_select'), 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
-         'Execute grant select on … to … in PostgreSQL'],
-        [facts.get('row_security'), 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
-         'Give the JDBC catalog a user with BYPASSRLS'],
+        {'when': facts.found != 1,
+         'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ " of its upstream's name",
+         'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
+        {'when': facts.get('kind') != 'r',
+         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
+         'change': 'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
+            if facts.get('kind') == 'p' else 'Read the table under it'},
+        {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+         'change': 'Read the tables that inherit from it, each by a model'},
+        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+         'change': 'Execute alter table … set logged in PostgreSQL'},
+        {'when': not facts.get('may_select'), 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
+         'change': 'Execute grant select on … to … in PostgreSQL'},
+        {'when': facts.get('row_security'),
+         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+         'change': 'Give the JDBC catalog a user with BYPASSRLS'},
     ], mv) -%}
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
     {%- set keys = key | map('lower') | list -%}
@@ -54,9 +59,9 @@
 {% endmacro %}
 
 
-{#- Refuse for the first of `checks` that is so, each [whether it is, the fact, what to change]. -#}
+{#- Refuse for the first of `checks` that is so, each {'when': whether it is, 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv) %}
-    {%- for is_so, fact, change in checks if is_so -%} {%- do dbt_backfill.refuse(fact, change, mv=mv) -%} {%- endfor -%}
+    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
@@ -68,12 +73,12 @@
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
     {%- do dbt_backfill.refuse_first([
-        [facts.conforming_strings != 'on',
-         'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
-         role ~ 'standard_conforming_strings = on in PostgreSQL'],
-        [facts.isolation != 'read committed',
-         'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
-         role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"],
+        {'when': facts.conforming_strings != 'on',
+         'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
+         'change': role ~ 'standard_conforming_strings = on in PostgreSQL'},
+        {'when': facts.isolation != 'read committed',
+         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
+         'change': role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"},
     ], mv) -%}
 {% endmacro %}
 
@@ -82,18 +87,24 @@
 {% macro check_landed_facts(landing, table, facts) %}
     {%- set slot, other_slot = facts.slot or {}, 'Name another slot in change_feed, which land_changes makes' -%}
     {%- do dbt_backfill.refuse_first([
-        [facts.in_recovery, 'its database is a standby, of which no changes can be landed', 'Name the primary in the url of the catalog ' ~ landing.catalog],
-        [facts.wal_level != 'logical', 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows',
-         'Set wal_level = logical in PostgreSQL and restart it'],
-        [not facts.replication, 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
-         'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'],
-        [facts.output_plugins is not none and 'wal2json' not in (facts.output_plugins or ''), 'PostgreSQL does not allow the output plugin wal2json',
-         'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')],
-        [not facts.found, 'PostgreSQL has no table ' ~ table.table,
-         "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"],
-        [slot and slot.get('database') != facts.database, 'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.get('database'), other_slot],
-        [slot and slot.get('plugin') != 'wal2json',
-         'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json', other_slot],
+        {'when': facts.in_recovery, 'fact': 'its database is a standby, of which no changes can be landed',
+         'change': 'Name the primary in the url of the catalog ' ~ landing.catalog},
+        {'when': facts.wal_level != 'logical',
+         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows',
+         'change': 'Set wal_level = logical in PostgreSQL and restart it'},
+        {'when': not facts.replication, 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
+         'change': 'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'},
+        {'when': facts.output_plugins is not none and 'wal2json' not in (facts.output_plugins or ''),
+         'fact': 'PostgreSQL does not allow the output plugin wal2json',
+         'change': 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')},
+        {'when': not facts.found, 'fact': 'PostgreSQL has no table ' ~ table.table,
+         'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
+        {'when': slot and slot.get('database') != facts.database,
+         'fact': 'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.get('database'),
+         'change': other_slot},
+        {'when': slot and slot.get('plugin') != 'wal2json',
+         'fact': 'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json',
+         'change': other_slot},
     ], table.name) -%}
     {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
 {% endmacro %}
@@ -105,20 +116,24 @@
     {%- set kept, primary = same | rejectattr('deferrable') | list, facts['keys'] | selectattr('primary') | list -%}
     {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
     {%- do dbt_backfill.refuse_first([
-        [not same, 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
-         'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')],
-        [not kept, 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
-         'Create it not deferrable'],
-        [is_debezium and primary and not kept | selectattr('primary') | list,
-         'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
-         'Name the primary key in unique_key, or let land_changes land the changes'],
-        [is_debezium and not primary and facts.unique_indexes > 1, 'its upstream has no primary key and ' ~ facts.unique_indexes
+        {'when': not same,
+         'fact': 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
+         'change': 'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')},
+        {'when': not kept,
+         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
+         'change': 'Create it not deferrable'},
+        {'when': is_debezium and primary and not kept | selectattr('primary') | list,
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
+         'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
+        {'when': is_debezium and not primary and facts.unique_indexes > 1,
+         'fact': 'its upstream has no primary key and ' ~ facts.unique_indexes
             ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
-         'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'],
-        [wanted | reject('in', told) | list, 'the REPLICA IDENTITY of its upstream is '
+         'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
+        {'when': wanted | reject('in', told) | list,
+         'fact': 'the REPLICA IDENTITY of its upstream is '
             ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
             ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
-         'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'],
+         'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
     ], mv) -%}
 {% endmacro %}
 
@@ -178,27 +193,31 @@
     {%- set set_utc = 'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions' -%}
     {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
     {%- do dbt_backfill.refuse_first([
-        [not dbt_backfill._is_told_alike(column), described ~ ', of which Spark and the WAL do not tell the same',
-         'Leave it out of the query, or give the table a column of another type with that value, such as text'],
-        [not dbt_backfill.is_postgres_read_type(column), described ~ ', which Spark would round',
-         'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'],
-        [facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
-         described ~ ', of which wal2json tells a NaN or an infinity as null',
-         'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-            ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"],
-        [column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
-         'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
-         'Compute it in the query, from the columns that it is generated of'],
-        [column.type == 'timestamp' and not is_utc, described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone, set_utc],
-        [is_key and not (column.builtin and column.type in [
+        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', of which Spark and the WAL do not tell the same',
+         'change': 'Leave it out of the query, or give the table a column of another type with that value, such as text'},
+        {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', which Spark would round',
+         'change': 'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'},
+        {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
+         'fact': described ~ ', of which wal2json tells a NaN or an infinity as null',
+         'change': 'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+            ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"},
+        {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
+         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
+         'change': 'Compute it in the query, from the columns that it is generated of'},
+        {'when': column.type == 'timestamp' and not is_utc, 'fact': described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
+         'change': set_utc},
+        {'when': is_key and not (column.builtin and column.type in [
             'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
-         ]), described_key ~ ', which PostgreSQL orders otherwise than Spark', 'Name columns of another type in unique_key'],
-        [is_key and column.type == 'timestamptz' and not is_utc,
-         described_key ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone, set_utc],
-        [is_key and column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']),
-         described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', by which PostgreSQL orders it otherwise than Spark',
-         'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown
-            ~ ' collate "C" in PostgreSQL, or name other columns in unique_key'],
+         ]),
+         'fact': described_key ~ ', which PostgreSQL orders otherwise than Spark',
+         'change': 'Name columns of another type in unique_key'},
+        {'when': is_key and column.type == 'timestamptz' and not is_utc,
+         'fact': described_key ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
+         'change': set_utc},
+        {'when': is_key and column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']),
+         'fact': described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', by which PostgreSQL orders it otherwise than Spark',
+         'change': 'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown
+            ~ ' collate "C" in PostgreSQL, or name other columns in unique_key'},
     ], mv) -%}
 {% endmacro %}
 

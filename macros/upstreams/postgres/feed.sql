@@ -71,12 +71,12 @@
 {#- Refuse a feed that does not exist, or in which nothing has landed: `landed` is up to where it has, none where that is not known yet. -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
-    {%- if feed.kind is none or landed is none -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ feed.relation.render() ~ (' does not exist' if feed.kind is none else
-                ' does not tell up to where it has landed: it has no event and no watermark'),
-            'Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '')
-        ) -%}
+    {%- set name = feed.relation.render() -%}
+    {%- set change = 'Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '') -%}
+    {%- if feed.kind is none -%}
+        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
+    {%- elif landed is none -%}
+        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not tell up to where it has landed: it has no event and no watermark', change) -%}
     {%- endif -%}
 {% endmacro %}
 

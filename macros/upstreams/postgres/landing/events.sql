@@ -117,8 +117,10 @@
         select p.*
         from {{ dbt_backfill.get_slot_lock(slot) }}
         cross join lateral (
-            select * from pg_logical_slot_peek_changes({{ name }}, case when l.locked = '' then {{ end }} end, null, {{ dbt_backfill.get_wal2json_options([table]) }})
-            with ordinality as peeked (lsn, xid, data, number)
+            select *
+            from pg_logical_slot_peek_changes(
+                {{ name }}, case when l.locked = '' then {{ end }} end, null, {{ dbt_backfill.get_wal2json_options([table]) }}
+            ) with ordinality as peeked (lsn, xid, data, number)
         ) as p
     ),
     stands as materialized (

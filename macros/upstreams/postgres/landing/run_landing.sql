@@ -138,12 +138,16 @@
             '_timeline': mark.table.facts.timeline, '_note': dbt_backfill.string_literal(mark.table.note),
         } -%}
         {%- set event -%}
-            select {% for column in mark.table.columns + dbt_backfill.landed_columns() -%}
-            cast({{ values.get(column.name, 'null') }} as {{ dbt_backfill.type_sql(column.type) }}) as {{ dbt_backfill.identifier(column.name) }}{{ ', ' if not loop.last }}
+            select
+            {%- for column in mark.table.columns + dbt_backfill.landed_columns() %}
+            {{ ', ' if not loop.first }}cast({{ values.get(column.name, 'null') }} as {{ dbt_backfill.type_sql(column.type) }})
+                as {{ dbt_backfill.identifier(column.name) }}
             {%- endfor %}
         {%- endset -%}
         {%- do dbt_backfill.run_table('mark where ' ~ mark.table.table ~ ' begins', dbt_backfill.get_land_sql(mark.table, event)) -%}
-        {%- if mark.why -%} {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' begins anew', info=true) -%} {%- endif -%}
+        {%- if mark.why -%}
+            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' begins anew', info=true) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(dbt_backfill.read_landed_places(landing)) }}
 {% endmacro %}
