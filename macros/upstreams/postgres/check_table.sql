@@ -8,16 +8,41 @@
       mv (string): the model's name, where it is not the model that is running.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
-    {%- do dbt_backfill._check_postgres_server(facts, mv) -%}
-    {%- do dbt_backfill._check_postgres_relation(facts, mv) -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': facts.version < 130000, 'fact': 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+         'change': 'Use version 13 or later, which tells what transactions a reader sees'},
+        {'when': facts.in_recovery, 'fact': 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+         'change': 'Let the JDBC catalog connect to the primary'},
+        {'when': facts.wal_level != 'logical',
+         'fact': 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+         'change': 'Set wal_level = logical in PostgreSQL, and start it again'},
+    ], mv) -%}
+    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+    {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
+    {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': facts.found != 1,
+         'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ " of its upstream's name",
+         'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
+        {'when': facts.get('kind') != 'r',
+         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
+         'change': 'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
+            if facts.get('kind') == 'p' else 'Read the table under it'},
+        {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+         'change': 'Read the tables that inherit from it, each by a model'},
+        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+         'change': 'Execute alter table … set logged in PostgreSQL'},
+        {'when': not facts.get('may_select'), 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
+         'change': 'Execute grant select on … to … in PostgreSQL'},
+        {'when': facts.get('row_security'),
+         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+         'change': 'Give the JDBC catalog a user with BYPASSRLS'},
+    ], mv) -%}
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
-    {%- set wanted = (columns + key) | map('lower') | list -%}
-    {%- for column in facts.columns if column.name | lower in wanted -%}
+    {%- set keys = key | map('lower') | list -%}
+    {%- for column in facts.columns if column.name | lower in columns | map('lower') | list + keys -%}
         {%- do dbt_backfill.check_distinct_name(facts, column, mv) -%}
-        {%- do dbt_backfill._check_postgres_column(facts, column, mv) -%}
-        {%- if column.name | lower in key | map('lower') | list -%}
-            {%- do dbt_backfill._check_postgres_key_column(facts, column, mv) -%}
-        {%- endif -%}
+        {%- do dbt_backfill._check_postgres_column(facts, column, column.name | lower in keys, mv) -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -34,24 +59,9 @@
 {% endmacro %}
 
 
-{% macro _check_postgres_server(facts, mv) %}
-    {%- if facts.version < 130000 -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
-            'Use version 13 or later, which tells what transactions a reader sees', mv=mv
-        ) -%}
-    {%- elif facts.in_recovery -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is in a standby of PostgreSQL, which may show less than has landed',
-            'Let the JDBC catalog connect to the primary', mv=mv
-        ) -%}
-    {%- elif facts.wal_level != 'logical' -%}
-        {%- do dbt_backfill.refuse(
-            'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
-            'Set wal_level = logical in PostgreSQL, and start it again', mv=mv
-        ) -%}
-    {%- endif -%}
-    {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
+{#- Refuse for the first of `checks` that is so, each {'when': whether it is, 'fact', 'change'}, see refuse. -#}
+{% macro refuse_first(checks, mv) %}
+    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
@@ -61,95 +71,70 @@
     row of it.
 -#}
 {% macro check_postgres_session(facts, mv) %}
-    {%- set role = 'alter role ' ~ facts.user ~ ' set ' -%}
-    {%- if facts.conforming_strings != 'on' -%}
-        {%- do dbt_backfill.refuse(
-            'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
-            'Execute ' ~ role ~ 'standard_conforming_strings = on in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif facts.isolation != 'read committed' -%}
-        {%- do dbt_backfill.refuse(
-            'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
-            'Execute ' ~ role ~ "default_transaction_isolation = 'read committed' in PostgreSQL", mv=mv
-        ) -%}
-    {%- endif -%}
+    {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': facts.conforming_strings != 'on',
+         'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
+         'change': role ~ 'standard_conforming_strings = on in PostgreSQL'},
+        {'when': facts.isolation != 'read committed',
+         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
+         'change': role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"},
+    ], mv) -%}
 {% endmacro %}
 
 
-{% macro _check_postgres_relation(facts, mv) %}
-    {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
-    {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
-    {%- if facts.found != 1 -%}
-        {%- do dbt_backfill.refuse(
-            where ~ ' has ' ~ (facts.found if facts.found else 'no') ~ (' tables' if facts.found else ' table') ~ " of its upstream's name",
-            "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=mv
-        ) -%}
-    {%- elif facts.kind != 'r' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is ' ~ kinds[facts.kind] ~ ' of PostgreSQL, of which the WAL tells no change',
-            'Read the table under it' if facts.kind != 'p' else
-                'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned', mv=mv
-        ) -%}
-    {%- elif facts.has_children -%}
-        {%- do dbt_backfill.refuse(
-            'other tables inherit from its upstream, and the WAL tells their changes by their own names',
-            'Read the tables that inherit from it, each by a model', mv=mv
-        ) -%}
-    {%- elif facts.persistence != 'p' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream is an unlogged or temporary table, of which the WAL tells no change',
-            'Execute alter table … set logged in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif not facts.may_select -%}
-        {%- do dbt_backfill.refuse(
-            'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream', 'Execute grant select on … to … in PostgreSQL', mv=mv
-        ) -%}
-    {%- elif facts.row_security -%}
-        {%- do dbt_backfill.refuse(
-            'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
-            'Give the JDBC catalog a user with BYPASSRLS', mv=mv
-        ) -%}
-    {%- endif -%}
+{#- Refuse a server or a table of which nothing can be landed from the slot, see run_landing. -#}
+{% macro check_landed_facts(landing, table, facts) %}
+    {%- set slot, other_slot = facts.slot or {}, 'Name another slot in change_feed, which land_changes makes' -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': facts.in_recovery, 'fact': 'its database is a standby, of which no changes can be landed',
+         'change': 'Name the primary in the url of the catalog ' ~ landing.catalog},
+        {'when': facts.wal_level != 'logical',
+         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows',
+         'change': 'Set wal_level = logical in PostgreSQL and restart it'},
+        {'when': not facts.replication, 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
+         'change': 'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'},
+        {'when': facts.output_plugins is not none and 'wal2json' not in (facts.output_plugins or ''),
+         'fact': 'PostgreSQL does not allow the output plugin wal2json',
+         'change': 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')},
+        {'when': not facts.found, 'fact': 'PostgreSQL has no table ' ~ table.table,
+         'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
+        {'when': slot and slot.get('database') != facts.database,
+         'fact': 'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.get('database'),
+         'change': other_slot},
+        {'when': slot and slot.get('plugin') != 'wal2json',
+         'fact': 'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json',
+         'change': other_slot},
+    ], table.name) -%}
+    {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
 {% endmacro %}
 
 
 {% macro _check_postgres_key(facts, key, mv) %}
-    {%- set wanted = key | map('lower') | sort -%}
-    {%- set same, kept = [], [] -%}
-    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%}
-        {%- do same.append(index) -%}
-        {%- if not index.deferrable -%} {%- do kept.append(index) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- set described = key | join(', ') -%}
-    {%- if not same -%}
-        {%- do dbt_backfill.refuse(
-            'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
-            'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first'), mv=mv
-        ) -%}
-    {%- elif not kept -%}
-        {%- do dbt_backfill.refuse(
-            'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
-            'Create it not deferrable', mv=mv
-        ) -%}
-    {%- elif facts.get('format') == 'debezium' and facts['keys'] | selectattr('primary') | list and not kept | selectattr('primary') | list -%}
-        {%- do dbt_backfill.refuse(
-            'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
-            'Name the primary key in unique_key, or let land_changes land the changes', mv=mv
-        ) -%}
-    {%- elif facts.get('format') == 'debezium' and not facts['keys'] | selectattr('primary') | list and facts.unique_indexes > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream has no primary key and ' ~ facts.unique_indexes ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
-            'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes', mv=mv
-        ) -%}
-    {%- endif -%}
-    {%- set told = (facts.identity_columns or []) | map('lower') | list -%}
-    {%- if key | map('lower') | reject('in', told) | list -%}
-        {%- set identity = {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity] -%}
-        {%- do dbt_backfill.refuse(
-            'the REPLICA IDENTITY of its upstream is ' ~ identity ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
-            'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL', mv=mv
-        ) -%}
-    {%- endif -%}
+    {%- set same, wanted, described = [], key | map('lower') | sort, key | join(', ') -%}
+    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%} {%- do same.append(index) -%} {%- endfor -%}
+    {%- set kept, primary = same | rejectattr('deferrable') | list, facts['keys'] | selectattr('primary') | list -%}
+    {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not same,
+         'fact': 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
+         'change': 'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')},
+        {'when': not kept,
+         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
+         'change': 'Create it not deferrable'},
+        {'when': is_debezium and primary and not kept | selectattr('primary') | list,
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
+         'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
+        {'when': is_debezium and not primary and facts.unique_indexes > 1,
+         'fact': 'its upstream has no primary key and ' ~ facts.unique_indexes
+            ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
+         'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
+        {'when': wanted | reject('in', told) | list,
+         'fact': 'the REPLICA IDENTITY of its upstream is '
+            ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
+            ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
+         'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
+    ], mv) -%}
 {% endmacro %}
 
 
@@ -173,25 +158,23 @@
 {% endmacro %}
 
 
-{#- Types whose values both Spark's JDBC reader and the WAL tell, and alike. Text stands for what Spark shows as a string. -#}
-{% macro postgres_read_types() %}
-    {{ return([
+{#-
+    True if both Spark's JDBC reader and the WAL have the values of the column's type, and alike. Text stands for what Spark shows as a string,
+    also for a type of the database's own.
+-#}
+{% macro _is_told_alike(column) %}
+    {{ return(column.type in [
         'bool', 'int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea',
         'text', 'varchar', 'bpchar', 'name', 'uuid', 'json', 'jsonb', 'xml', 'inet', 'cidr', 'macaddr', 'macaddr8',
-    ]) }}
+    ] if column.builtin else column.typtype == 'e' or column.type == 'citext') }}
 {% endmacro %}
 
 
-{#- Whether the type of a column is one of those, or one of the database's own that is shown as a text. -#}
-{% macro _is_told_alike(column) %}
-    {%- set is_text = not column.builtin and (column.typtype == 'e' or column.type == 'citext') -%}
-    {{ return(is_text or column.builtin and column.type in dbt_backfill.postgres_read_types()) }}
-{% endmacro %}
-
-
-{#- Whether its values can be read, leaving out what only its table or its feed can tell. -#}
+{#- True if its values can be read, leaving out what only its table or its feed can say. Spark would round other decimals. -#}
 {% macro is_postgres_read_type(column) %}
-    {{ return(dbt_backfill._is_told_alike(column) and (column.type != 'numeric' or dbt_backfill._is_postgres_decimal(column))) }}
+    {{ return(dbt_backfill._is_told_alike(column) and (
+        column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision
+    )) }}
 {% endmacro %}
 
 
@@ -203,71 +186,44 @@
 {% endmacro %}
 
 
-{#- Of a column that the query reads. -#}
-{% macro _check_postgres_column(facts, column, mv) %}
+{#- Of a column that the query reads. Of a key PostgreSQL compares the ranges, and Spark the positions. -#}
+{% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
-    {%- if not dbt_backfill._is_told_alike(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', of which Spark and the WAL do not tell the same',
-            'Leave it out of the query, or give the table a column of another type with that value, such as text', mv=mv
-        ) -%}
-    {%- elif column.type == 'numeric' and not dbt_backfill._is_postgres_decimal(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', which Spark would round',
-            'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query', mv=mv
-        ) -%}
-    {%- elif facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', of which wal2json tells a NaN or an infinity as null',
-            'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-                ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed", mv=mv
-        ) -%}
-    {%- elif column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'] -%}
-        {%- do dbt_backfill.refuse(
-            'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
-            'Compute it in the query, from the columns that it is generated of', mv=mv
-        ) -%}
-    {%- elif column.type == 'timestamp' and not dbt_backfill.is_postgres_utc(facts) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
-            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{% macro _is_postgres_decimal(column) %}
-    {{ return(column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision) }}
+    {%- set described_key = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
+    {%- set set_utc = 'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions' -%}
+    {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', of which Spark and the WAL do not tell the same',
+         'change': 'Leave it out of the query, or give the table a column of another type with that value, such as text'},
+        {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', which Spark would round',
+         'change': 'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'},
+        {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
+         'fact': described ~ ', of which wal2json tells a NaN or an infinity as null',
+         'change': 'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+            ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"},
+        {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
+         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
+         'change': 'Compute it in the query, from the columns that it is generated of'},
+        {'when': column.type == 'timestamp' and not is_utc, 'fact': described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
+         'change': set_utc},
+        {'when': is_key and not (column.builtin and column.type in [
+            'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
+         ]),
+         'fact': described_key ~ ', which PostgreSQL orders otherwise than Spark',
+         'change': 'Name columns of another type in unique_key'},
+        {'when': is_key and column.type == 'timestamptz' and not is_utc,
+         'fact': described_key ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
+         'change': set_utc},
+        {'when': is_key and column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']),
+         'fact': described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', by which PostgreSQL orders it otherwise than Spark',
+         'change': 'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown
+            ~ ' collate "C" in PostgreSQL, or name other columns in unique_key'},
+    ], mv) -%}
 {% endmacro %}
 
 
 {% macro is_postgres_utc(facts) %}
     {{ return(facts.zone in ['UTC', 'Etc/UTC', 'GMT', 'Etc/GMT', 'Z', 'UCT', 'Etc/UCT', 'Zulu', 'Etc/Zulu', 'Universal', 'Etc/Universal']) }}
-{% endmacro %}
-
-
-{#- Ranges are compared by PostgreSQL, and positions by Spark. -#}
-{% macro _check_postgres_key_column(facts, column, mv) %}
-    {%- set described = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
-    {%- if not column.builtin or column.type not in [
-        'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
-    ] -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', which PostgreSQL orders otherwise than Spark',
-            'Name columns of another type in unique_key', mv=mv
-        ) -%}
-    {%- elif column.type == 'timestamptz' and not dbt_backfill.is_postgres_utc(facts) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
-            'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions', mv=mv
-        ) -%}
-    {%- elif column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']) -%}
-        {%- do dbt_backfill.refuse(
-            described ~ ' with the collation ' ~ column.collation.name ~ ', by which PostgreSQL orders it otherwise than Spark',
-            'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown ~ ' collate "C" in PostgreSQL, or name other columns in unique_key',
-            mv=mv
-        ) -%}
-    {%- endif -%}
 {% endmacro %}
 
 

@@ -27,25 +27,24 @@
     from (
         select
             {{ read | join('\n            ') }}
-            {{ dbt_backfill._debezium_op(feed) }} as __bf_op,
-            {{ dbt_backfill._debezium_position() }} as __bf_position,
+            case
+                when not {{ dbt_backfill._is_of_table(feed) }} then 'w'
+                when op in ('u', 'd', 't') then op
+                when op = 'c' then 'i'
+                when op = 'r' then 'g'
+                else 'w'
+            end as __bf_op,
+            case
+                when op = 'r' then source.lsn
+                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
+                else coalesce(cast(get_json_object(source.sequence, '$[0]') as bigint), 0) + 1
+            end as __bf_position,
             source.lsn as __bf_sequence,
             cast(source.`txId` as bigint) % 4294967296 as __bf_xid
         from {{ feed.relation.render() }}
         where op <> 'r' or ({{ dbt_backfill._is_of_table(feed) }} and source.snapshot <> 'incremental')
     )
 {%- endmacro %}
-
-
-{#- The latest commit that an event tells; null in the first transaction after a snapshot, which the next one's events tell. -#}
-{% macro debezium_feed_landed() %}
-    {{ return("nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)") }}
-{% endmacro %}
-
-
-{% macro debezium_feed_renewed() %}
-    {{ return('cast(null as bigint)') }}
-{% endmacro %}
 
 
 {#- The change's own place in the WAL. Its position is 1 in the first transaction after a snapshot. -#}
@@ -62,26 +61,6 @@
 {% macro debezium_feed_untold(feed, version, noted) %}
     {{ return(none) }}
 {% endmacro %}
-
-
-{% macro _debezium_position() -%}
-    case
-                when op = 'r' then source.lsn
-                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
-                else coalesce(cast(get_json_object(source.sequence, '$[0]') as bigint), 0) + 1
-            end
-{%- endmacro %}
-
-
-{% macro _debezium_op(feed) -%}
-    case
-                when not {{ dbt_backfill._is_of_table(feed) }} then 'w'
-                when op in ('u', 'd', 't') then op
-                when op = 'c' then 'i'
-                when op = 'r' then 'g'
-                else 'w'
-            end
-{%- endmacro %}
 
 
 {% macro _is_of_table(feed) %}

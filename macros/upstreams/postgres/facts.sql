@@ -28,7 +28,9 @@
     {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
     select (jsonb_build_object(
         'system_identifier', (select system_identifier::text from pg_control_system()),
-        'timeline', {{ dbt_backfill._get_postgres_timeline() }},
+        {#- The control file would name the one of the last checkpoint. #}
+        'timeline', case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
+            else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
         'in_recovery', pg_is_in_recovery(),
         'version', current_setting('server_version_num')::int,
         'wal_level', current_setting('wal_level'),
@@ -38,7 +40,12 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        'replication', ({{ dbt_backfill._get_postgres_replication_query() }}),
+        {#- Amazon gives nobody the attribute: there the right is that of members of roles of these names. #}
+        'replication', (
+            select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
+            from pg_roles
+            where rolname = current_user or rolname in ('rds_replication', 'rds_superuser', 'rdsadmin', 'rdsrepladmin')
+        ),
         'position', ({{ position }} - '0/0')::bigint,
         'output_plugins', (select setting from pg_settings where name = 'output_plugin_libraries'),
         'slot', ({{ dbt_backfill._get_postgres_slot_query(slot, position) }}),
@@ -66,15 +73,6 @@
 {%- endmacro %}
 
 
-{#- Amazon gives nobody the attribute: there the right is that of members of roles of these names. -#}
-{% macro _get_postgres_replication_query() -%}
-    select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper
-        else pg_has_role(oid, 'member') end), false)
-    from pg_roles
-    where rolname = current_user or rolname in ('rds_replication', 'rds_superuser', 'rdsadmin', 'rdsrepladmin')
-{%- endmacro %}
-
-
 {#- The tables of a name that is not quoted. -#}
 {% macro get_postgres_oids_query(table) -%}
     select named.oid
@@ -84,25 +82,12 @@
 {%- endmacro %}
 
 
-{#- The control file would name the one of the last checkpoint. -#}
-{% macro _get_postgres_timeline() -%}
-    (case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
-        else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end)
-{%- endmacro %}
-
-
 {% macro _get_postgres_slot_query(slot, position) -%}
     {%- if not slot -%} {{ return('null::jsonb') }} {%- endif -%}
     select jsonb_build_object(
-        'plugin', plugin,
-        'type', slot_type,
-        'database', database,
-        'active', active,
-        'temporary', temporary,
-        'wal_status', wal_status,
-        'safe_wal_size', safe_wal_size,
-        'restart', (restart_lsn - '0/0')::bigint,
-        'confirmed', (confirmed_flush_lsn - '0/0')::bigint,
+        'plugin', plugin, 'type', slot_type, 'database', database, 'active', active, 'temporary', temporary,
+        'wal_status', wal_status, 'safe_wal_size', safe_wal_size,
+        'restart', (restart_lsn - '0/0')::bigint, 'confirmed', (confirmed_flush_lsn - '0/0')::bigint,
         'held', ({{ position }} - restart_lsn)::bigint
     )
     from pg_replication_slots
@@ -190,7 +175,23 @@
         'precision', case when b.typname = 'numeric' and b.typmod >= 4 then ((b.typmod - 4) >> 16) & 65535 end,
         'scale', case when b.typname = 'numeric' and b.typmod >= 4 then (((b.typmod - 4) & 2047) # 1024) - 1024 end,
         'not_null', b.attnotnull, 'identity', b.attidentity, 'generated', b.attgenerated,
-        'collation', ({{ dbt_backfill._get_postgres_collation_query() }}),
+        {#- PostgreSQL 17's own provider `b` orders by code points, as bytes of UTF-8 are; the columns of the database's collation came with
+            versions, so they are read by their names. #}
+        'collation', (
+            select jsonb_build_object('name', o.collname, 'bytewise', case o.collprovider
+                when 'b' then true
+                when 'c' then o.collcollate in ('C', 'POSIX')
+                when 'd' then (
+                    select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
+                        when 'b' then true when 'c' then d.datcollate in ('C', 'POSIX') else false end
+                    from pg_database as d
+                    where d.datname = current_database()
+                )
+                else false
+            end)
+            from pg_collation as o
+            where o.oid = b.attcollation
+        ),
         'toastable', b.attstorage <> 'p',
         'number', b.attnum, 'type_id', b.atttypid::text, 'typmod', b.atttypmod, 'written', b.written,
         'labels', (select jsonb_agg(enumlabel order by e.oid) from pg_enum as e where b.typtype = 'e' and e.enumtypid = b.oid),
@@ -207,25 +208,4 @@
     ) order by b.attnum), '[]')
     from bases as b
     where b.typtype <> 'd'
-{%- endmacro %}
-
-
-{#-
-    Of the column `b`. PostgreSQL 17's own provider `b` orders by code points, as bytes of UTF-8 are; the columns of the database's
-    collation came with versions, so they are read by their names.
--#}
-{% macro _get_postgres_collation_query() -%}
-    select jsonb_build_object('name', o.collname, 'bytewise', case o.collprovider
-        when 'b' then true
-        when 'c' then o.collcollate in ('C', 'POSIX')
-        when 'd' then (
-            select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
-                when 'b' then true when 'c' then d.datcollate in ('C', 'POSIX') else false end
-            from pg_database as d
-            where d.datname = current_database()
-        )
-        else false
-    end)
-    from pg_collation as o
-    where o.oid = b.attcollation
 {%- endmacro %}

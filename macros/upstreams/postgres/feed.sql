@@ -68,28 +68,16 @@
 {% endmacro %}
 
 
-{#- Refuse a feed that is not there. -#}
-{% macro check_postgres_change_table(upstream) %}
-    {%- if upstream.feed.kind is none -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not exist', dbt_backfill._land_first(upstream.feed)
-        ) -%}
+{#- Refuse a feed that does not exist, or in which nothing has landed: `landed` is up to where it has, none where that is not known yet. -#}
+{% macro check_postgres_change_table(upstream, landed=0) %}
+    {%- set feed = upstream.feed -%}
+    {%- set name = feed.relation.render() -%}
+    {%- set change = 'Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '') -%}
+    {%- if feed.kind is none -%}
+        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
+    {%- elif landed is none -%}
+        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not tell up to where it has landed: it has no event and no watermark', change) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{% macro check_postgres_landed(upstream, place) %}
-    {%- if place.landed is none -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ upstream.feed.relation.render() ~ ' does not tell up to where it has landed: it has no event and no watermark',
-            dbt_backfill._land_first(upstream.feed)
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{% macro _land_first(feed) %}
-    {{ return('Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '')) }}
 {% endmacro %}
 
 

@@ -26,7 +26,7 @@
 {#- A scalar subquery: the position up to which every event has landed; null if the feed does not tell it yet. -#}
 {% macro get_feed_landed_sql(feed) -%}
     (
-        select {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }}
+        select {{ dbt_backfill.get_feed_places(feed).landed }}
         from (
             {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
         )
@@ -54,9 +54,9 @@
         ~ "where __bf_op in ('t', 'g') and __bf_position > " ~ since ~ ')), 1, 10), array())' -%}
     (
         select to_json(named_struct(
-            'landed', {{ dbt_backfill.of_kind(feed.format, 'feed_landed')() }},
+            'landed', {{ dbt_backfill.get_feed_places(feed).landed }},
             'floor', min(__bf_position),
-            'renewed', {{ dbt_backfill.of_kind(feed.format, 'feed_renewed')() }},
+            'renewed', {{ dbt_backfill.get_feed_places(feed).renewed }},
             'breaks', {{ breaks if since is not none else 'cast(null as array<bigint>)' }},
             'note', max_by(__bf_note, __bf_position) filter (where __bf_note is not null),
             'notes', {{ 'collect_set(__bf_note) filter (where __bf_position > ' ~ since ~ ')' if since is not none else 'cast(null as array<string>)' }}
@@ -68,30 +68,26 @@
 {%- endmacro %}
 
 
+{#-
+    What get_feed_place_sql takes of the rows: 'landed' and 'renewed'. Of Debezium 'landed' is the latest commit that an event has; null in the
+    first transaction after a snapshot, which the next one's events have. A mark `g` lands after all transactions have ended that ran before, see
+    begin_change_tables and what docs/postgres.md asks of such a row.
+-#}
+{% macro get_feed_places(feed) %}
+    {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
+        if feed.format == 'debezium' else
+        {'landed': 'max(__bf_position)', 'renewed': "max(__bf_position) filter (where __bf_op = 'g')"}) }}
+{% endmacro %}
+
+
 {#- What land_changes wrote: whole transactions, each with the position of its commit. -#}
 {% macro landed_feed_rows(feed, columns) -%}
     select
-        {{ dbt_backfill._listed(dbt_backfill.identifiers(columns)) }}
+        {{ dbt_backfill.identifiers(columns) ~ ',' if columns }}
         _op as __bf_op, _lsn as __bf_position, _seq as __bf_sequence, _xid as __bf_xid, _unchanged as __bf_unchanged,
         {{ '_note' if feed.get('notes') else 'cast(null as string)' }} as __bf_note
     from {{ feed.relation.render() }}
 {%- endmacro %}
-
-
-{% macro _listed(columns) %}
-    {{ return(columns ~ ',' if columns else '') }}
-{% endmacro %}
-
-
-{% macro landed_feed_landed() %}
-    {{ return('max(__bf_position)') }}
-{% endmacro %}
-
-
-{#- Such a mark lands after all transactions have ended that ran before, see begin_change_tables. -#}
-{% macro landed_feed_renewed() %}
-    {{ return("max(__bf_position) filter (where __bf_op = 'g')") }}
-{% endmacro %}
 
 
 {#- Of a column: in each event of a transaction that begins from now on it is greater than what has landed by now. -#}
@@ -122,7 +118,7 @@
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set op = dbt_backfill._declared_op(feed) -%}
     select
-        {{ dbt_backfill._listed(dbt_backfill.identifiers(columns)) }}
+        {{ dbt_backfill.identifiers(columns) ~ ',' if columns }}
         {{ op }} as __bf_op,
         cast({{ dbt_backfill.identifier(feed.position) }} as bigint) as __bf_position,
         struct({{ dbt_backfill.identifiers(feed.sequence) }}, {{ op }} = 'u') as __bf_sequence,
@@ -130,17 +126,6 @@
         cast(null as array<string>) as __bf_unchanged, cast(null as string) as __bf_note
     from {{ feed.relation.render() }}
 {%- endmacro %}
-
-
-{% macro declared_feed_landed() %}
-    {{ return('max(__bf_position)') }}
-{% endmacro %}
-
-
-{#- What such a row promises, see docs/postgres.md. -#}
-{% macro declared_feed_renewed() %}
-    {{ return(dbt_backfill.landed_feed_renewed()) }}
-{% endmacro %}
 
 
 {% macro declared_feed_tells_epochs() %}

@@ -60,7 +60,10 @@
     {%- set facts = dbt_backfill.get_followed_facts(feed, read.facts) -%}
     {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
     {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
-    {%- do dbt_backfill.check_postgres_landed(upstream, place) -%}
+    {%- do dbt_backfill.check_postgres_change_table(upstream, place.landed) -%}
+    {#- A column that the table has got since is in its feed once something has landed after that. -#}
+    {%- set columns = [] -%}
+    {%- for name in dbt_backfill.get_postgres_told_columns(facts) if feed.format == 'debezium' or name | lower in landed -%} {%- do columns.append(name) -%} {%- endfor -%}
     {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
     {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
     {{ return({
@@ -81,7 +84,7 @@
         'zone': read.get('zone') or 'UTC',
         'read': names,
         'notes': place.get('notes') or [],
-        'columns': dbt_backfill._get_followed_columns(feed, facts, landed),
+        'columns': columns,
     }) }}
 {% endmacro %}
 
@@ -107,16 +110,6 @@
     {%- set columns = [] -%}
     {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true) if feed.get('finite') else column) -%} {%- endfor -%}
     {{ return(dict(facts, columns=columns, format=feed.format, plugin='wal2json' if feed.format == 'landed' else (facts.slot or {}).get('plugin'))) }}
-{% endmacro %}
-
-
-{#- A column that the table has got since is in its feed once something has landed after that. -#}
-{% macro _get_followed_columns(feed, facts, landed) %}
-    {%- set told = dbt_backfill.get_postgres_told_columns(facts) -%}
-    {%- if feed.format == 'debezium' -%} {{ return(told) }} {%- endif -%}
-    {%- set columns = [] -%}
-    {%- for column in told if column | lower in landed -%} {%- do columns.append(column) -%} {%- endfor -%}
-    {{ return(columns) }}
 {% endmacro %}
 
 
@@ -155,16 +148,12 @@
     {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
         or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
-    {{ return(dbt_backfill.new_gap(dbt_backfill._get_untold_reason(observed)) if observed.untold else none) }}
-{% endmacro %}
-
-
-{#- Numbers of a precision that can be read are not large. -#}
-{% macro _get_untold_reason(observed) %}
+    {#- Numbers of a precision that can be read are not large. -#}
     {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
-        {{ return('an event of the upstream tells null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing') }}
+        {{ return(dbt_backfill.new_gap('an event of the upstream tells null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing')) }}
     {%- endfor -%}
-    {{ return('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does') }}
+    {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does')
+        if observed.untold else none) }}
 {% endmacro %}
 
 

@@ -1,86 +1,13 @@
 {#-
-    The statement that lands the events of one table up to a position, with the watermark of it, in one commit. Sent twice it adds
-    nothing, and of two at once the second conflicts. It adds nothing either where the slot does not tell any more all that came after
-    `from`, see get_events_query.
-
-    Arguments:
-      table (dict): see find_landings, prepare_landing and note_tables.
-      from, to (integer): positions; the first is up to where it has landed.
-      at (string): the time of the watermark, see get_batch_query.
+    The statement that lands `events`, a select of rows of the change table, in one commit. Sent twice it adds nothing, and of two at once the
+    second conflicts. `from`: where all of them are after a position, which saves reading what is before.
 -#}
-{% macro get_land_sql(landing, table, from, to, at) -%}
-    {{ dbt_backfill._get_land_merge(table) }}
-    using (
-        {{ dbt_backfill._get_told_events_sql(landing, table, to, from, at) }}
-        where lsn > {{ from }}
-    ) as event
-    {{ dbt_backfill._get_land_condition(table, from) }}
-{%- endmacro %}
-
-
-{#- The same of nothing but a mark: `w` where a change table begins, `g` where events before it may be missing. -#}
-{% macro get_land_mark_sql(table, op, position) -%}
-    {#- A mark has a time too: who deletes events by it, and leaves a mark of before, would leave no sign that some are missing. -#}
-    {%- set marks = {
-        '_op': dbt_backfill.string_literal(op), '_lsn': position, '_seq': -2, '_committed_at': 'current_timestamp()',
-        '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note),
-    } -%}
-    {{ dbt_backfill._get_land_merge(table) }}
-    using (select {{ dbt_backfill._get_mark_columns(table, marks) }}) as event
-    {{ dbt_backfill._get_land_condition(table, none) }}
-{%- endmacro %}
-
-
-{#- What the slot tells of a table in the commits up to a position, see get_landed_events_sql; with `from` and `at` also the watermark, see get_events_query. -#}
-{% macro _get_told_events_sql(landing, table, to, from=none, at=none) -%}
-    {%- set query = dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to, from, at), 4
-    ) -%}
-    {{ dbt_backfill.get_landed_events_sql(table, query) | trim }}
-{%- endmacro %}
-
-
-{#- Whether what the slot tells from where it stands up to a position is other than what has landed of it: {'differs'}. -#}
-{% macro get_told_otherwise_sql(landing, table, landed) -%}
-    select to_json(named_struct('differs', count(*) > 0))
-    from (
-        select _lsn, _seq, _op
-        from (
-            select _lsn, _seq, _op
-            from (
-                {{ dbt_backfill._get_told_events_sql(landing, table, landed) }}
-            )
-            union all
-            select _lsn, _seq, _op
-            from {{ table.relation.render() }}
-            where _op in ('i', 'u', 'd', 't')
-        )
-        where _lsn > {{ landing.confirmed }} and _lsn <= {{ landed }}
-        group by _lsn, _seq, _op
-        having count(*) <> 2
-    )
-{%- endmacro %}
-
-
-{#-
-    On Delta one of two at once gives way: it lands nothing, and what the other one has landed is read before the slot moves on.
-    On Iceberg it ends with an error.
--#}
-{% macro get_land_script(sql, kind) -%}
-    {%- if kind != 'delta' -%} {{ return(sql) }} {%- endif -%}
-    begin
-        {{ dbt_backfill.get_yielding_sql(sql, kind) }}
-    end
-{%- endmacro %}
-
-
-{% macro _get_land_merge(table) -%}
+{% macro get_land_sql(table, events, from=none) -%}
+    {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
     merge into {{ table.relation.render() }} as landed
-{%- endmacro %}
-
-
-{% macro _get_land_condition(table, from) -%}
-    {%- set names = table.columns | map(attribute='name') | list + dbt_backfill.landed_columns() | map(attribute='name') | list -%}
+    using (
+        {{ events }}
+    ) as event
     on {% if from is not none %}landed._lsn > {{ from }} and {% endif %}landed._lsn = event._lsn and landed._seq = event._seq
     {{ dbt_backfill.get_matched_clause('update set _seq = landed._seq', table.kind) }}
     when not matched then insert ({{ dbt_backfill.identifiers(names) }}) values ({{ dbt_backfill.identifiers(names, 'event.') }})
@@ -91,44 +18,34 @@
 {% macro landed_columns() %}
     {{ return([
         {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
-        {'name': '_xid', 'type': 'bigint'}, {'name': '_committed_at', 'type': 'timestamp'},
-        {'name': '_unchanged', 'type': 'array<string>'}, {'name': '_timeline', 'type': 'int'},
-        {'name': '_note', 'type': 'string'},
+        {'name': '_xid', 'type': 'bigint'}, {'name': '_committed_at', 'type': 'timestamp'}, {'name': '_unchanged', 'type': 'array<string>'},
+        {'name': '_timeline', 'type': 'int'}, {'name': '_note', 'type': 'string'},
     ]) }}
 {% endmacro %}
 
 
-{% macro _get_mark_columns(table, marks) -%}
-    {%- set values = [] -%}
-    {%- for column in table.columns + dbt_backfill.landed_columns() -%}
-        {%- do values.append(
-            'cast(' ~ marks.get(column.name, 'null') ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ') as ' ~ dbt_backfill.identifier(column.name)
-        ) -%}
-    {%- endfor -%}
-    {{ values | join(', ') }}
-{%- endmacro %}
-
-
 {#-
-    The events that wal2json tells, as rows of the change table, and `lsn`. `new` and `old` are what it tells of the row after and
-    before, by column, as texts. A value that is not told was not changed: where REPLICA IDENTITY is full, it is that of before. An update
-    that changes the key is a delete and an insert, and `W` the watermark. A null of a column that may not be null was a NaN or an infinity,
-    or it was told before that was so: it counts as not told.
+    The events of a table that the slot has up to a position, as rows of the change table; with `from` and `at` those after `from`, and a
+    watermark, see get_events_query. `new` and `old` are what wal2json has of the row after and before, by column, as texts. A value that is
+    in neither was not changed. An update that changes a key is a delete and an insert. A null of a column that may not be null was a NaN or
+    an infinity, or it is from before that was so: it counts as not told.
 -#}
-{% macro get_landed_events_sql(table, query) -%}
-    {%- set names, doubtful, moved, values = [], [], [], [] -%}
-    {%- for column in table.columns if column.told -%} {%- do names.append(column.name) -%} {%- endfor -%}
-    {%- for column in table.columns if column.doubtful -%} {%- do doubtful.append(column.name) -%} {%- endfor -%}
-    {%- for name in table.key_columns -%}
+{% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
+    {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
+    {%- set doubtful = table.columns | selectattr('doubtful') | map(attribute='name') | list -%}
+    {%- set keys, moved = [], [] -%}
+    {%- for key in dbt_backfill.get_postgres_told_keys(table.facts) -%} {%- do keys.extend(key) -%} {%- endfor -%}
+    {%- for name in told if name in keys -%}
         {%- set text = dbt_backfill.string_literal(name) -%}
         {%- do moved.append('map_contains_key(old, ' ~ text ~ ') and map_contains_key(new, ' ~ text ~ ') and not old[' ~ text ~ '] <=> new[' ~ text ~ ']') -%}
     {%- endfor -%}
-    {%- for column in table.columns -%} {%- do values.append(dbt_backfill.get_landed_value_sql(table, column)) -%} {%- endfor -%}
     select
-        {{ values | join(',\n        ') }},
+        {%- for column in table.columns %}
+        {{ dbt_backfill.get_landed_value_sql(table, column) }} as {{ dbt_backfill.identifier(column.name) }},
+        {%- endfor %}
         op as _op, lsn as _lsn, if(op = 'w', -1, place * 2 + half) as _seq, __bf_xid as _xid, to_timestamp_ltz(told.timestamp) as _committed_at,
         case when op in ('i', 'u') then nullif(filter(
-            {{ dbt_backfill.string_array_literal(names) if names else 'cast(array() as array<string>)' }},
+            {{ dbt_backfill.string_array_literal(told) if told else 'cast(array() as array<string>)' }},
             name -> not map_contains_key(new, name) and not map_contains_key(old, name)
             {%- if doubtful %} or array_contains({{ dbt_backfill.string_array_literal(doubtful) }}, name) and map_contains_key(new, name) and new[name] is null{% endif %}
         ), cast(array() as array<string>)) end as _unchanged,
@@ -142,59 +59,146 @@
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
-                select from_json({{ dbt_backfill._get_quoted_numbers_sql('value_1') }}, {{ dbt_backfill.string_literal(dbt_backfill._wal2json_schema()) }},
-                        map('mode', 'FAILFAST', 'maxStringLen', '2000000000')) as told,
+                {#- Spark would take a number for a double before it makes a text of it. Within a text the quotes around `value` are escaped. #}
+                select from_json(
+                        regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
+                        'action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>',
+                        map('mode', 'FAILFAST', 'maxStringLen', '2000000000')
+                    ) as told,
                     cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place, cast(value_4 as bigint) as __bf_xid
                 from (
-                    {{ query }}
+                    {{ dbt_backfill.get_postgres_query_sql(landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to, from, at), 4) }}
                 )
             )
         )
     )
+    {%- if from is not none %}
+    where lsn > {{ from }}
+    {%- endif %}
 {%- endmacro %}
 
 
-{#- Spark would take a number for a double before it makes a text of it. Within a text the quotes around `value` are escaped. -#}
-{% macro _get_quoted_numbers_sql(text) -%}
-    regexp_replace({{ text }}, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }})
-{%- endmacro %}
-
-
-{% macro _wal2json_schema() -%}
-    action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>
-{%- endmacro %}
-
-
-{#- The value of a column in such a row. What Spark cannot convert ends the statement: null would be another value. -#}
-{% macro get_landed_value_sql(table, column) -%}
-    {%- set name = dbt_backfill.string_literal(column.name) -%}
+{#-
+    The value of a column in such a row, from the text that PostgreSQL writes in its ISO style. What Spark cannot convert ends the statement:
+    null would be another value. Spark would read a date before Christ as one after, and round a decimal. Who reads a timestamp takes it in
+    UTC, see check_postgres_table; an event of before the column lost its zone has one.
+-#}
+{% macro get_landed_value_sql(table, column) %}
+    {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
     {%- set text = "(case when op <> 'd' and map_contains_key(new, " ~ name ~ ') then new[' ~ name ~ '] else old[' ~ name ~ '] end)' -%}
-    {%- set converted = dbt_backfill.get_converted_sql(column, text) -%}
-    {%- set failed = 'raise_error(concat(' ~ dbt_backfill.string_literal(
+    {%- if column.type == 'string' -%} {{ return(text) }} {%- endif -%}
+    {%- set cast = 'try_cast(' ~ text ~ ' as ' ~ type ~ ')' -%}
+    {%- set converted = {
+        'binary': 'unhex(regexp_replace(' ~ text ~ ", '^\\\\\\\\x', ''))",
+        'date': 'case when ' ~ text ~ " not like '% BC' then " ~ cast ~ ' end',
+        'decimal': 'case when ' ~ text ~ " not rlike '[.][0-9]{" ~ column.type.split(',')[-1] | replace(')', '') ~ "}[0-9]*[1-9]' then " ~ cast ~ ' end',
+        'timestamp': 'try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp_ltz)"
+            if column.source_type == 'timestamp' else cast,
+    }.get(column.type.split('(')[0], cast) -%}
+    {%- set error = dbt_backfill.string_literal(
         'land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to ' ~ column.type ~ ', in the commit that ends at '
-    ) ~ ', lsn))' -%}
-    {%- set sql = text -%}
-    {%- if converted != text -%}
-        {%- set sql = 'case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(' ~ failed ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ')) end' -%}
-    {%- endif -%}
-    {{ sql }} as {{ dbt_backfill.identifier(column.name) }}
+    ) -%}
+    {{ return('case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(raise_error(concat(' ~ error ~ ', lsn)) as ' ~ type ~ ')) end') }}
+{% endmacro %}
+
+
+{#-
+    The events of a table in the commits up to a position, in PostgreSQL's own words: value_1 is wal2json's text, value_2 the end of its
+    commit, value_3 its place within the transaction, value_4 the transaction with its epoch. The slot answers the same whenever it is asked.
+
+    With `from`, up to where the table has landed, there is one row more, of the action `W` and the time `at`, which says that these are all
+    that came after. There is none at all where the slot has been moved further meanwhile: what another reader has taken does not come
+    again. That is looked at after the events were read, because a slot only moves on.
+-#}
+{% macro get_events_query(slot, table, to, from=none, at=none) -%}
+    {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
+    {%- set moved = '(select confirmed_flush_lsn from stands) > ' ~ dbt_backfill.get_postgres_lsn(from) if from is not none -%}
+    with peeked as materialized (
+        select p.*
+        from {{ dbt_backfill.get_slot_lock(slot) }}
+        cross join lateral (
+            select *
+            from pg_logical_slot_peek_changes(
+                {{ name }}, case when l.locked = '' then {{ end }} end, null, {{ dbt_backfill.get_wal2json_options([table]) }}
+            ) with ordinality as peeked (lsn, xid, data, number)
+        ) as p
+    ),
+    stands as materialized (
+        select confirmed_flush_lsn, {{ dbt_backfill.get_postgres_next_id() }} as next_id
+        from pg_replication_slots where slot_name = {{ name }} and (select count(*) from peeked) >= 0
+    )
+    select data as value_1, (ended - '0/0')::bigint::text as value_2, place::text as value_3,
+        (next_id - (next_id - xid::text::bigint) % 4294967296)::text as value_4
+    from (
+        select data, xid,
+            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) over (partition by xid::text) as ended,
+            row_number() over (partition by xid::text order by number) as place
+        from peeked
+    ) as told
+    cross join stands
+    where substr(data, 12, 1) in ('I', 'U', 'D', 'T') and ended <= {{ end }}
+    {%- if moved %} and not {{ moved }}
+    union all
+    select '{"action":"W","timestamp":"{{ at }}"}', '{{ to }}', '0', null
+    where not {{ moved }}
+    {%- endif %}
 {%- endmacro %}
 
 
-{#- A text as PostgreSQL writes it in its ISO style, as a value; null if it is none of the type. -#}
-{% macro get_converted_sql(column, text) %}
-    {%- if column.type == 'string' -%} {{ return(text) }} {%- endif -%}
-    {%- if column.type == 'binary' -%} {{ return('unhex(regexp_replace(' ~ text ~ ", '^\\\\\\\\x', ''))") }} {%- endif -%}
-    {#- Spark would read a date before Christ as one after. -#}
-    {%- if column.type == 'date' -%} {{ return('case when ' ~ text ~ " not like '% BC' then try_cast(" ~ text ~ ' as date) end') }} {%- endif -%}
-    {#- Who reads it takes it in UTC, see check_postgres_table. An event of before the column lost its zone has one. -#}
-    {%- if column.type == 'timestamp' and column.source_type == 'timestamp' -%}
-        {{ return('try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp_ltz)") }}
-    {%- endif -%}
-    {%- set value = 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(column.type) ~ ')' -%}
-    {%- if column.type.startswith('decimal') -%}
-        {%- set scale = column.type[:-1].split(',')[-1] | int -%}
-        {{ return('case when ' ~ text ~ " not rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]' then " ~ value ~ ' end') }}
-    {%- endif -%}
-    {{ return(value) }}
+{#-
+    JSON of the next batch, in PostgreSQL's own words: {
+      'flushed': how far the WAL had been flushed before,
+      'changes': how many the slot has, with the marks of transactions; less than `rows` if these are all until then,
+      'reached': the end of the last commit among them, null if there is none,
+      'at': the time of that commit, or of the query; no commit that comes later is older, but by what clocks go back,
+      'held': bytes of WAL that the slot keeps,
+      'confirmed': from where on these are: what was before may have gone to another reader
+    }
+-#}
+{% macro get_batch_query(slot, tables, rows) -%}
+    {%- set name = dbt_backfill.postgres_literal(slot) -%}
+    select jsonb_build_object(
+        'flushed', (f.flushed - '0/0')::bigint, 'changes', p.changes, 'reached', (p.reached - '0/0')::bigint, 'at', coalesce(p.at, now()),
+        'held', (pg_current_wal_insert_lsn() - s.restart_lsn)::bigint, 'confirmed', (s.confirmed_flush_lsn - '0/0')::bigint
+    )::text as value_1
+    from {{ dbt_backfill.get_slot_lock(slot) }}
+    cross join lateral (select case when l.locked = '' then pg_current_wal_flush_lsn() end as flushed offset 0) as f
+    cross join lateral (
+        select count(*) as changes, max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'nextlsn')::pg_lsn end) as reached,
+            max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'timestamp')::timestamptz end) as at
+        from pg_logical_slot_peek_changes({{ name }}, f.flushed, {{ rows }}, {{ dbt_backfill.get_wal2json_options(tables) }})
+    ) as p
+    cross join lateral (
+        select restart_lsn, confirmed_flush_lsn from pg_replication_slots where slot_name = {{ name }} and p.changes >= 0 offset 0
+    ) as s
+{%- endmacro %}
+
+
+{#-
+    A relation `l` by which a query waits for any other that asks the same slot, which PostgreSQL would refuse: a slot has one reader at a
+    time. wal2json takes the bytes of a `bytea` for hex.
+-#}
+{% macro get_slot_lock(slot) -%}
+    (
+        select pg_advisory_xact_lock(hashtext('dbt_backfill landing'), hashtext({{ dbt_backfill.postgres_literal(slot) }}))::text as locked,
+            set_config('bytea_output', 'hex', true) as bytes
+        offset 0
+    ) as l
+{%- endmacro %}
+
+
+{% macro get_postgres_lsn(position) %}
+    {{ return("'%X/%X'::pg_lsn" | format((position | int) // 4294967296, (position | int) % 4294967296)) }}
 {% endmacro %}
+
+
+{#- Its option for numbers as texts came with 2.6; check_postgres_table refuses columns for which they make a difference. -#}
+{% macro get_wal2json_options(tables) -%}
+    {%- set names, special = [], "([ ',.*\\\\])" -%}
+    {%- for table in tables -%}
+        {%- set parts = table.split('.') -%}
+        {%- do names.append(modules.re.sub(special, '\\\\\\1', parts[0]) ~ '.' ~ modules.re.sub(special, '\\\\\\1', parts[1:] | join('.'))) -%}
+    {%- endfor -%}
+    'format-version', '2', 'include-xids', '1', 'include-lsn', '1', 'include-timestamp', '1', 'include-types', '0',
+    'add-tables', {{ dbt_backfill.postgres_literal(names | join(',')) }}
+{%- endmacro %}

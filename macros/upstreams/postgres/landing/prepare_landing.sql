@@ -1,17 +1,83 @@
 {#-
-    The same landing, ready to be landed: its slot exists, and its tables, each with {
+    In the middle of a barrier: the slot of its feed is landed, with all tables that share it, so that a run needs nobody else for it.
+    Return whether a model names a slot for it.
+-#}
+{% macro postgres_land_feed(upstream) %}
+    {%- set all = dbt_backfill.get_landed_tables() -%}
+    {%- for own in all if own.rendered == upstream.feed.relation.render() -%}
+        {%- do dbt_backfill.run_landing(dbt_backfill.new_landing(own.slot, all), {'batch_rows': 100000, 'wal_warning_mb': 1024}) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#-
+    Return, for each model of the project whose change_feed names a slot, {
+      'id', 'name': of the model, 'slot', 'catalog': of Spark, of the database, 'format': of the change table if it has to be created,
+      'relation', 'rendered': the change table, 'upstream': the relation of what it has the changes of, 'table': the name of that in PostgreSQL
+    }
+-#}
+{% macro get_landed_tables() %}
+    {%- set all = [] -%}
+    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
+        {%- set feed, name = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node) -%}
+        {%- if feed is mapping and feed.get('slot') and feed.get('format', 'landed') == 'landed' -%}
+            {%- set nodes = {} -%}
+            {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+                {%- set read = graph.nodes.get(id) or graph.sources.get(id) -%}
+                {%- do nodes.update({'feed' if dbt_backfill.is_named_by(read, feed.relation) else 'upstream': dbt_backfill.get_node_relation(read)}) -%}
+            {%- endfor -%}
+            {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
+                {%- do dbt_backfill.refuse(
+                    'its change_feed names a slot, and its query reads no table of PostgreSQL beside ' ~ (feed.relation or 'a relation of change_feed'),
+                    'See docs/postgres.md for how to write both', mv=name
+                ) -%}
+            {%- endif -%}
+            {%- do all.append({
+                'id': node.unique_id, 'name': name, 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
+                'relation': nodes.feed, 'rendered': nodes.feed.render(), 'upstream': nodes.upstream,
+                'table': dbt_backfill.get_postgres_name(nodes.upstream, feed), 'catalog': dbt_backfill.get_catalog(nodes.upstream),
+            }) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(all) }}
+{% endmacro %}
+
+
+{#-
+    Return {'slot', 'catalog', 'tables': those of `all` that are landed from the slot}. All of them belong to it: it is only moved on once each
+    has its events. Models may share a change table.
+-#}
+{% macro new_landing(slot, all) %}
+    {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
+    {%- for rendered, same in landed | groupby('rendered') -%}
+        {%- do tables.append(same[0]) -%}
+        {%- for other in same if other.catalog != landed[0].catalog or other.table != same[0].table -%}
+            {%- set shared, first, what = ('slot ' ~ slot, landed[0], 'database') if other.catalog != landed[0].catalog
+                else ('change table ' ~ rendered, same[0], 'table') -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed shares the ' ~ shared ~ ' with that of ' ~ first.name ~ ', whose upstream is another ' ~ what,
+                'Give each its own', mv=other.name
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return({'slot': slot, 'catalog': landed[0].catalog, 'tables': tables}) }}
+{% endmacro %}
+
+
+{#-
+    Return the landing with 'confirmed', the position from which its slot goes on, and with its tables ready, each with {
       'facts': see get_postgres_facts_query,
       'kind': of the change table, `delta` or `iceberg`,
       'columns': of the change table, without its own: {
         'name', 'type': of Spark, 'source_type': of PostgreSQL, 'told': whether the table in PostgreSQL has it,
-        'doubtful': whether a null that wal2json tells of it is none
-      },
-      'key_columns': see get_key_columns
+        'doubtful': whether a null that wal2json has of it is none
+      }
     }
-    and {'confirmed': the position from which the slot tells}.
 -#}
 {% macro prepare_landing(landing) %}
-    {%- set read = [] -%}
+    {%- set known, tables = [], [] -%}
     {%- for table in landing.tables -%}
         {%- set facts = dbt_backfill.read_from_postgres(landing, 'read what PostgreSQL knows of ' ~ table.table,
             dbt_backfill.get_postgres_facts_query(table.table, landing.slot)) -%}
@@ -19,61 +85,26 @@
         {%- if not dbt_backfill.get_postgres_told_keys(facts) -%}
             {%- do log(table.table ~ ': its events tell no key of a row that is gone; a run of what reads it says why', info=true) -%}
         {%- endif -%}
-        {%- do read.append(dict(table, facts=facts)) -%}
+        {%- do known.append(dict(table, facts=facts)) -%}
     {%- endfor -%}
-    {%- if not dbt_backfill.goes_on(read[0].facts.slot) -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
-    {%- set tables = [] -%}
-    {%- for table in read -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
+    {%- set slot = known[0].facts.slot -%}
+    {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
+    {%- if not goes_on -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
+    {%- for table in known -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
     {%- set landing = dict(landing, tables=tables) -%}
-    {{ return(dict(landing, confirmed=dbt_backfill.prepare_slot(landing, read[0].facts))) }}
+    {{ return(dict(landing, confirmed=slot.confirmed if goes_on else dbt_backfill.make_slot(landing, slot))) }}
 {% endmacro %}
 
 
-{% macro check_landed_facts(landing, table, facts) %}
-    {%- set slot = facts.slot -%}
-    {%- if facts.in_recovery -%}
-        {%- do dbt_backfill.refuse('its database is a standby, of which no changes can be landed', 'Name the primary in the url of the catalog ' ~ landing.catalog, mv=table.name) -%}
-    {%- elif facts.wal_level != 'logical' -%}
-        {%- do dbt_backfill.refuse(
-            'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows', 'Set wal_level = logical in PostgreSQL and restart it', mv=table.name
-        ) -%}
-    {%- elif not facts.replication -%}
-        {%- do dbt_backfill.refuse(
-            'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
-            'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …', mv=table.name
-        ) -%}
-    {%- elif facts.output_plugins is not none and 'wal2json' not in facts.output_plugins -%}
-        {%- do dbt_backfill.refuse(
-            'PostgreSQL does not allow the output plugin wal2json', 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none'), mv=table.name
-        ) -%}
-    {%- elif not facts.found -%}
-        {%- do dbt_backfill.refuse(
-            'PostgreSQL has no table ' ~ table.table, "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'", mv=table.name
-        ) -%}
-    {%- elif slot and slot.database != facts.database -%}
-        {%- do dbt_backfill.refuse(
-            'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.database, 'Name another slot in change_feed, which land_changes makes', mv=table.name
-        ) -%}
-    {%- elif slot and slot.plugin != 'wal2json' -%}
-        {%- do dbt_backfill.refuse(
-            'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.plugin ~ ', and changes are landed from wal2json',
-            'Name another slot in change_feed, which land_changes makes', mv=table.name
-        ) -%}
-    {%- endif -%}
-    {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
-{% endmacro %}
-
-
-{#- Whether a slot is there and has the WAL that it has not told yet. -#}
-{% macro goes_on(slot) %}
-    {{ return(slot is not none and slot.wal_status != 'lost') }}
-{% endmacro %}
-
-
-{#- Refuse a PostgreSQL that cannot load wal2json, by a slot that is gone at once. -#}
+{#-
+    Refuse a PostgreSQL that cannot load wal2json, by a slot that is gone at once. It lists its output plugins to nobody, and Spark's scripts
+    catch no error of a database, so a block catches it, and the same connection reads it.
+-#}
 {% macro check_wal2json(landing) %}
-    {%- set attempt = dbt_backfill.get_attempt_block(dbt_backfill.get_temporary_slot_name(landing.slot)) -%}
-    {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json', dbt_backfill.get_attempt_query(), attempt).error -%}
+    {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
+        ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
+    {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
+        "select jsonb_build_object('error', nullif(current_setting('dbt_backfill.error', true), ''))::text as value_1", attempt).error -%}
     {%- if error -%}
         {%- do dbt_backfill.refuse(
             'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
@@ -84,81 +115,84 @@
 {% endmacro %}
 
 
+{#- A slot of this invocation that ends with its connection. -#}
+{% macro get_temporary_slot_sql(slot) %}
+    {{ return("pg_create_logical_replication_slot('dbt_backfill_" ~ local_md5(invocation_id ~ slot)[:20] ~ "', 'wal2json', true)") }}
+{% endmacro %}
+
+
 {#-
-    Returns from where on the slot tells. None is made of a database whose WAL is behind a change table: once the WAL has passed by, a
-    slot of before would not tell that the database was put back.
+    Make the slot, unless another landing has made it meanwhile, and return where it begins. None is made of a database whose WAL is behind
+    a change table: once the WAL has passed by, the slot would not show that the database was put back.
+
+    Arguments:
+      lost (dict or none): the slot that has to be dropped before.
 -#}
-{% macro prepare_slot(landing, facts) %}
-    {%- if dbt_backfill.goes_on(facts.slot) -%} {{ return(facts.slot.confirmed) }} {%- endif -%}
-    {%- for place in dbt_backfill.read_landed_places(landing) -%}
-        {%- do dbt_backfill.check_landed_place(landing, landing.tables[loop.index0], place) -%}
-    {%- endfor -%}
-    {%- if facts.slot -%}
-        {%- do dbt_backfill.run_table('drop the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
-            landing.catalog, dbt_backfill.get_drop_slot_query(landing.slot))) -%}
+{% macro make_slot(landing, lost) %}
+    {%- do dbt_backfill.read_landed_places(landing) -%}
+    {%- set name = dbt_backfill.postgres_literal(landing.slot) -%}
+    {%- if lost -%}
+        {%- do dbt_backfill.read_from_postgres(landing, 'drop the slot ' ~ landing.slot,
+            'select pg_drop_replication_slot(slot_name)::text as value_1 from pg_replication_slots where slot_name = ' ~ name ~ " and wal_status = 'lost'") -%}
         {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not told yet; made anew', info=true) -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_table('make the slot ' ~ landing.slot, dbt_backfill.get_postgres_query_sql(
-        landing.catalog, dbt_backfill.get_create_slot_query(landing.slot))) -%}
+    {%- do dbt_backfill.read_from_postgres(landing, 'make the slot ' ~ landing.slot,
+        "select (select lsn::text from pg_create_logical_replication_slot(case when l.locked = '' then " ~ name ~ " end, 'wal2json')"
+        ~ ' where not exists (select 1 from pg_replication_slots where slot_name = ' ~ name ~ " and l.locked = ''))"
+        ~ ' as value_1 from ' ~ dbt_backfill.get_slot_lock(landing.slot)) -%}
     {{ return(dbt_backfill.read_wal(landing).slot.confirmed) }}
 {% endmacro %}
 
 
-{#- Where the WAL and the slot stand now, see get_postgres_facts_query. -#}
-{% macro read_wal(landing) %}
-    {{ return(dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
-        dbt_backfill.get_postgres_facts_query('', landing.slot))) }}
-{% endmacro %}
-
-
-{#- Creates the change table, or gives it the columns that its table has got since. -#}
+{#- Create the change table, or give it the columns that it lacks. Return the table as prepare_landing does. -#}
 {% macro prepare_change_table(table) %}
-    {%- set found = dbt_backfill.find_table(table.relation) if dbt_backfill.get_catalog(table.relation) else adapter.get_relation(none, table.relation.schema, table.relation.identifier) -%}
-    {%- set kind = dbt_backfill.get_table_format(found, table.relation) if found else table.format -%}
+    {%- set relation, found = table.relation, dbt_backfill.load_table(table.relation) -%}
+    {%- set kind = dbt_backfill.get_table_format(found, relation) if found else table.format -%}
     {%- set columns = dbt_backfill.get_columns_to_land(table, kind) -%}
-    {%- if found is none -%}
-        {%- do dbt_backfill.run_table('create ' ~ table.relation.identifier, dbt_backfill.get_create_change_table_sql(table, columns)) -%}
-        {{ return(dict(table, kind=kind, columns=columns, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
+    {%- set all = columns + dbt_backfill.landed_columns() -%}
+    {%- if not found -%}
+        {%- set properties = dbt_backfill.exact_table_properties(kind) -%}
+        {%- if kind == 'delta' and dbt_backfill.needs_column_mapping(columns | map(attribute='name') | list) -%}
+            {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
+        {%- endif -%}
+        {%- do dbt_backfill.run_table('create ' ~ relation.identifier, 'create table if not exists ' ~ relation.render()
+            ~ ' (' ~ dbt_backfill.column_definitions(all) ~ ') using ' ~ kind ~ ' tblproperties ' ~ dbt_backfill.property_list(properties)) -%}
+        {{ return(dict(table, kind=kind, columns=columns)) }}
     {%- endif -%}
-    {%- set present, own, known = dbt_backfill.get_table_columns(table.relation), dbt_backfill.landed_columns() | map(attribute='name') | list, {} -%}
-    {%- for column in present if column.name not in own -%} {%- do known.update({column.name | lower: column}) -%} {%- endfor -%}
-    {%- set added, all = [], [] -%}
-    {%- for column in columns -%}
-        {%- do dbt_backfill.check_landed_type(table, column, known.pop(column.name | lower, none)) -%}
-        {%- if column.name | lower not in present | map(attribute='name') | map('lower') | list -%} {%- do added.append(column) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- for column in dbt_backfill.landed_columns() if column.name not in present | map(attribute='name') | list -%}
-        {%- do added.append(column) -%}
+    {%- set present, added, dropped = dbt_backfill.get_table_columns(relation), [], [] -%}
+    {%- set types, wanted = dbt_backfill.types_by_name(present), all | map(attribute='name') | map('lower') | list -%}
+    {%- for column in all -%}
+        {%- set type = types.get(column.name | lower) -%}
+        {%- if type is none -%}
+            {%- do added.append(column) -%}
+        {%- elif column in columns and type | lower != column.type | lower -%}
+            {%- do dbt_backfill.refuse(
+                'its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', and ' ~ table.table ~ ' as ' ~ column.type,
+                'Drop ' ~ relation.render() ~ ': it is landed anew, and what reads it begins anew', mv=table.name
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- if added -%}
         {%- set definitions = dbt_backfill.column_definitions(added) -%}
-        {%- do dbt_backfill.run_table('add columns to ' ~ table.relation.identifier, 'alter table ' ~ table.relation.render() ~ ' add columns (' ~ definitions ~ ')') -%}
-        {%- do log(table.table ~ ': ' ~ table.relation.render() ~ ' gets ' ~ definitions, info=true) -%}
+        {%- do dbt_backfill.run_table('add columns to ' ~ relation.identifier, 'alter table ' ~ relation.render() ~ ' add columns (' ~ definitions ~ ')') -%}
+        {%- do log(table.table ~ ': ' ~ relation.render() ~ ' gets ' ~ definitions, info=true) -%}
     {%- endif -%}
-    {%- for column in known.values() -%} {%- do all.append(dict(column, source_type=none, told=false, doubtful=false)) -%} {%- endfor -%}
-    {{ return(dict(table, kind=kind, columns=columns + all, key_columns=dbt_backfill.get_key_columns(table, columns))) }}
+    {%- for column in present if column.name | lower not in wanted -%}
+        {%- do dropped.append(dict(column, source_type=none, told=false, doubtful=false)) -%}
+    {%- endfor -%}
+    {{ return(dict(table, kind=kind, columns=columns + dropped)) }}
 {% endmacro %}
 
 
-{% macro check_landed_type(table, column, known) %}
-    {%- if known and known.type | lower != column.type | lower -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ table.relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ known.type ~ ', and ' ~ table.table ~ ' as ' ~ column.type,
-            'Drop ' ~ table.relation.render() ~ ': it is landed anew, and what reads it begins anew', mv=table.name
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- Those of the table that both Spark and the WAL tell, see check_postgres_table; of the others no model may read one. -#}
+{#- Those of the table that both Spark and the WAL have, see check_postgres_table; of the others no model may read one. -#}
 {% macro get_columns_to_land(table, kind) %}
-    {%- set types, columns, left = {}, [], [] -%}
+    {%- set types, columns, left, own = {}, [], [], dbt_backfill.landed_columns() | map(attribute='name') | list -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
         {%- do types.update({column.name: dbt_backfill.get_kept_type(dbt_backfill.get_plain_type(column.type), kind)}) -%}
     {%- endfor -%}
     {%- for column in table.facts.columns -%}
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
-        {%- if column.name | lower in dbt_backfill.landed_columns() | map(attribute='name') | list -%}
+        {%- if column.name | lower in own -%}
             {%- do dbt_backfill.refuse(
                 table.table ~ ' has a column ' ~ column.name ~ ', which a change table has of its own', 'Give it another name in PostgreSQL', mv=table.name
             ) -%}
@@ -174,23 +208,3 @@
     {%- if left -%} {%- do log(table.table ~ ': not landed: ' ~ left | join(', '), info=true) -%} {%- endif -%}
     {{ return(columns) }}
 {% endmacro %}
-
-
-{#- Of all keys that a model may have: an update of one of these columns may be one of the key. -#}
-{% macro get_key_columns(table, columns) %}
-    {%- set keys, found = [], [] -%}
-    {%- for key in dbt_backfill.get_postgres_told_keys(table.facts) -%} {%- do keys.extend(key) -%} {%- endfor -%}
-    {%- for column in columns if column.name in keys -%} {%- do found.append(column.name) -%} {%- endfor -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
-{% macro get_create_change_table_sql(table, columns) -%}
-    {%- set properties = dbt_backfill.exact_table_properties(table.format) -%}
-    {%- if table.format == 'delta' and dbt_backfill.needs_column_mapping(columns | map(attribute='name') | list) -%}
-        {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
-    {%- endif -%}
-    create table if not exists {{ table.relation.render() }} ({{ dbt_backfill.column_definitions(columns + dbt_backfill.landed_columns()) }})
-    using {{ table.format }}
-    tblproperties {{ dbt_backfill.property_list(properties) }}
-{%- endmacro %}

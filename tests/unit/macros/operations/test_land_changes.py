@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -56,8 +57,8 @@ def landings(macros: Macros) -> Any:
             nodes={each["unique_id"]: each for each in nodes},
             sources={each["unique_id"]: each for each in sources},
         )
-        arguments = {"model": None, "models": None, "slot": None, **given}
-        return macros.call("find_landings", arguments)
+        names = [given["model"]] if "model" in given else []
+        return macros.call("find_landings", names, given.get("slot"))
 
     return find
 
@@ -190,21 +191,29 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     """Only a slot that stands behind the change table is asked for what it tells."""
     asked = []
 
-    def tells(landing: Any, table: Any, landed: int) -> bool:
-        asked.append(landed)
+    def tells(landing: Any, table: Any) -> bool:
+        asked.append(table["landed"])
         return bool(tells_otherwise)
 
     macros.stub("tells_otherwise", tells)
-    table = {
-        "facts": {"position": 200, "timeline": 1},
-        "relation": macros.relation,
-        "name": "mv",
-        "table": "public.orders",
-    }
-    landing = {"slot": "s", "confirmed": 100}
-    found = macros.call("get_needed_mark", landing, table, place)
+    found = macros.call(
+        "get_needed_mark", {"slot": "s", "confirmed": 100}, table_of(macros, **place)
+    )
     assert mark == (found and (found["op"], found["position"]))
     assert asked == ([] if tells_otherwise is None else [150])
+
+
+def table_of(macros: Macros, **changes: Any) -> dict[str, Any]:
+    told = {"position": 200, "timeline": 1, "columns": [], "keys": [], "kind": "r"}
+    facts = {**told, "has_children": False, "persistence": "p", "identity_columns": []}
+    named = {"relation": macros.relation, "name": "mv", "table": "public.orders", "columns": []}
+    return {**named, "facts": facts, **changes}
+
+
+def places(*landed: int | None) -> list[Any]:
+    """What Spark answers: null is absent."""
+    told = [{"landed": each, "events": 0} if each else {"events": 0} for each in landed]
+    return [[json.dumps({"places": told})]]
 
 
 @pytest.mark.parametrize(("position", "refuses"), [(200, True), (300, False)])
@@ -213,25 +222,36 @@ def test_a_database_is_behind_its_change_table_only_if_it_still_is(
 ) -> None:
     """Another landing may have landed more since this one asked where the WAL is."""
     macros.stub("read_wal", lambda _: {"position": position})
-    table = {"facts": {"position": 150}, "relation": macros.relation, "name": "mv"}
+    macros.results = [places(201)]
     expected = pytest.raises(CompilationError, match="the WAL of its database is at 200, and its")
     with expected if refuses else nullcontext():
-        macros.call("check_landed_place", {"slot": "s"}, table, {"landed": 201})
+        macros.call("read_landed_places", {"slot": "s", "tables": [table_of(macros)]})
+
+
+def test_what_a_change_table_began_with_stays(macros: Macros) -> None:
+    """Two landings that begin it at once go on with the same, also one that reads no note of it."""
+    macros.results = [places(None), places(None), places(100), places(100)]
+    landing = {"slot": "s", "tables": [table_of(macros)]}
+    first, other, older = (macros.call("read_landed_places", landing) for _ in range(3))
+
+    begun = [each["tables"][0]["begun"] for each in (first, other, older)]
+    assert len(set(begun)) == 3
+    assert json.loads(first["tables"][0]["note"])["begun"] == begun[0]
+    later = macros.call("read_landed_places", first | {"tables": first["tables"]})
+    assert later["tables"][0]["begun"] == begun[0]
 
 
 @pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
 def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: Any) -> None:
-    table = {"relation": macros.relation, "name": "mv", "facts": {"position": 200}}
-    places = [{"landed": None}, {"landed": 201}]
-    macros.stub("read_landed_places", lambda _: places)
     macros.stub("read_wal", lambda _: {"position": 200, "slot": {"confirmed": 210}})
-    landing = {"slot": "s", "catalog": "pg", "tables": [table, table]}
+    landing = {"slot": "s", "catalog": "pg", "tables": [table_of(macros), table_of(macros)]}
+    macros.results = [places(None, 201)]
     with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
-        macros.call("prepare_slot", landing, {"slot": slot})
-    assert macros.statements == []
+        macros.call("make_slot", landing, slot)
+    assert len(macros.statements) == 1
 
-    places[1]["landed"] = 200
-    assert macros.call("prepare_slot", landing, {"slot": slot}) == 210
+    macros.results = [places(None, 200)]
+    assert macros.call("make_slot", landing, slot) == 210
 
 
 @pytest.mark.parametrize(

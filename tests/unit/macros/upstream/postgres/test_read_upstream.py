@@ -25,7 +25,7 @@ def read(macros: Macros) -> Any:
         }
         news = {"any": place.pop("any", True), "untold": []}
         macros.results = [[[json.dumps({"place": place, "news": news, "facts": facts})]]]
-        macros.stub("check_postgres_change_table", lambda _: None)
+        macros.stub("check_postgres_change_table", lambda *_: None)
         macros.tables["lake.mv"] = Table()
         macros.stub("describe_postgres_feed", lambda *_: "{}")
         columns = {"operation": "op", "sequence": ["s"], "position": "at"}

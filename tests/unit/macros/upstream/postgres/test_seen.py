@@ -46,10 +46,6 @@ def test_a_key_is_told_as_far_as_the_replica_identity_goes(
     macros: Macros, facts: dict[str, Any], keys: list[list[str]]
 ) -> None:
     assert macros.call("get_postgres_told_keys", FACTS | facts) == keys
-    table = {"facts": FACTS | facts}
-    columns = [{"name": name} for name in ("Id", "code", "shard", "amount")]
-    told = [name for key in keys for name in key]
-    assert macros.call("get_key_columns", table, columns) == told
 
 
 def note(macros: Macros, **facts: Any) -> str:
