@@ -86,7 +86,7 @@ def test_nothing_calls_what_users_call() -> None:
     ]
 
 
-SIZES = {"macros": 1075, "lines": 18_225, "files": 105, "namespaces": 39}
+SIZES = {"macros": 827, "lines": 16_096, "files": 91, "namespaces": 22}
 """What there is now. The numbers go down; a feature that adds to one takes away elsewhere."""
 
 

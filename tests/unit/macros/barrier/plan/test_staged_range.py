@@ -141,7 +141,9 @@ class Staging:
             **{"epoch": 4, "backfill_id": "b", "kind": "advance", "query_hash": "h", "key": key},
             "sources": [{**source, "version": "60"}],
         }
-        return self.macros.call("postgres_stage_range", self.backfill, self.state, self.observed, plan)
+        return self.macros.call(
+            "postgres_stage_range", self.backfill, self.state, self.observed, plan
+        )
 
 
 @pytest.fixture
