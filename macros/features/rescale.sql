@@ -31,7 +31,7 @@
     from range(0, {{ plan.vnode_count }}, 1, 1) as numbers
     join {{ backfill.progress.render() }} as former
         on former.vnode % {{ shared }} = numbers.id % {{ shared }}
-    where {{ dbt_backfill.plan_of_kind_stands_predicate(plan, 'former.') }}
+    where {{ dbt_backfill.executable_plan_predicate(plan, 'former.') }}
     group by numbers.id
 {%- endmacro %}
 

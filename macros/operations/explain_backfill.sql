@@ -82,7 +82,7 @@
 
 {#- Return what is said of the next barrier, and last the statements by which it writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
-    {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.has_range(plan) -%}
+    {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
     {%- set moves = has_range or plan.get('fills') -%}
     {#- The steps are those that a run executes. Changes and rows of the range are assumed: they are counted when the barrier is planned. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}

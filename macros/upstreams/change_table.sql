@@ -127,7 +127,7 @@
 
 
 {#-
-    Step 1 of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
+    The step "observe" of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
     table. Its position is read first, so that the upstream is not behind it.
 
     Arguments:

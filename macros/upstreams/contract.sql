@@ -137,7 +137,7 @@
 {% endmacro %}
 
 
-{#- The one table that a model reads: {'relation', 'kind'}, and 'feed' of a kind that needs one, see get_needed_feed. Refuses what cannot be followed. -#}
+{#- The one table that a model reads: {'relation', 'kind'}, and 'feed' of a kind that needs one, see needed_feed. Refuses what cannot be followed. -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
     {%- set name = dbt_backfill.get_read_relation(node, sql) -%}

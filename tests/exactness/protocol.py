@@ -397,7 +397,7 @@ def rescale_backfill(world: World, low: float) -> Flow:
 
 @dataclass
 class _Flow:
-    """What a run sends, as run_barriers.sql has it."""
+    """What a run sends, as core/barrier/run.sql has it."""
 
     world: World
     sweeps: bool = False

@@ -157,8 +157,8 @@ RANGE_MERGE = (
 )
 COMMITTED = "core/barrier/commit.sql"
 RESCALED = "features/rescale.sql"
-RESCALE_STANDS = "dbt_backfill.plan_of_kind_stands_predicate(plan, '{}.')"
-STANDS = "backfill, dbt_backfill.plan_of_kind_stands_predicate(plan),"
+RESCALE_STANDS = "dbt_backfill.executable_plan_predicate(plan, '{}.')"
+STANDS = "backfill, dbt_backfill.executable_plan_predicate(plan),"
 SERIALIZABLE = "{%- set level = 'serializable' -%}"
 
 PROTECTIONS = (
@@ -210,7 +210,7 @@ PROTECTIONS = (
     ),
     Protection(
         "the commit is guarded by the epoch and the plan",
-        ((COMMITTED, "where {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}", ""),),
+        ((COMMITTED, "where {{ dbt_backfill.executable_plan_predicate(plan) }}", ""),),
         a_run_wakes_up_before_its_commit,
     ),
     Protection(

@@ -52,7 +52,7 @@
     query makes of a row may depend on settings that this session does not have. A rescale makes nothing of a row.
 
     Arguments:
-      settings (dict): the session's, see session_settings.
+      settings (dict): the session's, see settings_expression.
       views (list): the temporary views to drop before.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
@@ -96,10 +96,10 @@
             {{ dbt_backfill.get_guarded_update_sql(
                 backfill,
                 'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
-                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where ' ~ dbt_backfill.plan_stands_predicate(plan)
+                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where ' ~ dbt_backfill.next_plan_predicate(plan)
                     ~ " and plan_kind <> 'abandon'"
             ) }}
-            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch) }};
+            {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch) }};
         end
     {%- endset -%}
     {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0].get('plan') or {} -%}
@@ -199,7 +199,7 @@
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
         backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
-    ) if dbt_backfill.is_standing(now, plan) else none -%}
+    ) if dbt_backfill.is_executable(now, plan) else none -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
     {{ return(given_up) }}

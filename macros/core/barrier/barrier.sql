@@ -1,24 +1,29 @@
 {#-
-    One barrier from top to bottom. `tests/exactness/protocol.py` is the same as a model.
+    One barrier from top to bottom. `tests/exactness/protocol.py` is the same as a model, with all kinds, and tested by random histories.
 
       observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
-                its feed lists since the committed one
+                its feed lists since the committed one (observe_state, observe_upstream)
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
-                read anew, and stores the plan in the progress table, for the epoch after the committed one. Until then neither the MV nor
-                its state was written, so whatever is refused is refused before. If a plan is there already, that one is executed, word for word, or
-                given up, see adopt_plan: two runs never execute two plans of one epoch
-      steps     the statements that write the MV, see get_steps. Each that writes rows is fenced: its source reads the progress table and
-                fails unless the plan is still the one to execute. Delta and Iceberg fix the version that a statement commits against before they
-                evaluate its source. So a statement that passes its fence either sees no later commit or conflicts with it
-      commit    one UPDATE of the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
-                comes late, see commit_barrier
+                read anew, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
+                neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
+                executed, word for word, or given up (adopt_plan, in abandon.sql). One that another run stores in the meantime is
+                executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
+      steps     the statements that write the MV (get_steps, in merges.sql and replace.sql): as a rule a MERGE of the changes and one of
+                the range, or one of both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where
+                pk <= P'); the other way round it would be a mixture of two versions. Each has the fence as a condition of its source,
+                which reads the progress table and fails unless the plan is still the one to execute. Delta and Iceberg fix the version
+                that a statement commits against before they evaluate its source. So a statement that passes its fence either sees no
+                later commit or conflicts with it
+      commit    one statement on the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
+                comes late (commit_barrier). It is last: it ends the plan, after which every late statement fails at its fence
 
-    A run that dies before its plan was stored has written nothing. One that dies after it leaves the plan, and the next run sends the
-    same statements again; each of them changes nothing where it has been executed already. Changes are filtered by the old position and
-    the range lies above it, so the MV is an exact prefix after each of the statements, and not only after the commit.
+    A run that dies before its plan was stored has written nothing of the MV or its state; a copy of the upstream or temporary views may be
+    left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
+    nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
-    The whole MV is compared, not only what has changed, where find_gap names a reason: a plan was given up, or the feed does not list
-    all that happened since the committed version.
+    The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
+    find_other_names, or from planning, if the changes turn out to be unreadable (_run_attempt, begin_attempt). After a plan that was given
+    up it compares what that could write to (find_touched). `on_gap` makes it a sweep or a refusal.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the ranges
     ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
@@ -196,7 +201,7 @@
     {%- if staged and staged.upserts + staged.drops -%}
         {%- set changes = 'select * from ' ~ staged.name -%}
     {%- endif -%}
-    {%- set reads = dbt_backfill.reads_range(plan) and dbt_backfill.merges_range(plan) -%}
+    {%- set reads = dbt_backfill.kind_reads_range(plan) and dbt_backfill.range_has_rows(plan) -%}
     {%- if changes and reads and plan.at_once -%}
         {#- The keys of the changes are those up to the old position, and those of the range lie above it. -#}
         {{ return([{

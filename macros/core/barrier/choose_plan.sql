@@ -306,7 +306,7 @@
     )] -%}
     {%- if upstream.get('feed') -%}
         {#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
-        {%- set pinned = dbt_backfill.reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
+        {%- set pinned = dbt_backfill.kind_reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
         {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
         {%- do sources.append({
             'role': 'feed', 'relation': backfill.feed.relation.render(), 'kind': backfill.feed.kind, 'id': at.get('id'),

@@ -1,6 +1,6 @@
 {#-
-    Step 5 of a barrier: the progress moves to the plan's epoch by one statement that is guarded by the epoch before it
-    and by the plan. What became of the barrier is noted with its plan. Returns the committed state.
+    The step "commit" of a barrier: the progress moves to the plan's epoch by one statement that is guarded by the epoch before it and by
+    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. What became of the barrier is noted with its plan. Returns the committed state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
@@ -37,7 +37,7 @@
     {%- set sent = namespace(state=none) -%}
     {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
     {%- for _ in range(3) -%}
-        {%- if sent.state is none or dbt_backfill.is_standing(sent.state, plan) -%}
+        {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
             {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
         {%- endif -%}
@@ -110,7 +110,7 @@
         {%- set sql -%}
             update {{ backfill.progress.render() }} as progress
             set {{ dbt_backfill._get_assignments(dbt_backfill.get_committed_columns(state, plan)) }}
-            where {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}
+            where {{ dbt_backfill.executable_plan_predicate(plan) }}
         {%- endset -%}
         {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
     {%- endif -%}
@@ -173,7 +173,7 @@
     {%- set vnodes -%}
         select cast(id as int) as id
         from range(0, {{ plan.vnode_count }}, 1, 1)
-        where (select count(*) from {{ backfill.progress.render() }} where vnode = 0 and {{ dbt_backfill.plan_of_kind_stands_predicate(plan) }}) = 1
+        where (select count(*) from {{ backfill.progress.render() }} where vnode = 0 and {{ dbt_backfill.executable_plan_predicate(plan) }}) = 1
     {%- endset -%}
     {{ dbt_backfill.get_vnodes_statement(backfill, plan, vnodes, 'id', columns, new) }}
 {%- endmacro %}
@@ -190,7 +190,7 @@
       new (dict): what another one gets, over `vnodes`.
 -#}
 {% macro get_vnodes_statement(backfill, plan, vnodes, id, columns, new) -%}
-    {%- set stands = dbt_backfill.plan_of_kind_stands_predicate(plan, 'progress.') -%}
+    {%- set stands = dbt_backfill.executable_plan_predicate(plan, 'progress.') -%}
     {%- set sql -%}
         merge into {{ backfill.progress.render() }} as progress
         using (

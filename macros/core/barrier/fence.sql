@@ -1,13 +1,14 @@
 {#-
     A SQL expression that is true as long as the plan is the one to execute, and raises an error once another
-    run has committed its epoch or given it up. It stands in the source of every statement that writes the MV.
+    run has committed its epoch or given it up. It is part of the source of every MERGE, replacement and ALTER of a plan, and no
+    statement of its own. get_stopping_sql needs none: it runs after its plan was given up.
 
     Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source, so
     a write that passes the fence either sees no later commit or conflicts with it.
 -#}
 {% macro get_fence(backfill, plan) -%}
     {{ dbt_backfill._fence(
-        backfill, dbt_backfill.plan_of_kind_stands_predicate(plan),
+        backfill, dbt_backfill.executable_plan_predicate(plan),
         ' while this one executed the barrier ' ~ plan.epoch
     ) }}
 {%- endmacro %}
@@ -44,19 +45,19 @@
 
 
 {#- Over rows of the progress table (`prefix`): whether a plan is the one of the next epoch, given up or not. -#}
-{% macro plan_stands_predicate(plan, prefix='') %}
+{% macro next_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
 {% endmacro %}
 
 
 {#- The same of a plan as what it is, which does not stand any more once it was given up. -#}
-{% macro plan_of_kind_stands_predicate(plan, prefix='') %}
-    {{ return(dbt_backfill.plan_stands_predicate(plan, prefix) ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
+{% macro executable_plan_predicate(plan, prefix='') %}
+    {{ return(dbt_backfill.next_plan_predicate(plan, prefix) ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
 {% endmacro %}
 
 
 {#- The same of a state that was read, and as what it is: not once it was given up. -#}
-{% macro is_standing(state, plan) %}
+{% macro is_executable(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
     {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
 {% endmacro %}
@@ -80,7 +81,7 @@
     A select of the plan of an epoch that now stands: {'plan'}, null if there is none. All rows are read: a filter costs
     Delta a job that looks for files to skip.
 -#}
-{% macro get_standing_plan_sql(relations, epoch, known=[]) -%}
+{% macro get_next_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',
         {%- for name in known %}
         coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),

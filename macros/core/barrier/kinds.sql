@@ -1,5 +1,6 @@
 {#-
-    The kinds of barriers, one record each. Everything that differs between kinds follows from these fields:
+    The kinds of barriers, one record each. What the steps and the commit do follows from these fields. Reports, and what is true of one
+    kind alone, test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`
@@ -53,7 +54,7 @@
 
 
 {#- True if a plan may read a range or a window of the snapshot. -#}
-{% macro reads_range(plan) %}
+{% macro kind_reads_range(plan) %}
     {{ return(dbt_backfill.kind_of(plan).slice in ['insert', 'replace']) }}
 {% endmacro %}
 
@@ -76,7 +77,7 @@
 
 
 {#- True if the plan moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
-{% macro has_range(plan) %}
+{% macro moves_position(plan) %}
     {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
 
@@ -95,7 +96,7 @@
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
-    {%- if slice == 'insert' and dbt_backfill.has_range(plan) -%}
+    {%- if slice == 'insert' and dbt_backfill.moves_position(plan) -%}
         {{ return(dbt_backfill.get_range_scan_sql(
             dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
         )) }}

@@ -41,7 +41,7 @@
 
 
 {#- Whether the range of a plan is merged: there are rows in it, or, in a sweep, there may be some to take away. -#}
-{% macro merges_range(plan) %}
+{% macro range_has_rows(plan) %}
     {{ return(plan.get('range_row_count') or plan.get('sweeps') and plan.get('range_row_count') is not none) }}
 {% endmacro %}
 
@@ -81,7 +81,7 @@
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
     {%- set name = 'spark.merge-into.num-target-rows-' -%}
-    {%- set range_follows = dbt_backfill.reads_range(plan) and dbt_backfill.merges_range(plan) and not plan.at_once -%}
+    {%- set range_follows = dbt_backfill.kind_reads_range(plan) and dbt_backfill.range_has_rows(plan) and not plan.at_once -%}
     {%- set sql -%}
         (
             select max(cast(summary['{{ name ~ action }}'] as bigint))
@@ -163,7 +163,7 @@
 
 
 {#-
-    The changes of a plan that has some, see has_changes: as get_upstream_changes describes them, and of the query, as far as the
+    The changes of a plan that has some, see has_changes: as the question upstream_changes describes them, and of the query, as far as the
     run has learned, {
       'drops_rows',
       'read_columns': those by which it is told whether a change leaves the MV's row as it was; none where that is not asked: the

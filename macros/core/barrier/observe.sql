@@ -1,5 +1,5 @@
 {#-
-    Step 1 of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
+    At the start of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
     describes; arguments and errors are those of find_standing.
 
     If there is nothing yet, the state is that of an MV about to be created (`missing`). If an earlier run died while it created the

@@ -1,5 +1,5 @@
 {#-
-    Step 2 of a barrier: the plan of the next epoch. Returns {'waits'}: what its feed has not landed, or {
+    The step "plan" of a barrier: the plan of the next epoch. Returns {'waits'}: what its feed has not landed, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way,
@@ -191,7 +191,7 @@
 {% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
     {%- set counts = dict(plan.get('counted') or {}) -%}
     {%- if counted -%} {%- do counts.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
-    {%- if counted and dbt_backfill.reads_range(plan) -%}
+    {%- if counted and dbt_backfill.kind_reads_range(plan) -%}
         {%- do counts.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
         {%- if plan.get('fills') -%}
             {%- do counts.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
@@ -216,7 +216,7 @@
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'settings': the session's, of a first run, which has not read a state; see session_settings,
+      'settings': the session's, of a first run, which has not read a state; see settings_expression,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'copy_is_gone': whether a table is, where one of them is a copy; then absent is all else,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
@@ -267,7 +267,7 @@
             ~ ', ' ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
         {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique
             and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
-        {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.reads_range(plan) else none %}
+        {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.kind_reads_range(plan) else none %}
         set checked = ({{ dbt_backfill.get_key_check_sql(
             scan, total, plan.key, plan.vnode_count, check_key, limit is none or limit > dbt_backfill.at_once_rows()
         ) }});
@@ -284,7 +284,7 @@
             );
             {%- else %}
             {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
-            {{ dbt_backfill.get_standing_plan_sql(backfill, plan.epoch, known) }};
+            {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch, known) }};
             {%- endif %}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
@@ -299,7 +299,7 @@
     variable has no condition any more, and no handler takes it.
 
     Arguments:
-      handler (string or none): the conditions by which that shows, see get_lost_conditions.
+      handler (string or none): the conditions by which that shows, see the trait `lost_conditions`.
       then (string): what is done where it does.
 -#}
 {% macro get_staging_statements(statements, handler, then) -%}

@@ -1,5 +1,5 @@
 {#-
-    What a barrier reads of the upstream is one value, its range source, decided once when its plan is made or found: {
+    What a barrier reads of the upstream is one value, its range source: {
       'relation', 'kind', 'version': a table, and its version,
       'columns': the names of those that are read; none for all,
       'where': a predicate of the rows that are read; none for all,
@@ -8,7 +8,9 @@
       and, of a copy that more plans read, 'recorded': as a source of a plan, 'setup': what makes the overlay, see get_copied_source
     }
     It is the upstream at the version of the plan, or a copy at a version: rows that were read once of a live database, or the replica
-    of an upstream that is not ordered by its key. The steps do not know which.
+    of an upstream that is not ordered by its key. The statements that read it do not know which. The plan says the upstream or the rows
+    of a live database, so this macro finds it again for a plan that is adopted. A replica is known only to the run that made the plan,
+    as `source` of `backfill`: whoever adopts the plan reads the upstream itself.
 -#}
 {% macro get_planned_source(backfill, plan) %}
     {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}

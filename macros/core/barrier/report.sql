@@ -84,7 +84,7 @@
 -#}
 {% macro get_time_text(barrier) %}
     {%- set plan, rows, took = barrier.plan, barrier.plan.get('range_row_count'), dbt_backfill.get_duration_text(barrier.seconds) -%}
-    {%- if not rows or not dbt_backfill.reads_range(plan) -%} {{ return(took) }} {%- endif -%}
+    {%- if not rows or not dbt_backfill.kind_reads_range(plan) -%} {{ return(took) }} {%- endif -%}
     {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.range_seconds, 0.001] | max) ~ ' rows/s' -%}
     {%- set left = dbt_backfill.get_progress(barrier.state).rows_left -%}
     {#- The barriers that are left are not like this one if it read some vnodes only, or was the last that filled a column. -#}

@@ -16,7 +16,7 @@
     plan's own changes already, if a run died in the middle of them: then more keys are read again, with the same result.
 
     Arguments:
-      alters_values (boolean): see get_upstream_changes.
+      alters_values (boolean): see upstream_changes.
 -#}
 {% macro get_reread_statements(backfill, state, plan, keys, suspicions, alters_values=false) -%}
     {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}

@@ -149,7 +149,7 @@
 {% endmacro %}
 
 
-{#- Return the config of the model: as the graph has it, where a run-operation speaks for a model, see speak_for. -#}
+{#- Return the config of the model: as the graph has it, where a run-operation does what a run of the model would. -#}
 {% macro get_config() %}
     {%- if invocation_args_dict.get('which') == 'run-operation' and model.get('resource_type') == 'model' -%} {{ return(model.config) }} {%- endif -%}
     {{ return(config) }}

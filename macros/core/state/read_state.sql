@@ -7,11 +7,11 @@
       'planned': the plan of the next epoch, or none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was given up (`dirty`)
         where its range would have begun,
-      'settings': the session's, see session_settings,
+      'settings': the session's, see settings_expression,
       'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
       'refused_setting': see get_refused_setting_statements; absent if none is, or nobody asked,
       'lag_seconds': the age of the version that the MV shows; absent if that is not known,
-      'log': see get_upstream_log_sql, of the table whose changes are followed; absent if its kind has none,
+      'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
       'caches': see get_catalog_cache_statements; absent if nobody asked,
       'controls': what is set for it, see get_controls_sql; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,

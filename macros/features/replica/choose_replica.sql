@@ -80,7 +80,7 @@
     {%- endif -%}
     {%- set without = dbt_backfill._with_source(choice, dbt_backfill._get_void(last)) -%}
     {%- if not dbt_backfill.may_replicate(backfill) -%} {{ return(without) }} {%- endif -%}
-    {%- if plan.kind != 'advance' or not dbt_backfill.has_range(plan) -%}
+    {%- if plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
         {#- A part is counted in ranges, and so in bounds. -#}
         {%- set keeps_it = found and plan.kind in ['advance', 'fill']
             and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
@@ -152,7 +152,7 @@
 
 
 {#-
-    How many ranges a part has, see `replica_rows`; none where a replica is made of all that are ahead: also where some vnodes are to move,
+    How many ranges a part has, by the option `replica_rows`; none where a replica is made of all that are ahead: also where some vnodes are to move,
     whose bounds are found anew for each barrier, while a part ends with a bound of before.
 -#}
 {% macro _count_ranges_of_part(backfill, plan) %}

@@ -5,7 +5,7 @@
                       missing; `w` nothing but how far the feed has come
       __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction, with its epoch or in 32 bits, see feed_tells_epochs; null where the feed does not tell it, which is
+      __bf_xid        the transaction, with its epoch or in 32 bits, see get_feed_places; null where the feed does not tell it, which is
                       only so in rows of `declared`, and of marks
       __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
       __bf_note       of a mark: what was noted of the table, see get_landing_note; null where the feed has none, or `notes` was not asked

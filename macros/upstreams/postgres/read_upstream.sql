@@ -114,7 +114,7 @@
 
 
 {#-
-    The facts are checked where it is known what of the table is read, see check_staged and check_followed. Of events without the
+    The facts are checked where it is known what of the table is read, see postgres_check_staged and check_followed. Of events without the
     transaction those of another table of the same name could not be told from those that a reader has not seen.
 -#}
 {% macro postgres_check_feed(observed) %}

@@ -122,7 +122,7 @@
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
     {%- if count == 1 -%} {{ return(scan) }} {%- endif -%}
-    {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.reads_range(plan) and not plan.get('fills'), [], [] -%}
+    {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.kind_reads_range(plan) and not plan.get('fills'), [], [] -%}
     {%- set window = dbt_backfill.window_predicate(keys, dbt_backfill.upstream_columns(keys), plan if ranged else {'last_range': true}) -%}
     {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
     {%- set rows = limit -%}

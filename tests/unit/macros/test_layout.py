@@ -86,6 +86,22 @@ def test_nothing_calls_what_users_call() -> None:
     ]
 
 
+def test_what_a_comment_refers_to_exists() -> None:
+    """`see x` names a macro, or a question of the contract."""
+    questions = {name.partition("_")[2] for name in HOME if name.startswith(KINDS)}
+    missing = {
+        (file, name)
+        for file, text in TEXTS.items()
+        for comment in re.findall(r"\{#-?(.*?)-?#\}", text, re.DOTALL)
+        for name in re.findall(r"\bsee\s+`?([a-z_]+_[a-z_]+)\b(?!\.sql)", comment)
+        if name not in HOME and name not in questions
+    }
+
+    assert missing == set()
+
+
+KINDS = ("delta_", "iceberg_", "postgres_", "debezium_", "landed_", "declared_")
+
 SIZES = {"macros": 827, "lines": 16_096, "files": 91, "namespaces": 22}
 """What there is now. The numbers go down; a feature that adds to one takes away elsewhere."""
 

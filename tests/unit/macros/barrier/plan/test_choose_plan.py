@@ -91,7 +91,7 @@ def choose(
         versions = {source["role"]: source["version"] for source in plan["sources"]}
         return {
             "drops": None, "fills": None, "touched": None, **plan, "version": versions["upstream"],
-            "feed": versions.get("feed"), "has_range": has_range, "has_changes": bool(has_changes),
+            "feed": versions.get("feed"), "moves_position": has_range, "has_changes": bool(has_changes),
         }  # fmt: skip
 
     return choose
@@ -110,8 +110,8 @@ WIDENED = {"columns": {"fills": FILLS, "drops": []}}
 NARROWED = {"columns": {"fills": [], "drops": ["x"]}}
 FILLING = {"kind": "fill", "fills": FILLS, "fill_high": ["0", "1"]}
 ADVANCE, REANCHOR, RESET = {"kind": "advance"}, {"kind": "reanchor"}, {"kind": "reset"}
-ONLY_CHANGES = {**ADVANCE, "has_range": False, "has_changes": True}
-ONLY_A_RANGE = {**ADVANCE, "has_range": True, "has_changes": False}
+ONLY_CHANGES = {**ADVANCE, "moves_position": False, "has_changes": True}
+ONLY_A_RANGE = {**ADVANCE, "moves_position": True, "has_changes": False}
 FILLED = {"fills": FILLS, "last_fill": True}
 
 Choices = dict[str, tuple[dict[str, Any], dict[str, Any] | None]]
@@ -119,7 +119,7 @@ Choices = dict[str, tuple[dict[str, Any], dict[str, Any] | None]]
 CHOICES: Choices = {
     # -- an advance --
     "changes and the next range": (
-        {}, {**ADVANCE, "epoch": 3, "version": "17", "has_range": True, "has_changes": True}
+        {}, {**ADVANCE, "epoch": 3, "version": "17", "moves_position": True, "has_changes": True}
     ),
     "nothing changed": ({"version": 16}, ONLY_A_RANGE),
     "changes once all was read": (FINISHED, ONLY_CHANGES),
@@ -139,10 +139,10 @@ CHOICES: Choices = {
          "position": None, "moving": []}, None
     ),
     "the vnodes agree, in the mode no_shuffle": (
-        {"set": {"backfill_mode": "no_shuffle"}}, {**ADVANCE, "has_range": True}
+        {"set": {"backfill_mode": "no_shuffle"}}, {**ADVANCE, "moves_position": True}
     ),
     "a vnode that the config does not have": (
-        {"set": {"backfill_vnodes": [3], "vnode_count": 2}}, {**ADVANCE, "has_range": True}
+        {"set": {"backfill_vnodes": [3], "vnode_count": 2}}, {**ADVANCE, "moves_position": True}
     ),
     # -- the mode snapshot stays at its first version until all vnodes have finished --
     "snapshot": (SNAPSHOT, {**ONLY_A_RANGE, "version": "16"}),
@@ -232,7 +232,7 @@ CHOICES: Choices = {
     "new columns at the begin of a sweep": (
         {**WIDENED, "position": None, "committed": {"kind": "sweep"}}, {"kind": "sweep", **FILLED}
     ),
-    "columns are dropped": ({**NARROWED}, {**ADVANCE, "drops": ["x"], "has_range": True}),
+    "columns are dropped": ({**NARROWED}, {**ADVANCE, "drops": ["x"], "moves_position": True}),
     "columns are dropped, and nothing else to do": (
         {**NARROWED, **CAUGHT_UP},
         {**ADVANCE, "drops": ["x"], "last_range": False, "range_low": ["1", "2"],
@@ -310,7 +310,7 @@ def test_a_gap_of_the_feed_is_closed_at_the_newest_version(
     plan = choose(set={"on_gap": on_gap}, **gap, **also)
 
     assert (plan["kind"], plan["reason"], plan["version"]) == (on_gap, reason, "17")
-    assert not plan["has_range"]
+    assert not plan["moves_position"]
 
 
 @pytest.mark.parametrize(("gap", "reason"), GAPS.values(), ids=GAPS)

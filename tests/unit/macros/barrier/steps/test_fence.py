@@ -155,6 +155,6 @@ def test_the_plan_that_stands_is_that_of_the_epoch_only(
 ) -> None:
     columns = {"vnode": "int", "epoch": "bigint", "plan": "string"}
     duck.create("lake.mv__progress", columns, [(0, epoch, plan), (1, epoch, None)])
-    [(found,)] = duck.rows(macros.call("get_standing_plan_sql", backfill, 3))
+    [(found,)] = duck.rows(macros.call("get_next_plan_sql", backfill, 3))
 
     assert json.loads(found) == {"plan": stands}
