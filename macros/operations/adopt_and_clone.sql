@@ -185,7 +185,7 @@
         'last': 'if(vnode = 0, ' ~ dbt_backfill.string_literal(tojson(last)) ~ ', cast(null as string)) as last',
         'unwritten': 'cast(null as array<string>) as unwritten',
     }, [] -%}
-    {%- for name in dbt_backfill.read_progress_columns(original) -%}
+    {%- for name in dbt_backfill.get_column_types(original.progress) -%}
         {%- do columns.append(changed.get(name, dbt_backfill.identifier(name))) -%}
     {%- endfor -%}
     {{ dbt_backfill._get_copy_sql(

@@ -160,7 +160,7 @@
 {#- Return the rows of get_progress_sql, in the order of the models, with what an MV follows, 'source', and how far it is behind that. -#}
 {% macro read_progress_and_lags(states) %}
     {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
-        dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source_column())
+        dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
     ))) }}
 {% endmacro %}
 

@@ -119,9 +119,13 @@
     {%- set views, changes = planned.get('views', []), none -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
         {%- set learned = dbt_backfill.learn_feed_columns(backfill, learned) -%}
-        {%- set changes = dbt_backfill.get_changes(
-            backfill, state, observed, dbt_backfill.learn_columns_of_plan(backfill, learned, plan), plan
-        ) -%}
+        {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}
+        {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), learned -%}
+        {%- if traits.takes_added_columns and not traits.stages_ranges -%}
+            {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+            {%- set known = dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list) -%}
+        {%- endif -%}
+        {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
         {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
     {%- endif -%}
     {{ return({

@@ -141,6 +141,63 @@
 {% endmacro %}
 
 
+{#-
+    What the commit of a barrier sets in the progress table, beside what every barrier sets (get_committed_columns): {column: SQL over a
+    row of it, `progress`}. By the field `positions` of its kind:
+
+      advance   the vnodes of the range move to its end, and finish with the last one; without a range only the version moves
+      keep      only the version moves
+      reset     no vnode has started
+      finish    all have finished, with the rows that those of the next generation had
+      rescale   a vnode that stays; the statement also adds and takes away some, see get_rescale_statement
+      give_up   nothing moves; what the plan could write to is recorded for the re-anchor that follows
+-#}
+{% macro get_positions_columns(state, plan) %}
+    {%- set does, columns = dbt_backfill.kind_of(plan).positions, {} -%}
+    {%- set positions = dbt_backfill.position_columns(plan.key) -%}
+    {%- if does == 'give_up' -%}
+        {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) -%}
+        {{ return({
+            'dirty': 'true',
+            'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),
+        }) }}
+    {%- elif does == 'rescale' -%}
+        {%- for column in positions -%} {%- do columns.update({column: 'vnodes.__bf_position.' ~ column}) -%} {%- endfor -%}
+        {{ return(dict(columns, backfill_finished='vnodes.__bf_finished', row_count='vnodes.__bf_row_count')) }}
+    {%- endif -%}
+    {%- do columns.update({'upstream_version': dbt_backfill.string_literal(dbt_backfill.get_source(plan).get('version'))}) -%}
+    {%- set counts = dbt_backfill.string_literal(tojson(plan.get('vnode_row_counts') or {})) -%}
+    {%- set counted = 'coalesce(from_json(' ~ counts ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)" -%}
+    {%- if does in ['reset', 'finish'] -%}
+        {%- for column in positions -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
+        {%- do columns.update({
+            'backfill_finished': 'true' if does == 'finish' else 'false', 'row_count': counted if does == 'finish' else '0',
+        }) -%}
+    {%- elif does == 'advance' and (plan.last_range or plan.get('range_row_count') is not none) -%}
+        {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
+        {%- do columns.update({
+            'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
+            'row_count': 'progress.row_count + ' ~ counted,
+        }) -%}
+        {#-
+            Where positions differ, because only some vnodes were read before, the range begins at the lowest of them and may end
+            below others, which stay where they are.
+        -#}
+        {%- set prefixed, passed = dbt_backfill.position_columns(plan.key, 'progress.'), moves -%}
+        {%- if moves != 'true' and not plan.last_range -%}
+            {%- set passed = moves ~ ' and (' ~ prefixed[0] ~ ' is null or '
+                ~ dbt_backfill.ordered_predicate(plan.key, prefixed, '<', plan.range_high) ~ ')' -%}
+        {%- endif -%}
+        {%- for column in positions if not plan.last_range -%}
+            {%- do columns.update({
+                column: 'if(' ~ passed ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')',
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
 {#- The committed plan: what stood as the plan, what else its kind notes of it (JSON with a comma at its end), and its outcome. -#}
 {% macro get_last_column(noted='') %}
     {{ return("if(progress.vnode = 0, concat(left(plan, length(plan) - 1), "
@@ -154,7 +211,7 @@
     committed since. Columns of a key of before stay, empty.
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
-    {%- set present = dbt_backfill.read_progress_columns(backfill) -%}
+    {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
     {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
     {%- set own = dbt_backfill.progress_columns() -%}
     {%- set positions = plan.key | map(attribute='position') | map('lower') | list -%}

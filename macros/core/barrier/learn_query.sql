@@ -58,7 +58,7 @@
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
-        drops_rows=dbt_backfill.drops_rows(explained), read_columns=read, has_inner_star=star is not none,
+        drops_rows=modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none, read_columns=read, has_inner_star=star is not none,
         alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
         version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     )) -%}
@@ -99,15 +99,6 @@
         {%- endfor -%}
     {%- endif -%}
     {{ return(dict(learned, moments=none, used_settings=learned.used_settings + depends)) }}
-{% endmacro %}
-
-
-{#- Look up the columns of the upstream at the version of a plan that another run has made, if its changes may have others. -#}
-{% macro learn_columns_of_plan(backfill, learned, plan) %}
-    {%- set traits = dbt_backfill.upstream_traits(backfill.upstream) -%}
-    {%- if not traits.takes_added_columns or traits.stages_ranges -%} {{ return(learned) }} {%- endif -%}
-    {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
-    {{ return(dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list)) }}
 {% endmacro %}
 
 

@@ -258,3 +258,48 @@
     {%- endif -%}
     {{ return({'begun_anew': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
 {% endmacro %}
+
+
+{#-
+    The step "observe" of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
+    table. Its position is read first, so that the upstream is not behind it.
+
+    Arguments:
+      since (dict or none): the committed plan, none if nothing was read yet.
+-#}
+{% macro observe_upstream(backfill, state, since) %}
+    {%- set followed = backfill.feed or backfill.upstream -%}
+    {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
+    {%- set observed = dbt_backfill.ask(followed, 'read_upstream')(followed, source, state.get('log')) -%}
+    {%- do dbt_backfill.ask(followed, 'check_feed')(observed) -%}
+    {%- if not backfill.feed -%} {{ return(observed) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)) -%}
+    {{ return(dict(upstream, feed=observed)) }}
+{% endmacro %}
+
+
+{#-
+    Why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
+    followed from now on either is refused.
+-#}
+{% macro find_feed_gap(backfill, observed, committed) %}
+    {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
+    {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
+    {%- if not backfill.feed -%}
+        {%- set followed = dbt_backfill.get_followed_source(committed) -%}
+        {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
+        {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
+        {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
+                and names == backfill.options.unique_key | map('lower') | list -%}
+            {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, followed) -%}
+        {%- endif -%}
+        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, followed) -%}
+    {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
+        {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
+    {%- else -%}
+        {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
+    {%- endif -%}
+    {%- if not gap -%} {{ return(none) }} {%- endif -%}
+    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
+    {{ return(gap.reason) }}
+{% endmacro %}

@@ -293,6 +293,28 @@
 {%- endmacro %}
 
 
+{#- A select of the upstream's rows that a plan reads anew, whose keys are checked while it is planned; none if it reads none. -#}
+{% macro get_checked_scan(backfill, state, plan) %}
+    {%- set slice = dbt_backfill.kind_of(plan).slice -%}
+    {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
+    {%- if slice == 'insert' and dbt_backfill.moves_position(plan) -%}
+        {{ return(dbt_backfill.get_range_scan_sql(
+            dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
+        )) }}
+    {#- With a rate of 0 the second position does not move. -#}
+    {%- elif slice == 'replace' and (plan.get('last_fill') or plan.get('fill_high') != plan.get('fill_low')) -%}
+        {{ return(dbt_backfill.get_range_scan_sql(
+            dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.get_fill_window(plan), state, backfill, plan.key
+        )) }}
+    {%- elif slice == 'all' and plan.get('touched') is none -%}
+        {{ return(dbt_backfill.get_prefix_scan_sql(
+            dbt_backfill.get_planned_read(backfill, plan), state, backfill, plan.key, with_null_keys=with_null_keys
+        )) }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#-
     The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
     every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a

@@ -36,6 +36,40 @@
 
 
 {#-
+    The changes of a plan that has some, see has_changes: as the question upstream_changes describes them, and of the query, as far as the
+    run has learned, {
+      'drops_rows',
+      'read_columns': those by which it is told whether a change leaves the MV's row as it was; none where that is not asked: the
+        feed does not tell what a row was, or the MV's row may not be what the query made of that
+    }
+-#}
+{% macro get_changes(backfill, state, observed, learned, plan) %}
+    {%- set view = dbt_backfill.get_stage_name(backfill, plan, '__events') -%}
+    {%- if backfill.feed -%}
+        {%- set changes = dbt_backfill.get_change_table_events(
+            backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
+            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, view
+        ) -%}
+    {%- else -%}
+        {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
+            observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
+        ) -%}
+    {%- endif -%}
+    {%- set events = changes.events -%}
+    {#- Without columns that the upstream has not at the version of the plan: Delta gives changes the columns of its newest version. -#}
+    {%- if learned.upstream_columns is not none and learned.version == dbt_backfill.get_source(plan).version -%}
+        {%- set columns = learned.upstream_columns -%}
+        {%- if learned.feed_columns is not none -%} {%- set columns = columns | select('in', learned.feed_columns) | list -%} {%- endif -%}
+        {%- set events = 'select ' ~ dbt_backfill.identifiers(columns) ~ ', __bf_version, __bf_is_upsert from (' ~ events ~ ')' -%}
+    {%- endif -%}
+    {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
+    {{ return(dict(
+        changes, events=events, drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none
+    )) }}
+{% endmacro %}
+
+
+{#-
     What the statements of get_stage left, with the names of its views, which the commit drops. Keys that were read again because the
     feed may tell others in their stead are between no bounds.
 -#}

@@ -157,12 +157,6 @@
 {% endmacro %}
 
 
-{#- True if the query may leave rows of the upstream out. -#}
-{% macro drops_rows(explained) %}
-    {{ return(modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none) }}
-{% endmacro %}
-
-
 {#-
     Return the columns of the upstream that a query reads, a list of {'name', 'type'}; none where these are all of them, or where it
     cannot be known: its optimized plan is more than projections and filters over one relation, or the query has read the upstream with

@@ -184,13 +184,6 @@
 {% endmacro %}
 
 
-{#- Declare the variables of get_refused_setting_statements. -#}
-{% macro declare_refused_setting() -%}
-    declare __bf_setting string;
-    declare __bf_refused_setting string;
-{%- endmacro %}
-
-
 {#-
     Return statements of a script that read the name of a setting that is refused into its variable `__bf_refused_setting`; null if none is.
     Spark puts a setting in braces into a statement's text, and of a boolean one fails where it is not set.

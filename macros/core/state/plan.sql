@@ -118,7 +118,7 @@
             and not dbt_backfill.is_abandoned_reset(state.committed) -%}
         {{ return(dbt_backfill.keep_positions(key, state.committed)) }}
     {%- endif -%}
-    {{ return(dbt_backfill.keep_positions(key, none, dbt_backfill.read_progress_columns(backfill))) }}
+    {{ return(dbt_backfill.keep_positions(key, none, dbt_backfill.get_column_types(backfill.progress))) }}
 {% endmacro %}
 
 

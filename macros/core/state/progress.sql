@@ -106,12 +106,6 @@
 {%- endmacro %}
 
 
-{#- Return followed_source as a further column of get_progress_sql. -#}
-{% macro followed_source_column() %}
-    {{ return(dbt_backfill.followed_source('barrier.sources') ~ ' as source') }}
-{% endmacro %}
-
-
 {#- Return what an MV follows, as a source of a plan: its change table, or else its upstream. -#}
 {% macro followed_source(sources) -%}
     coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))

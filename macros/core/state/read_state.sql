@@ -31,7 +31,7 @@
     ) -%}
     {%- set script -%}
         begin
-            {{ dbt_backfill.declare_refused_setting() if controlled }}
+            {{ 'declare __bf_setting string; declare __bf_refused_setting string;' if controlled }}
             {{ dbt_backfill.declare_controls() if controlled }}
             {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
             {{ dbt_backfill.get_refused_setting_statements() if controlled }}

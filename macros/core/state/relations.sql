@@ -60,12 +60,6 @@
 {% endmacro %}
 
 
-{#- Return the columns that the table has: {name in lower case: type}. -#}
-{% macro read_progress_columns(relations) %}
-    {{ return(dbt_backfill.get_column_types(relations.progress)) }}
-{% endmacro %}
-
-
 {#-
     Return the properties of a state table. Serializable isolation is what makes two runs that plan or commit one epoch conflict; it is
     the default of both formats and set explicitly, so that nothing depends on it. Both tables are small and copied on write, so that the
@@ -103,14 +97,6 @@
     {{ return(dbt_backfill.run_table(
         'read the version of ' ~ relation.identifier, 'describe history ' ~ relation.render() ~ ' limit 1', relations.mv
     )[0]['version'] | string) }}
-{% endmacro %}
-
-
-{#- Return {'version': see read_version, 'properties': of that version, or of a later one}. -#}
-{% macro read_version_and_properties(relations, table) %}
-    {%- set version = none if relations.options.file_format == 'iceberg' else dbt_backfill.read_version(relations, table) -%}
-    {%- set properties = dbt_backfill.read_table_properties(relations[table]) -%}
-    {{ return({'version': version or properties.get('current-snapshot-id', 'none'), 'properties': properties}) }}
 {% endmacro %}
 
 

@@ -52,8 +52,9 @@
 
 {#- {'version', 'id'} of the one that is there. The version is read first: with this id it is of this one, whatever came later. -#}
 {% macro read_replica(backfill) %}
-    {%- set read = dbt_backfill.read_version_and_properties(backfill, 'replica') -%}
-    {{ return({'id': read.properties.get('dbt_backfill.replica'), 'version': read.version}) }}
+    {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
+    {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
+    {{ return({'id': properties.get('dbt_backfill.replica'), 'version': version or properties.get('current-snapshot-id', 'none')}) }}
 {% endmacro %}
 
 

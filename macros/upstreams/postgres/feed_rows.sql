@@ -144,7 +144,9 @@
 -#}
 {% macro declared_feed_untold(feed, version, noted) %}
     {%- set later = '__bf_position > ' ~ noted.since -%}
-    {%- if dbt_backfill.was_any_running(noted.snapshot) -%}
+    {#- A transaction was running when the rows of a stage were read, so something that has landed may not be seen yet. -#}
+    {%- set parts = noted.snapshot.split(':') -%}
+    {%- if parts[2] != '' or parts[3] | int > parts[1] | int -%}
         {%- set later -%}
             coalesce(struct(__bf_position, __bf_sequence) > (
                 select max(struct(__bf_position, if(__bf_op = 't', __bf_sequence, null)))

@@ -124,13 +124,6 @@
 {% endmacro %}
 
 
-{#- Whether a transaction was running when the rows of a stage were read, so that something that has landed may not be seen yet. -#}
-{% macro was_any_running(snapshot) %}
-    {%- set parts = snapshot.split(':') -%}
-    {{ return(parts[2] != '' or parts[3] | int > parts[1] | int) }}
-{% endmacro %}
-
-
 {#-
     In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, after it the next id to be
     given, and when the server last recovered from a crash. The ids from the snapshot's xmax on, which is the one after the last that has

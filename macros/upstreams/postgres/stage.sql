@@ -126,14 +126,6 @@
 {%- endmacro %}
 
 
-{#- Refuse a database whose WAL, after a range of it was read, is not where its feed has come to before. -#}
-{% macro postgres_check_stage_reached(upstream, observed, read, name) %}
-    {%- if read.reached < observed.landed -%}
-        {%- do dbt_backfill.refuse_other_database(upstream.feed.relation, read.reached, observed.landed, name) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {% macro refuse_other_database(change_table, position, landed, name) %}
     {%- do dbt_backfill.refuse(
         'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed

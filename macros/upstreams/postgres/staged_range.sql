@@ -96,7 +96,9 @@
     {%- set read = dbt_backfill.run_json(
         'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged)
     )[0] -%}
-    {%- do dbt_backfill.postgres_check_stage_reached(backfill.upstream, observed, read, dbt_backfill.get_name_of(backfill)) -%}
+    {%- if read.reached < observed.landed -%}
+        {%- do dbt_backfill.refuse_other_database(backfill.upstream.feed.relation, read.reached, observed.landed, dbt_backfill.get_name_of(backfill)) -%}
+    {%- endif -%}
     {%- if not read.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {%- set window = {} -%}
     {%- for name in ['range_low', 'range_high', 'last_range', 'fill_low', 'fill_high', 'last_fill', 'next_bounds', 'bounds_complete'] -%}
