@@ -92,7 +92,7 @@
 
     Arguments:
       given (dict): see find_controlled_nodes.
-      control (string), value (string): see core/state/controls.sql.
+      control (string), value (string): see core/state/read_state.sql.
       rest (string): the value that applies as long as the control was never set.
 -#}
 {% macro run_controls(operation, given, unknown, control, value, rest) %}
