@@ -199,7 +199,7 @@
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
         }]) }}
     {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
-        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_comparing_merge_sql(backfill, state, plan), 'counts': 'all'}]) }}
+        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
     {%- set steps, changes = [], none -%}
     {%- if staged and staged.upserts + staged.drops -%}

@@ -212,27 +212,19 @@
 
 
 {#-
-    The comparer: one MERGE of the rows by which the MV differs from Q(upstream @ S) in a window of keys, be it the range of a barrier in
-    a sweep or the window of a fill, or in all of the MV, of a re-anchor: also above the position, where Q has no rows to keep. Its source
-    is a select like that of the stage: the query's rows that the MV has not, and the keys that only the MV has.
+    One MERGE of the rows by which the MV differs from Q(upstream @ S) in a window of keys: the range of a barrier in a sweep, or the
+    window of a fill. Its source is a select like that of the stage: the query's rows that the MV has not, and the keys that only the MV
+    has.
 
     Arguments:
-      window (dict or none): the bounds, as a plan has those of its range; none for all of the MV.
+      window (dict): the bounds, as a plan has those of its range.
 -#}
-{% macro get_comparing_merge_sql(backfill, state, plan, window=none) -%}
+{% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
     {%- set keys, names, columns, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), dbt_backfill.get_table_columns(backfill.mv), [] -%}
     {%- for name in names -%}
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
-    {%- if window -%}
-        {%- set bounds = dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), window) -%}
-        {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
-        {%- set rows = dbt_backfill.get_range_rows_sql(backfill, state, plan, window) -%}
-    {%- else -%}
-        {%- set bounds, present = 'true', 'select * from ' ~ backfill.mv.render() -%}
-        {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
-        {%- set rows = dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) -%}
-    {%- endif -%}
+    {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
     {#- Also rows that the table has already, from who wrote it before. -#}
     {%- set kept = dbt_backfill.get_kept_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
@@ -241,7 +233,7 @@
             {{ coalesced | join(',\n            ') }},
             query.{{ names[0] }} is null as __bf_dropped
         from (
-            {{ rows }}
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan, window) }}
             {{ 'where ' ~ kept if kept }}
         ) as query
         full outer join (
@@ -251,7 +243,40 @@
         where query.{{ names[0] }} is null or present.{{ names[0] }} is null
             or {{ dbt_backfill.rows_differ(columns, 'present', 'query') }}
     {%- endset -%}
-    {{ dbt_backfill.get_changes_merge_sql(backfill, plan, differing, bounds) }}
+    {{ dbt_backfill.get_changes_merge_sql(backfill, plan, differing, dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), window)) }}
+{%- endmacro %}
+
+
+{#-
+    One MERGE that compares the whole MV, also above the position, with Q(upstream @ S where pk <= current_pos), and merges the
+    difference. It reads the MV as the target of the MERGE alone, so that another writer's rows with a null
+    in the key are removed too, and every concurrent write is a conflict.
+-#}
+{% macro get_reanchor_sql(backfill, state, plan) -%}
+    {%- set keys = plan.key -%}
+    {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
+    {%- set scan = dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys) -%}
+    {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
+    {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
+    {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
+    {%- set kept = dbt_backfill.get_kept_predicate(backfill, columns) -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        {#- Columns that were added to the MV are its last ones, wherever the query has them. #}
+        select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
+        from (
+            {{ dbt_backfill.get_merged_query_sql(plan.query, backfill.upstream.relation, scan) }}
+        )
+        {%- if kept %}
+        where {{ kept }}
+        {%- endif %}
+        union all
+        {{ dbt_backfill.get_no_row_sql(columns, fence) }}
+    ) as prefix
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
+    when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }} then update set *
+    when not matched then insert *
+    when not matched by source then delete
 {%- endmacro %}
 
 

@@ -92,7 +92,7 @@
     ) -%}
     {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
         scan, total, done, plan.key, backfill.options.backfill_rate_limit,
-        plan.kind == 'advance' and state.uniform and not backfill.get('source') and backfill.options.replicate != 'never'
+        plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill)
     ))[0]) }}
 {% endmacro %}
 

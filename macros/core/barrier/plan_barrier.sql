@@ -70,7 +70,7 @@
         {%- if not is_own and result.plan.kind != 'abandon' -%}
             {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
         {%- endif -%}
-    {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates -%}
+    {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates and not result.get('copy_is_gone') -%}
         {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
     {%- elif 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(planning.views) -%}
@@ -99,7 +99,7 @@
         {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.recorded)
             else dbt_backfill.without_copy(attempt) -%}
         {%- set copy = attempt.source.recorded if attempt.source else none -%}
-        {%- set bounds = find(dbt_backfill.with_bounds_from(backfill, copy), state, attempt.plan) -%}
+        {%- set bounds = find(dict(backfill, source=attempt.source), state, attempt.plan) -%}
         {%- set planning.attempt = dict(
             dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),
             keys_are_unique=attempt.keys_are_unique,

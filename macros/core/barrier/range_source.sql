@@ -49,8 +49,8 @@
 
 
 {#-
-    What a range is read from. The bounds of ranges are found there without an overlay: rows that came or went make ranges larger or
-    smaller, nothing else.
+    What a range is read from. The bounds of ranges may be found in a copy without its overlay: rows that came or went make ranges larger
+    or smaller, nothing else.
 -#}
 {% macro get_range_read(backfill, plan) %}
     {{ return(dbt_backfill.get_source_read(
