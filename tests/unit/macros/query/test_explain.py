@@ -137,6 +137,17 @@ FILTERED = {
         "      +- SubqueryAlias u",
         "         +- CTERelationRef 0, true, [id#21L, a#22, r#24, b#23], false, false",
     ],
+    "twice by a common table expression": [
+        "WithCTE",
+        ":- CTERelationDef 0, false",
+        ":  +- SubqueryAlias u",
+        ":     +- Project [id#1L, a#2, label#4 AS r#7, b#3]",
+        f":        +- {PARTS.format('').replace('[1L', '[id#1L')}",
+        "+- Project [id#21L, a#22]",
+        "   +- Filter ((r#24 > EU) AND (r#24 < US))",
+        "      +- SubqueryAlias u",
+        "         +- CTERelationRef 0, true, [id#21L, a#22, r#24, b#23], false, false",
+    ],
 }
 
 
