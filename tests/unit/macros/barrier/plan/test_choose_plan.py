@@ -91,7 +91,8 @@ def choose(
         versions = {source["role"]: source["version"] for source in plan["sources"]}
         return {
             "drops": None, "fills": None, "touched": None, **plan, "version": versions["upstream"],
-            "feed": versions.get("feed"), "moves_position": has_range, "has_changes": bool(has_changes),
+            "feed": versions.get("feed"), "moves_position": has_range,
+            "has_changes": bool(has_changes),
         }  # fmt: skip
 
     return choose

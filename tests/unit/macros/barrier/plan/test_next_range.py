@@ -183,7 +183,8 @@ def test_a_plan_tells_whether_it_has_a_range(
     ranged = add_range(rate_limit=rate_limit)
 
     assert macros.call("moves_position", ranged)
-    assert not macros.call("moves_position", {**ranged, "range_high": ["1", "2"], "last_range": False})
+    stays = {**ranged, "range_high": ["1", "2"], "last_range": False}
+    assert not macros.call("moves_position", stays)
 
 
 def test_a_stored_bound_saves_the_pass_over_the_keys(add_range: Any, macros: Macros) -> None:
