@@ -152,7 +152,8 @@
             info=true
         ) -%}
     {%- endif -%}
-    {%- if kind.follows and kind.table == 'keep' -%} {%- do dbt_backfill.run_alterations(backfill, plan) -%} {%- endif -%}
+    {%- set alters = kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
+    {%- if alters -%} {%- do dbt_backfill.run_alterations(backfill, plan) -%} {%- endif -%}
     {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) if work.get('changes') else work.get('staged') -%}
     {%- if staged and staged.get('failed') -%} {{ return(dict(done, failed=staged.failed)) }} {%- endif -%}
     {%- for step in dbt_backfill.get_steps(backfill, state, plan, work, staged) -%}
