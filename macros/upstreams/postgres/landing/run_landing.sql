@@ -12,7 +12,8 @@
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), batches=0, done=false) -%}
-    {%- for _ in range(100000) -%} {%- if not run.done -%}
+    {#- Jinja has no while: two loops, so that few turns are idle. -#}
+    {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
         {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
             dbt_backfill.get_batch_query(landing.slot, tables | map(attribute='table') | list, given.batch_rows)) -%}
@@ -41,7 +42,7 @@
             {%- set run.batches = run.batches + 1 -%}
             {%- set run.done = is_last and landed >= to -%}
         {%- endif -%}
-    {%- endif -%} {%- endfor -%}
+    {%- endif -%} {%- endfor -%} {%- endif -%} {%- endfor -%}
 {% endmacro %}
 
 
