@@ -138,10 +138,7 @@ def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-
 
     profile = _profile(request.config)
     kinds: dict[str, type[Lake]] = {"session": SessionLake, "thrift": ThriftLake}
-    ends_soon = request.config.getoption("markexpr") == "core" or request.config.getoption(
-        "--shard"
-    )
-    more = QUICK if ends_soon else {}
+    more = QUICK if request.config.getoption("markexpr") == "core" else {}
     lake = kinds[profile.method](tmp_path_factory.mktemp("lake"), profile, more)
     try:
         lake.sql("select 1")
