@@ -36,8 +36,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=329, files=57, changes=376, sql=38_500, statements=7),
-    "iceberg": Walk(macros=323, files=57, changes=376, sql=42_000, statements=6),
+    "delta": Walk(macros=309, files=46, changes=342, sql=38_500, statements=7),
+    "iceberg": Walk(macros=304, files=48, changes=344, sql=42_000, statements=6),
 }
 """What there is now. The numbers go down."""
 
