@@ -1,13 +1,10 @@
 {#-
-    What features do around a barrier and at the end of a run. Each is called only if an option, the mode or what was recorded asks for it, so
-    that a reader of an ordinary barrier can stop here.
+    Call the features around a barrier and at the end of a run. Each is called only if an option, the mode or the state asks for it, so that
+    a reader of an ordinary barrier can stop here.
 -#}
 
 
-{#-
-    What features do before a plan is chosen. Returns a copy of the upstream from which ranges ahead can be read, as a source of a plan;
-    none if there is none.
--#}
+{#- Call the features before a plan is chosen. Return a copy that has ranges ahead, as a source of a plan; none if there is none. -#}
 {% macro before_choice(backfill, state, observed, learned) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.find_replica(backfill, state, observed, learned.copy_id) if recorded else none) }}
@@ -15,7 +12,7 @@
 
 
 {#-
-    What features do before a chosen plan is stored. Returns the choice, with 'copy' if its range is to be read from one.
+    Call the features before a chosen plan is stored. Return the choice, with 'copy' if its range is to be read from one.
 
     Arguments:
       copy (dict or none): as before_choice returned it.
@@ -27,14 +24,14 @@
 {% endmacro %}
 
 
-{#- What features do before the steps of a stored plan. Returns true if the barrier has held the version that it reads. -#}
+{#- Call the features before the steps of a stored plan. Return true if the barrier has held the version that it reads. -#}
 {% macro before_steps(backfill, state, plan) %}
     {{ return(plan.backfill_mode == 'snapshot' and dbt_backfill.hold_upstream(backfill, state, plan)) }}
 {% endmacro %}
 
 
 {#-
-    What features do right after a commit, or if there was nothing to do. Returns what the run has learned.
+    Call the features right after a commit, or if there was nothing to do. Return what the run has learned.
 
     Arguments:
       plan (dict): that was committed last.
@@ -42,7 +39,7 @@
       holds (boolean): as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, learned, plan, result=none, holds=false) %}
-    {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.let_go_of_outgrown_replica(backfill, result) -%}
+    {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
     {%- if not holds and dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%}
         {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
     {%- endif -%}
@@ -50,7 +47,7 @@
 {% endmacro %}
 
 
-{#- What features do after each barrier was committed, in this order; `before` is the state before it. -#}
+{#- Call the features after each barrier was committed, in this order; `before` is the state before it. -#}
 {% macro after_barrier(backfill, before, state) %}
     {%- set options = backfill.options -%}
     {%- if options.get('compact_every') or options.get('sort_when_finished') -%} {%- do dbt_backfill.compact_mv(backfill, before, state) -%} {%- endif -%}
@@ -58,7 +55,7 @@
 {% endmacro %}
 
 
-{#- What features do at the end of a run; `plan` is that of its last barrier, none if it had none, and `waits` see run_barriers. -#}
+{#- Call the features at the end of a run; `plan` is that of its last barrier, none if it had none, and `waits` see run_barriers. -#}
 {% macro after_run(backfill, state, plan, waits) %}
     {%- if not waits and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- do dbt_backfill.release_staged(backfill, state, plan) -%}

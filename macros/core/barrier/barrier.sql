@@ -75,7 +75,7 @@
 
 
 {#-
-    Choose the next plan and store it: what plan_barrier returns, with 'learned', 'columns': of the MV, if it is created or replaced,
+    Choose the next plan and store it. Return what plan_barrier returns, with 'learned', 'columns': of the MV, if it is created or replaced,
     and 'copied_in': the seconds in which its upstream was copied. None if there is nothing to do.
 -#}
 {% macro plan_next_barrier(backfill, state, observed, learned, rebuild, next=none) %}
@@ -174,9 +174,9 @@
 
 
 {#-
-    The statements of a plan that write the MV's rows, in their order, as data (run_alterations sends its ALTERs before): a list of {'name', 'sql', 'counts': what is counted of it, see
-    get_merge_counts; absent if nothing is, 'replaces': true of one that replaces the MV}. Nothing is sent but what tells the columns of
-    the MV and of the query.
+    Return the statements of a plan that write the MV's rows, in their order, as data: a list of {'name', 'sql', 'counts': what is counted
+    of it, see get_merge_counts; absent if nothing is, 'replaces': true of one that replaces the MV}. run_alterations sends the ALTERs
+    before. Only the columns of the MV and of the query are looked up.
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.

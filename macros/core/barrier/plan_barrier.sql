@@ -47,8 +47,8 @@
 
 
 {#-
-    Send the script of an attempt at a plan. What it says is noted in `planning`: the plan that stands, with what was staged for it; or the
-    next attempt, with other bounds, as a re-anchor, or because equal hashes were no equal keys.
+    Send the script of an attempt at a plan, and record its result in `planning`: the stored plan, with its staged changes; or the next
+    attempt, with other bounds, as a re-anchor, or because keys with equal hashes were not equal.
 -#}
 {% macro _run_attempt(backfill, state, observed, learned, columns, planning) %}
     {%- set attempt = planning.attempt -%}
@@ -173,7 +173,7 @@
 {% endmacro %}
 
 
-{#- The same attempt at a plan whose range is read from the upstream itself. -#}
+{#- Return an attempt whose range is read from the upstream itself, and not from a copy. -#}
 {% macro without_copy(attempt) %}
     {{ return(dict(attempt, plan=dict(attempt.plan, sources=dbt_backfill.with_void_copy(attempt.plan.sources)), source=none)) }}
 {% endmacro %}

@@ -19,7 +19,7 @@
 {% endmacro %}
 
 
-{#- The rows of a range source, as they stand after FROM. -#}
+{#- Return the rows of a range source, as text after FROM. -#}
 {% macro get_source_read(source, keys) %}
     {%- set read = dbt_backfill.ask(source, 'upstream_read')(source, source.version) -%}
     {%- if source.columns is none -%} {{ return(read) }} {%- endif -%}
@@ -42,14 +42,14 @@
 {% endmacro %}
 
 
-{#- The upstream as a plan reads it; where ranges are staged and its own is not yet, the live table. -#}
+{#- Return the upstream as a plan reads it, as text after FROM: a live database itself, as long as the rows of the plan are not staged. -#}
 {% macro get_planned_read(backfill, plan) %}
     {{ return(dbt_backfill.get_source_read(dbt_backfill.get_planned_source(backfill, plan), plan.key)) }}
 {% endmacro %}
 
 
 {#-
-    What a range is read from. The bounds of ranges may be found in a copy without its overlay: rows that came or went make ranges larger
+    Return what a range is read from, as text after FROM. The bounds of ranges may be found in a copy without its overlay: rows that came or went make ranges larger
     or smaller, nothing else.
 -#}
 {% macro get_range_read(backfill, plan) %}
@@ -59,7 +59,7 @@
 {% endmacro %}
 
 
-{#- The range source of a copy as it is, in which the bounds of ranges are found. -#}
+{#- Return the range source of a copy without later changes, in which the bounds of ranges are found. -#}
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
@@ -68,20 +68,20 @@
 {% endmacro %}
 
 
-{#- The backfill whose next bounds are found in a copy, if it has all rows that are ahead. -#}
+{#- Return the backfill with a copy as its range source, if the copy has all rows that are ahead: then the next bounds are found in it. -#}
 {% macro with_bounds_from(backfill, copy) %}
     {{ return(dict(backfill, source=dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none)) }}
 {% endmacro %}
 
 
-{#- True if a copy has all rows that are ahead, and not a part of them. -#}
+{#- True if a copy has all rows that are ahead. -#}
 {% macro is_whole(copy) %}
     {{ return(fromjson(copy.definition).ranges is none) }}
 {% endmacro %}
 
 
 {#-
-    The range source of a copy that is older than a plan. A part of the script that plans the barrier leaves the last state of each key
+    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves the last state of each key
     of the range that changed since in a cached view, as get_last_states_sql has it, and in `overlaid`: {
       'count': how many keys,
       'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
@@ -115,9 +115,10 @@
 {% endmacro %}
 
 
+{#- Return a select of the struct `overlaid` of get_copied_source. -#}
 {% macro _get_overlaid_sql(name, keys, kept, copied, names, alters_values=false) -%}
     {%- set columns, types = dbt_backfill.upstream_columns(keys), [] -%}
-    {#- Of no rows Spark reports the types, too; an aggregate has a row of none. -#}
+    {#- Spark reports the types of a select without rows, too. An aggregate over no rows has one row. -#}
     {%- for read in [name, copied] -%}
         {%- set listed = dbt_backfill.identifiers(names) -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
@@ -126,7 +127,7 @@
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
         'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
     ] -%}
-    {#- Also of a row that is gone: it may be another one that went. -#}
+    {#- A deleted row is in doubt, too: the feed may have altered its key, so that another row was deleted. -#}
     {%- if alters_values -%}
         {%- do doubts.append(dbt_backfill.altered_key_predicate(keys, 'overlay.')) -%}
     {%- endif -%}
@@ -144,8 +145,8 @@
 
 
 {#-
-    Why a range cannot be read from its source, by what the script that plans the barrier has found; none if it can, or if the source
-    is no copy that more plans read. Keys that are wrong in a copy may be gone from the upstream, which the feed need not report.
+    Return why a range cannot be read from a copy, by the result of the script that plans the barrier; none if it can, or if the source
+    is no such copy. Null or doubled keys in a copy may be gone from the upstream, which the feed need not report.
 -#}
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
@@ -158,8 +159,8 @@
 
 
 {#-
-    The sources of a plan whose copy is not to be read any more. What is left of it says how often the upstream would be read without
-    one.
+    Return the sources of a plan whose copy is not read any more. Its record stays, without a version: it says how often the upstream would
+    be read without a copy.
 
     Arguments:
       sources (list): of the plan.

@@ -176,13 +176,14 @@
 
 
 {#-
-    Drop out of use a replica of which so much of a range has changed since that to read these changes for each range costs more than
-    another copy: that is made where it is worth it. The table stays, because its versions would begin anew. Returns true if it did.
+    Release a replica if so much of a range has changed since it was made that reading these changes for each range costs more than another
+    copy. The next plan makes another one where that is worth it. The table stays, because its versions would begin anew. Return true if
+    it was released.
 
     Arguments:
       result (dict): of the script that planned the barrier, see get_plan_script.
 -#}
-{% macro let_go_of_outgrown_replica(backfill, result) %}
+{% macro run_release_of_outgrown(backfill, result) %}
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
     {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
     {%- do dbt_backfill.run_table(

@@ -306,8 +306,8 @@ def test_a_copy_is_outgrown_by_half(
     macros.stub("get_set_properties_sql", lambda relation, properties: str(properties))
     macros.results = [[]] * outgrown
     result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
-    assert macros.call("let_go_of_outgrown_replica", backfill, result) is outgrown
-    assert macros.call("let_go_of_outgrown_replica", backfill, {}) is False
+    assert macros.call("run_release_of_outgrown", backfill, result) is outgrown
+    assert macros.call("run_release_of_outgrown", backfill, {}) is False
     assert [s.sql.split("*/")[-1].strip() for s in macros.statements] == [
         "{'dbt_backfill.replica': 'outgrown'}"
     ] * outgrown
