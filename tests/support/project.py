@@ -40,6 +40,10 @@ raising `Crash` before or after it ends the run there.
 """
 
 
+PACKAGES = "dbt_packages"
+"""Where a project of the tests has its packages."""
+
+
 REPLICATE = os.environ.get("DBT_BACKFILL_REPLICATE")
 MODELS = {"+replicate": REPLICATE} if REPLICATE else {}
 """What all models are configured with: by hand any suite can be run with it."""
@@ -155,6 +159,9 @@ class Project:
         self.models.mkdir(parents=True, exist_ok=True)
         self._write_yaml(self.root / "dbt_project.yml", self._project_yaml())
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
+        if self.packages is not None:
+            # By the same words in each project, or dbt would parse all macros anew.
+            (self.root / PACKAGES).symlink_to(self.packages, target_is_directory=True)
         if self.parsed is not None:
             (self.root / "target").mkdir()
             shutil.copy(self.parsed, self.root / "target")
@@ -400,7 +407,7 @@ class Project:
             "version": "1.0.0",
             "config-version": 2,
             "profile": "lake",
-            "packages-install-path": str(self.packages or "dbt_packages"),
+            "packages-install-path": PACKAGES,
             "models": {"+file_format": self.file_format, **MODELS},
         }
 
