@@ -238,8 +238,8 @@ PROTECTIONS = (
         (
             (
                 "core/barrier/stage.sql",
-                "'changes', plan.epoch, plan.plan_id, invocation]",
-                "'changes', plan.epoch]",
+                "[backfill.mv.render(), plan.plan_id, invocation_id]",
+                "[backfill.mv.render()]",
             ),
         ),
         two_runs_stage_their_changes,

@@ -14,10 +14,11 @@ It is stricter about what is undefined, see `_Undefined`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,14 +98,7 @@ class Macros:
             schema="lake", identifier="mv", type=RelationType.Table
         )
         self.context: dict[str, Any] = self._default_context()
-        self._environment = get_environment()
-        self._environment.undefined = _Undefined
-        self._templates = {
-            name: template
-            for path in sorted(self.directory.rglob("*.sql"))
-            for template in [self._environment.from_string(path.read_text())]
-            for name in self._names(template)
-        }
+        self._templates = _templates(self.directory)
 
     def names(self) -> list[str]:
         return sorted(self._templates)
@@ -143,10 +137,6 @@ class Macros:
         for kind in ("delta", "iceberg", "postgres"):
             if f"{kind}_{question}" in self._templates:
                 self.stub(f"{kind}_{question}", replacement)
-
-    def _names(self, template: jinja2.Template) -> Iterable[str]:
-        names = [n for n in vars(template.make_module()) if n.startswith(PREFIX)]
-        return [name.removeprefix(PREFIX) for name in names]
 
     # -- the dbt around them ------------------------------------------------------------------
 
@@ -221,6 +211,19 @@ class Macros:
             is_delta=table.file_format == "delta" and table.type == "table",
             is_iceberg=table.file_format == "iceberg" and table.type == "table",
         )
+
+
+@functools.cache
+def _templates(directory: Path) -> dict[str, jinja2.Template]:
+    """The file of each macro, compiled; that takes seconds."""
+    environment = get_environment()
+    environment.undefined = _Undefined
+    found = {}
+    for path in sorted(directory.rglob("*.sql")):
+        template = environment.from_string(path.read_text())
+        names = (name for name in vars(template.make_module()) if name.startswith(PREFIX))
+        found |= {name.removeprefix(PREFIX): template for name in names}
+    return found
 
 
 _FIND = re.compile(r"show table extended in (\S+) like '(.*)'")

@@ -82,11 +82,10 @@
 {% endmacro %}
 
 
+{#- The name of a view of a barrier's changes: of this plan and this run. It stands in every statement of them, so it is short. -#}
 {% macro get_stage_name(backfill, plan, suffix='') %}
-    {%- set invocation = invocation_id | replace('-', '') -%}
-    {{ return(dbt_backfill.identifier(
-        [backfill.mv.schema, backfill.mv.identifier, 'changes', plan.epoch, plan.plan_id, invocation] | join('__') ~ suffix
-    )) }}
+    {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
+    {{ return(dbt_backfill.identifier([backfill.mv.identifier, 'changes', plan.epoch, id] | join('__') ~ suffix)) }}
 {% endmacro %}
 
 

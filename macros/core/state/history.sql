@@ -1,12 +1,12 @@
 {#-
-    Return the columns of the history, `<mv>__barriers`: {name: [type in the JSON of a barrier, none if it is derived; SQL over `barrier`,
-    none if it is not shown]}. It has one row per committed barrier, for people; nothing that decides reads it. It is written at the end of
-    a run, and after every so many barriers, from what the progress table keeps until then. A run that died leaves that to the next one,
-    and a history that was lost is reset.
+    Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
+    'derived': {name: SQL over `barrier`, and `upstream_source` and `feed_source` of its sources}}. It has one row per committed barrier,
+    for people; nothing that decides reads it. It is written at the end of a run, and after every so many barriers, from what the progress
+    table keeps until then. A run that died leaves that to the next one, and a history that was lost is reset.
 -#}
 {% macro history_columns() %}
-    {%- set plain = {
-        'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string', 'upstream_row_count': 'bigint',
+    {%- set recorded = {
+        'epoch': 'bigint', 'plan_id': 'string', 'backfill_id': 'string', 'kind': 'string', 'reason': 'string', 'upstream_row_count': 'bigint',
         'range_low': 'array<string>', 'range_high': 'array<string>', 'last_range': 'boolean', 'vnodes': 'array<int>',
         'range_row_count': 'bigint', 'sweeps': 'boolean', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
@@ -14,38 +14,41 @@
         'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz', 'mv_snapshot_id': 'string',
         'sources': dbt_backfill.rows_type(dbt_backfill.source_fields()),
     } -%}
-    {%- set columns = {'epoch': ['bigint', 'barrier.epoch']} -%}
-    {%- for name, type in plain.items() -%} {%- do columns.update({name: [type, 'barrier.' ~ name]}) -%} {%- endfor -%}
+    {%- set derived = {} -%}
     {%- for role in ['upstream', 'feed'] -%}
-        {%- set source = "get(filter(barrier.sources, source -> source.role = '" ~ role ~ "'), 0)" -%}
-        {%- do columns.update({role: [none, source ~ '.relation']}) -%}
-        {%- for field in ['id', 'version', 'committed_at'] -%}
-            {%- do columns.update({role ~ '_' ~ field: [none, source ~ '.' ~ field]}) -%}
-        {%- endfor -%}
+        {%- do derived.update({role: role ~ '_source.relation'}) -%}
+        {%- for field in ['id', 'version', 'committed_at'] -%} {%- do derived.update({role ~ '_' ~ field: role ~ '_source.' ~ field}) -%} {%- endfor -%}
     {%- endfor -%}
-    {%- do columns.update({
-        'key': [dbt_backfill.rows_type(['name', 'upstream', 'type', 'position']), none],
-        'unique_key': [none, 'barrier.key.name'],
-        'upstream_key': [none, 'barrier.key.upstream'],
-        'key_types': [none, 'barrier.key.type'],
-        'vnode_row_counts': ['map<string, bigint>', 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))'],
-    }) -%}
-    {{ return(columns) }}
+    {{ return({'recorded': recorded, 'derived': dict(derived, **{
+        'unique_key': 'barrier.key.name',
+        'upstream_key': 'barrier.key.upstream',
+        'key_types': 'barrier.key.type',
+        'vnode_row_counts': 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))',
+    })}) }}
 {% endmacro %}
 
 
 {#- Return a select of the history's columns of some barriers; `texts`: a select of these as JSON, `text`. -#}
 {% macro get_barriers_sql(texts) -%}
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
-    {%- for name, column in columns.items() if column[0] -%} {%- do fields.append(name ~ ' ' ~ column[0]) -%} {%- endfor -%}
+    {%- for name, type in columns.recorded.items() -%} {%- do fields.append(name ~ ' ' ~ type) -%} {%- endfor -%}
+    {%- do fields.append('key ' ~ dbt_backfill.rows_type(['name', 'upstream', 'type', 'position'])) -%}
+    {%- do fields.append('vnode_row_counts map<string, bigint>') -%}
     select
-        {%- for name, column in columns.items() if column[1] %}
-        {{ column[1] }} as {{ name }}{{ ',' if not loop.last }}
+        barrier.* except (key, vnode_row_counts)
+        {%- for name, sql in columns.derived.items() %},
+        {{ sql }} as {{ name }}
         {%- endfor %}
     from (
-        select from_json(text, {{ dbt_backfill.string_literal(fields | join(', ')) }}) as barrier
+        select
+            barrier,
+            get(filter(barrier.sources, source -> source.role = 'upstream'), 0) as upstream_source,
+            get(filter(barrier.sources, source -> source.role = 'feed'), 0) as feed_source
         from (
-            {{ texts }}
+            select from_json(text, {{ dbt_backfill.string_literal(fields | join(', ')) }}) as barrier
+            from (
+                {{ texts }}
+            )
         )
     )
 {%- endmacro %}
@@ -112,9 +115,8 @@
 
 {#- Return the names of the columns that the history shows. -#}
 {% macro shown_columns() %}
-    {%- set shown = [] -%}
-    {%- for name, column in dbt_backfill.history_columns().items() if column[1] -%} {%- do shown.append(name) -%} {%- endfor -%}
-    {{ return(shown) }}
+    {%- set columns = dbt_backfill.history_columns() -%}
+    {{ return((columns.recorded.keys() | list) + (columns.derived.keys() | list)) }}
 {% endmacro %}
 
 

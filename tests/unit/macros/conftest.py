@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,19 +20,6 @@ from dbt_common.exceptions import CompilationError
 
 from support.duck import Duck
 from support.macros import Macros
-
-
-@pytest.fixture(scope="session")
-def compiled() -> Macros:
-    """Compiling all macros takes more than a second."""
-    return Macros()
-
-
-@pytest.fixture
-def macros(compiled: Macros, tmp_path: Path) -> Macros:
-    macros = Macros(tmp_path)
-    macros._templates = compiled._templates
-    return macros
 
 
 @pytest.fixture

@@ -368,7 +368,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
         "Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier({"staged": STAGED, "reread": {"count": 3, "twice": [["1L", "2"]]}})
-    assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
+    assert "drop view `mv__changes__3__" in macros.statements[-1].sql
 
 
 def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
@@ -398,7 +398,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
         "with --full-refresh."
     ):
         plan_barrier({"lost": True, "checked": CHECKED})
-    assert "drop view `lake__mv__changes__3__" in macros.statements[-1].sql
+    assert "drop view `mv__changes__3__" in macros.statements[-1].sql
 
 
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(

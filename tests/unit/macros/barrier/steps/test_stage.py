@@ -172,4 +172,4 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
     fourth = stage(make_state())[0]["name"]
 
     assert len({first, second, third, fourth}) == 4
-    assert first == "`lake__mv__changes__3__p3__00000000000000000000000000000000__rows`"
+    assert first.startswith("`mv__changes__3__")
