@@ -35,7 +35,7 @@
 
 
 {#-
-    Take the table, as a part of step 1 of a run. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
+    Take the table, as a part of observe_state. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
     table its MV; a view is replaced by a table. Each can be repeated. A run that died in between is completed by the next one, or, if
     that is for another query, gives way to it: nothing was merged.
 
@@ -165,7 +165,7 @@
         explain extended
         merge into {{ backfill.mv.render() }} as mv
         using (
-            {{ dbt_backfill.get_no_row_sql(columns, 'true') }}
+            {{ dbt_backfill.get_fence_over_no_rows_sql(columns, 'true') }}
         ) as changes
         on {{ dbt_backfill.equal_keys(keys, 'mv.', 'changes.') }}
         when matched then update set *

@@ -1,4 +1,44 @@
 {#-
+    A plan that gives the MV another number of vnodes, and leaves the rest of what was committed last as it is.
+
+    Arguments:
+      node (dict): the model's, of the graph.
+      low (list or none): the lowest position of all vnodes, which is that of all of them if they agree after it.
+-#}
+{% macro new_rescale_plan(state, node, vnode_count, low) %}
+    {%- set last, kept = state.committed, {} -%}
+    {%- for name in [
+        'backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'alias_columns', 'key', 'backfill_mode',
+        'backfill_rate_limit',
+    ] -%}
+        {%- do kept.update({name: last.get(name)}) -%}
+    {%- endfor -%}
+    {%- do kept.update({'sources': dbt_backfill.with_void_copy(last.sources)}) -%}
+    {%- set filling, finds = dbt_backfill.get_filling(state), not state.uniform or last.get('vnodes') is not none -%}
+    {%- if filling -%}
+        {%- do kept.update({
+            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': filling.position, 'filled_row_count': filling.row_count,
+        }) -%}
+    {%- endif -%}
+    {{ return(dict(
+        kept,
+        epoch=state.epoch + 1,
+        plan_id=local_md5(invocation_id ~ node.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
+        kind='rescale',
+        reason='from ' ~ last.vnode_count ~ ' to ' ~ vnode_count ~ ' vnodes',
+        sweeps=dbt_backfill.is_sweeping(state),
+        range_low=state.get('position'),
+        range_high=low,
+        last_range=false,
+        next_bounds=[] if finds else dbt_backfill._bounds_ahead(state),
+        bounds_complete=not finds and last.bounds_complete and not last.get('fills'),
+        settings=last.settings,
+        vnode_count=vnode_count,
+    )) }}
+{% endmacro %}
+
+
+{#-
     Return a select of the vnodes that a rescale makes, one row for each: {
       '__bf_vnode': its number,
       '__bf_finished', '__bf_position', '__bf_row_count': what it begins with

@@ -3,7 +3,7 @@
 
         at every commit of the MV,  MV = Q(upstream @ S where pk <= current_pos), per vnode
 
-    with Q the model's query and S one version of the upstream. Each run is one barrier: observe, plan, merge
+    with Q the model's query and S one version of the upstream. A run is one barrier, or several (`barriers_per_run`): observe, plan, merge
     the changes, merge the next range, commit the progress. docs/barrier.md draws it.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}

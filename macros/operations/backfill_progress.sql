@@ -194,7 +194,7 @@
 
 
 {#-
-    Return what get_upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and of a table without
+    Return what the question upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and of a table without
     versions of its own, of which it is not known how many are ahead.
 -#}
 {% macro _find_lag(source) %}

@@ -1,7 +1,7 @@
 {#-
     The contract of an upstream: what barriers ask of it. Each kind answers in `upstreams/<kind>/` by the macro `<kind>_<question>`,
-    which `ask` finds, and by the dict `<kind>_upstream_traits`. Nothing outside that folder knows more of a kind, and
-    docs/new_upstream.md says what a new one has to keep.
+    which `ask` finds, and by the dict `<kind>_upstream_traits`. Outside of that folder a kind is known to versioned_kinds and
+    get_upstream here, get_table_format, and check_change_feed_upstream. docs/new_upstream.md says what a new one has to keep.
 
     A version is opaque: text that the kind gave, which only the kind orders and renders. Others store it, hand it back, and
     compare it for equality. Whatever else a kind puts into `observed` is its own.

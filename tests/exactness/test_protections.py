@@ -255,7 +255,7 @@ PROTECTIONS = (
             (MERGES, "    ) as range\n    on", "    /*"),
             (
                 MERGES,
-                "    {{ dbt_backfill.get_matched_clause('update set *') }}\n"
+                "    {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}\n"
                 "    when not matched then insert *",
                 "*/",
             ),

@@ -1,5 +1,5 @@
 {#-
-    Return what becomes of a plan that an earlier run left: {'plan': the one to execute, 'guarded': see run_merge}. It is executed word
+    Return what becomes of a plan that an earlier run left: {'plan': the one to execute, 'may_give_up': see run_merge}. It is executed word
     for word, unless its version can no longer be read or the MV is to be rebuilt anyway; then it is abandoned.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
@@ -26,7 +26,7 @@
         {%- if lost or not wanted -%}
             {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
-            {{ return({'plan': given_up, 'guarded': false}) }}
+            {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
         {#- A plan of the committed query is compared with the model as it was then: if the model returns other columns by now, the MV gets
             these after the plan. A run whose query differs otherwise was refused before, or rebuilds the MV. -#}
@@ -43,7 +43,7 @@
                 ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
         ) -%}
     {%- endif -%}
-    {{ return({'plan': plan, 'guarded': may_be_lost and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
+    {{ return({'plan': plan, 'may_give_up': may_be_lost and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
 {% endmacro %}
 
 
@@ -194,7 +194,7 @@
 {% endmacro %}
 
 
-{#- Give up a plan whose guarded step `failed` has failed, unless it failed because another run went on. -#}
+{#- Give up a plan whose step `failed` has failed, unless it failed because another run went on. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- set given_up = dbt_backfill.mark_abandoned(

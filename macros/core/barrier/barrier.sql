@@ -23,9 +23,10 @@
 
     The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
     find_other_names, or from planning, if the changes turn out to be unreadable (_run_attempt, begin_attempt). After a plan that was given
-    up it compares what that could write to (find_touched). `on_gap` makes it a sweep or a refusal.
+    up it compares what that could write to (find_touched). `on_gap` makes it a sweep or a refusal. A table that was adopted, and the rows
+    that get new columns (`fill`), are compared too, window by window.
 
-    Returns {'plan', 'state', 'counts', 'seconds', 'range_seconds': without those of a copy of the upstream, which serves the ranges
+    Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
     ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
 
     Arguments:
@@ -56,9 +57,9 @@
 
     {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {%- set range_seconds = (modules.datetime.datetime.now() - started_at).total_seconds() - planned.get('copied_in', 0) -%}
+    {%- set seconds_without_copy = (modules.datetime.datetime.now() - started_at).total_seconds() - planned.get('copied_in', 0) -%}
     {%- set committed = dbt_backfill.commit_barrier(
-        backfill, state, plan, counts, ends, work.views, done.get('left_at'), range_seconds
+        backfill, state, plan, counts, ends, work.views, done.get('left_at'), seconds_without_copy
     ) -%}
 
     {%- set learned = dbt_backfill.after_commit(backfill, observed, work.learned, plan, planned.get('result'), holds) -%}
@@ -68,7 +69,7 @@
         'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts,
         'state': committed,
         'seconds': seconds,
-        'range_seconds': seconds - planned.get('copied_in', 0),
+        'seconds_without_copy': seconds - planned.get('copied_in', 0),
         'learned': learned,
     }) }}
 {% endmacro %}
@@ -102,7 +103,7 @@
 
 {#-
     What a barrier needs beside its plan, made once the plan stands, and gone with the barrier: {
-      'guarded': whether a statement of it that fails gives the plan up, see run_merge,
+      'may_give_up': whether its plan is given up if a statement of it fails, see run_merge,
       'staged': its changes, if they were staged while it was planned, as stage_changes tells them; else none,
       'changes': how they are read, see get_changes, if they are still to be staged; none if not, or if it has none,
       'views': the temporary views that it has cached or will cache, which the commit drops,
@@ -129,7 +130,7 @@
         {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
     {%- endif -%}
     {{ return({
-        'guarded': planned.get('guarded', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': planned.get('columns'),
+        'may_give_up': planned.get('may_give_up', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': planned.get('columns'),
         'learned': learned,
     }) }}
 {% endmacro %}
@@ -137,7 +138,7 @@
 
 {#-
     Send what a plan does to the MV, the same whenever it is sent for this plan and state: {
-      'failed': the step that failed, of a plan that is guarded, see run_merge; else none,
+      'failed': the step that failed, of a plan that may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
       'left_at': see run_replacement; none of a plan that does not replace the MV
     }
@@ -218,7 +219,7 @@
         }]) }}
     {%- endif -%}
     {%- if changes -%}
-        {%- set bounds = dbt_backfill._between(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high) -%}
+        {%- set bounds = dbt_backfill.bounds_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high) -%}
         {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, changes, bounds) -%}
         {%- do steps.append({'name': 'merge the changes' ~ of_barrier, 'sql': sql, 'counts': 'changes'}) -%}
     {%- endif -%}

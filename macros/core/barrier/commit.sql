@@ -1,13 +1,14 @@
 {#-
     The step "commit" of a barrier: the progress moves to the plan's epoch by one statement that is guarded by the epoch before it and by
-    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. What became of the barrier is noted with its plan. Returns the committed state.
+    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. What became of the barrier is noted with its plan.
+    Returns the committed state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
       views (list): the temporary views that are of no use after it.
       left_at (string or none): see run_replacement.
-      seconds (number or none): how long it has taken.
+      seconds (number or none): how long it has taken, without a copy of the upstream.
 -#}
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
@@ -15,7 +16,7 @@
             declare token string;
             declare outcome string;
             declare state string;
-            {{ dbt_backfill.declare_controls() }}
+            declare controls string;
             set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}

@@ -1,7 +1,8 @@
 {#-
     A SQL expression that is true as long as the plan is the one to execute, and raises an error once another
-    run has committed its epoch or given it up. It is part of the source of every MERGE, replacement and ALTER of a plan, and no
-    statement of its own. get_stopping_sql needs none: it runs after its plan was given up.
+    run has committed its epoch or given it up. It is part of the source of every MERGE and replacement of a plan; of an ALTER,
+    which has no source, it is the statement right before it (get_alter_script). get_stopping_sql needs none: it runs after its plan was
+    given up.
 
     Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source, so
     a write that passes the fence either sees no later commit or conflicts with it.

@@ -1,28 +1,28 @@
 {#-
-    Run a statement that writes the MV. That of a plan which an earlier run left, and which may be given up since the upstream
-    has gone on, is guarded: where it fails, that is told, and nothing is raised. (Jinja catches no error; a script of SQL
+    Run a statement that writes the MV. With `may_give_up`, of a plan which an earlier run left while the upstream has gone on: where
+    it fails, that is told, so that the plan can be given up, and nothing is raised. (Jinja catches no error; a script of SQL
     does.) So a row on which the query or a constraint fails does not hold the MV for ever once it was corrected upstream.
 
-    Returns {'guarded', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none if it was guarded}.
+    Returns {'may_give_up', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none with may_give_up}.
 -#}
 {% macro run_merge(backfill, work, step, sql) %}
-    {%- if not work.guarded -%}
-        {{ return({'guarded': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
+    {%- if not work.may_give_up -%}
+        {{ return({'may_give_up': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
     {%- endif -%}
     {%- set script -%}
         begin
-            {{ dbt_backfill.declare_guard() }}
+            {{ dbt_backfill.declare_failure_handlers() }}
             {{ sql }};
             select to_json(named_struct('done', true));
         end
     {%- endset -%}
     {%- set failed = dbt_backfill.find_failure(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
-    {{ return({'guarded': true, 'failed': failed, 'result': none}) }}
+    {{ return({'may_give_up': true, 'failed': failed, 'result': none}) }}
 {% endmacro %}
 
 
 {#- The handlers of such a script; Delta's conflicts with another run have a state of their own. -#}
-{% macro declare_guard() -%}
+{% macro declare_failure_handlers() -%}
     declare exit handler for sqlstate '2D521' begin select to_json(named_struct('conflict', true)); end;
     declare exit handler for sqlexception begin select to_json(named_struct('failed', true)); end;
 {%- endmacro %}
@@ -76,7 +76,7 @@
 {% macro count_of_merge(backfill, plan, merged, action) -%}
     {%- if backfill.options.file_format == 'delta' -%}
         {%- set name = 'num_' ~ action ~ '_rows' -%}
-        {%- if merged.guarded -%} {{ return('cast(null as bigint)') }} {%- endif -%}
+        {%- if merged.may_give_up -%} {{ return('cast(null as bigint)') }} {%- endif -%}
         {%- set result = merged.result -%}
         {{ return(result[0][name] | int if result and name in result.column_names else 0) }}
     {%- endif -%}
@@ -130,7 +130,7 @@
         from (
             {{ rows }}
         )
-        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, unless='__bf_dropped') }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_unaltered_partition(backfill, plan, unless='__bf_dropped') }}
     ) as changes
     on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
     when matched and not changes.__bf_dropped then update set *
@@ -148,13 +148,13 @@
     {%- set columns = dbt_backfill.mv_columns(plan.key, 'mv.')[:2] -%}
     {%- set low, high = plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
     {%- if dbt_backfill.is_descending(plan.key) -%} {%- set low, high = high, low -%} {%- endif -%}
-    {{ return('(' ~ dbt_backfill._between(columns, staged.low, staged.high) ~ ' or '
-        ~ dbt_backfill._between(columns, low, high) ~ ')') }}
+    {{ return('(' ~ dbt_backfill.bounds_predicate(columns, staged.low, staged.high) ~ ' or '
+        ~ dbt_backfill.bounds_predicate(columns, low, high) ~ ')') }}
 {% endmacro %}
 
 
 {#- `low`, `high`: literals, of these columns or of more; none where it is open. -#}
-{% macro _between(columns, low, high) %}
+{% macro bounds_predicate(columns, low, high) %}
     {%- set parts, count = [], columns | length -%}
     {%- if low -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low[:count])) -%} {%- endif -%}
     {%- if high -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high[:count])) -%} {%- endif -%}
@@ -171,11 +171,11 @@
     merge into {{ backfill.mv.render() }} as mv
     using (
         {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_kept(backfill, plan, '__bf_row.') }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_unaltered_partition(backfill, plan, '__bf_row.') }}
     ) as range
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
         and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
-    {{ dbt_backfill.get_matched_clause('update set *') }}
+    {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}
     when not matched then insert *
 {%- endmacro %}
 
@@ -226,7 +226,7 @@
     {%- endfor -%}
     {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
     {#- Also rows that the table has already, from who wrote it before. -#}
-    {%- set kept = dbt_backfill.get_kept_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
         select
             query.* except ({{ names | join(', ') }}),
@@ -259,7 +259,7 @@
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
     {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
-    {%- set kept = dbt_backfill.get_kept_predicate(backfill, columns) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         {#- Columns that were added to the MV are its last ones, wherever the query has them. #}
@@ -271,7 +271,7 @@
         where {{ kept }}
         {%- endif %}
         union all
-        {{ dbt_backfill.get_no_row_sql(columns, fence) }}
+        {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
     ) as prefix
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
     when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }} then update set *

@@ -75,7 +75,7 @@
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
     {#- The MV is partitioned as the config says by now. -#}
-    {%- set kept = dbt_backfill.and_kept(dict(backfill, partitions=none), plan) -%}
+    {%- set kept = dbt_backfill.and_unaltered_partition(dict(backfill, partitions=none), plan) -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ backfill.mv.render() }}
     {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
@@ -88,7 +88,7 @@
     {%- if version is not none %} version as of {{ version }} {%- endif %}
     where {{ fence }} {{- ' ' ~ kept if kept }} {%- if version is none %} and false {%- endif %}
     union all
-    {{ dbt_backfill.get_no_row_sql(columns, fence) }}
+    {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
 {%- endmacro %}
 
 

@@ -85,14 +85,14 @@
 {% macro get_time_text(barrier) %}
     {%- set plan, rows, took = barrier.plan, barrier.plan.get('range_row_count'), dbt_backfill.get_duration_text(barrier.seconds) -%}
     {%- if not rows or not dbt_backfill.kind_reads_range(plan) -%} {{ return(took) }} {%- endif -%}
-    {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.range_seconds, 0.001] | max) ~ ' rows/s' -%}
+    {%- set took = took ~ ', ' ~ dbt_backfill.get_rate_text(rows / [barrier.seconds_without_copy, 0.001] | max) ~ ' rows/s' -%}
     {%- set left = dbt_backfill.get_progress(barrier.state).rows_left -%}
     {#- The barriers that are left are not like this one if it read some vnodes only, or was the last that filled a column. -#}
     {%- set differs = plan.get('vnodes') is not none or plan.get('fills') and not dbt_backfill.get_filling(barrier.state) -%}
     {%- if left is none or differs or dbt_backfill.is_complete(barrier.state) -%} {{ return(took) }} {%- endif -%}
     {%- set barriers = [1, (left / rows) | round(0, 'ceil') | int] | max -%}
     {{ return(took ~ ', ' ~ dbt_backfill.get_count_text(barriers, 'barrier')
-        ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.range_seconds) ~ ')') }}
+        ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * barrier.seconds_without_copy) ~ ')') }}
 {% endmacro %}
 
 

@@ -90,7 +90,7 @@
     {%- endif -%}
     {%- if reads_range and plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + plan.range_row_count -%}
-        {%- set run.read_seconds = run.read_seconds + barrier.range_seconds -%}
+        {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
     {%- endif -%}
     {#- A rebuild is still to come if another run had planned an advance before it. -#}
     {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}

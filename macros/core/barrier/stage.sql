@@ -1,12 +1,11 @@
 {#-
     The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
-    vnode, each with its last state, as a cached temporary view. The feed is dear and read more than once.
+    vnode, each with its last state, as a cached temporary view: the feed is dear and read more than once. `<mv>__staged` is none of it.
 
     A second view has what the query makes of them, as the MERGE takes it: the MV's columns, and `__bf_dropped`, whether the
     query returns no row of that key any more.
 
-    The views belong to the session and their names carry epoch, plan and invocation, so that a stalled run
-    cannot swap them under another. Returns {
+    The views belong to the session. Their names are of one plan and one run, so that no other run can swap them. Returns {
       'failed': see run_merge; the rest is absent if it is not none,
       'name': of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage_summary_sql,
@@ -22,8 +21,8 @@
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
-            {%- if work.guarded %}
-            {{ dbt_backfill.declare_guard() }}
+            {%- if work.may_give_up %}
+            {{ dbt_backfill.declare_failure_handlers() }}
             {%- endif %}
             {{ stage.statements | join(';\n            ') }};
             select to_json(struct(staged, reread, merged));
@@ -211,7 +210,7 @@
     last state where they may have altered it, see altered_predicate.
 
     Arguments:
-      changes (dict): as get_upstream_changes returned it.
+      changes (dict): as get_changes returned them.
 -#}
 {% macro get_last_states_sql(events, keys, changes) -%}
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}

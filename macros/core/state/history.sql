@@ -32,8 +32,7 @@
 {% macro get_barriers_sql(texts) -%}
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, type in columns.recorded.items() -%} {%- do fields.append(name ~ ' ' ~ type) -%} {%- endfor -%}
-    {%- do fields.append('key ' ~ dbt_backfill.rows_type(['name', 'upstream', 'type', 'position'])) -%}
-    {%- do fields.append('vnode_row_counts map<string, bigint>') -%}
+    {%- do fields.append('key ' ~ dbt_backfill.rows_type(['name', 'upstream', 'type', 'position']) ~ ', vnode_row_counts map<string, bigint>') -%}
     select
         barrier.* except (key, vnode_row_counts)
         {%- for name, sql in columns.derived.items() %},
@@ -86,7 +85,7 @@
             {{ unwritten }}
         ) as unwritten
         on barriers.epoch = unwritten.epoch and barriers.backfill_id = unwritten.backfill_id and barriers.epoch > {{ since }}
-        {{ dbt_backfill.get_matched_clause('update set *') }}
+        {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}
         when not matched then insert *
     {%- endset -%}
     {{ dbt_backfill.get_yielding_sql(merge, dbt_backfill.get_file_format()) }}

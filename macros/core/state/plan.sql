@@ -12,7 +12,8 @@
       vnodes, vnode_row_counts, range_row_count: of the range, a list, none for all; its rows, a dict by vnode, and their sum
       sweeps: true if the MV had earlier rows above the position when it was planned, see is_sweeping
       at_once: true if changes and range are merged by one statement
-      touched: of a re-anchor that is limited to what given-up plans could write to, the ends of their ranges, [] where one is open above
+      touched: of a re-anchor, what it compares above the position: the ends of the ranges that given-up plans could write, [] for one
+        that is open above; an empty list if they had none. None if it compares the whole MV
       fills, drops: the columns that are being filled, as new_filling describes them; the names of those that the MV is to lose
       fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; true if the columns hold up to the position
         after it (then none as fill_high: open above)

@@ -32,7 +32,7 @@
     {%- set script -%}
         begin
             {{ 'declare __bf_setting string; declare __bf_refused_setting string;' if controlled }}
-            {{ dbt_backfill.declare_controls() if controlled }}
+            {{ 'declare controls string;' if controlled }}
             {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
             {{ dbt_backfill.get_refused_setting_statements() if controlled }}
             {{ dbt_backfill.get_controls_statement(relations, controls_of) if controlled }}
@@ -210,12 +210,6 @@
     ))
     from {{ relations.controls.render() }}
     where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
-{%- endmacro %}
-
-
-{#- Declare the variable of get_controls_statement, among those that a script declares first. -#}
-{% macro declare_controls() -%}
-    declare controls string;
 {%- endmacro %}
 
 

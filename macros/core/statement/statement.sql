@@ -128,7 +128,7 @@
 
 {#-
     Return the macro that answers a question for a kind of upstream, or of feed. Its name is that of the kind and of the question, such
-    as `delta_read_upstream`; see `upstreams/contract.sql`. Nothing else ties a macro to them: a new kind is a new folder, and what get_table_format and versioned_kinds say of it.
+    as `delta_read_upstream`; see `upstreams/contract.sql`, which names the places outside of its folder that know a kind.
 -#}
 {% macro of_kind(kind, question) %}
     {{ return(dbt_backfill[kind ~ '_' ~ question]) }}

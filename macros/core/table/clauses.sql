@@ -224,7 +224,7 @@
       backfill (dict): with 'partitions', see get_backfill.
       columns (list of {'name', 'type'}): of the row.
 -#}
-{% macro get_kept_predicate(backfill, columns, prefix='') %}
+{% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
     {%- if backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
     {%- set cases = [] -%}
     {%- for column in dbt_backfill._get_partition_columns(backfill, columns) -%}
@@ -266,9 +266,9 @@
 {% endmacro %}
 
 
-{#- Return get_kept_predicate over the columns of a plan's query, as one more condition of a source; '' where the MV keeps all. -#}
-{% macro and_kept(backfill, plan, prefix='', unless=none) -%}
-    {%- set kept = dbt_backfill.get_kept_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), prefix) -%}
+{#- Return unaltered_partition_predicate over the columns of a plan's query, as one more condition of a source; '' where the MV keeps all. -#}
+{% macro and_unaltered_partition(backfill, plan, prefix='', unless=none) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), prefix) -%}
     {%- if not kept -%} {{ return('') }} {%- endif -%}
     {{ return('and ' ~ ('(' ~ unless ~ ' or ' ~ kept ~ ')' if unless else kept)) }}
 {%- endmacro %}

@@ -71,7 +71,7 @@
     create or replace table {{ mv.render() }}
     {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
     as
-    {{ dbt_backfill.get_no_row_sql(columns, fence) }}
+    {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
 {%- endmacro %}
 
 
@@ -85,7 +85,7 @@
 
 
 {#- A select of these columns that returns nothing; but Spark finds that out only by evaluating the fence in it. -#}
-{% macro get_no_row_sql(columns, fence) -%}
+{% macro get_fence_over_no_rows_sql(columns, fence) -%}
     select
         {%- for column in columns %}
         cast(null as {{ dbt_backfill.type_sql(column.type) }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}

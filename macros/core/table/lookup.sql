@@ -126,6 +126,6 @@
     Arguments:
       file_format (str): of the table; by default that of the model.
 -#}
-{% macro get_matched_clause(action, file_format=none) -%}
+{% macro get_iceberg_matched_clause(action, file_format=none) -%}
     {%- if (file_format or dbt_backfill.get_file_format()) == 'iceberg' %}when matched then {{ action }}{% endif -%}
 {%- endmacro %}

@@ -120,7 +120,7 @@
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set keys = dbt_backfill.staged_key_names(verified.key) -%}
-    {%- set kept = dbt_backfill.get_kept_predicate(verified, verified.columns, '__bf_write.row.') -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
     {#- A row to insert matches nothing: the row that deletes its key does. Null keys are equal. -#}
     {%- set matches = ["repair.__bf_action != 'insert'"] -%}
     {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}

@@ -203,7 +203,7 @@ def options() -> dict[str, Any]:
 def work() -> dict[str, Any]:
     """What a barrier needs beside its plan, see new_work: nothing as a rule."""
     return {
-        "guarded": False, "staged": None, "changes": None, "views": [], "columns": None
+        "may_give_up": False, "staged": None, "changes": None, "views": [], "columns": None
     }  # fmt: skip
 
 

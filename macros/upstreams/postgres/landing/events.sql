@@ -9,7 +9,7 @@
         {{ events }}
     ) as event
     on {% if from is not none %}landed._lsn > {{ from }} and {% endif %}landed._lsn = event._lsn and landed._seq = event._seq
-    {{ dbt_backfill.get_matched_clause('update set _seq = landed._seq', table.kind) }}
+    {{ dbt_backfill.get_iceberg_matched_clause('update set _seq = landed._seq', table.kind) }}
     when not matched then insert ({{ dbt_backfill.identifiers(names) }}) values ({{ dbt_backfill.identifiers(names, 'event.') }})
 {%- endmacro %}
 

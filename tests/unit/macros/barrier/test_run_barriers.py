@@ -77,7 +77,7 @@ def run(
             return {
                 "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
                 "seconds": 4.0,
-                "range_seconds": 4.0,
+                "seconds_without_copy": 4.0,
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)

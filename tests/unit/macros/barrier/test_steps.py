@@ -88,7 +88,7 @@ def test_a_plan_has_these_statements(
     macros._run = answer  # type: ignore[method-assign]
     committed = make_plan(epoch=2, sources=[make_source(version=given.get("version", "16"))])
     made, state = make_plan(**plan), make_state(committed=committed, **given.get("state", {}))
-    work["guarded"] = not given.get("staged")
+    work["may_give_up"] = not given.get("staged")
     if given.get("staged"):
         work["staged"] = {"name": "`stage`", "low": None, "high": None, **merged}
     elif macros.call("has_changes", state, made):

@@ -35,7 +35,7 @@ def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
 
     def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
         staged = {**STAGED, "drops": drops}
-        merged = {"guarded": guarded, "result": result}
+        merged = {"may_give_up": guarded, "result": result}
         return macros.call("get_merge_counts", backfill, make_plan(), "changes", merged, staged)
 
     return merged
@@ -65,7 +65,11 @@ def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_
     plan = make_plan(kind="reanchor")
 
     counts = macros.call(
-        "get_merge_counts", backfill, plan, "all", {"guarded": False, "result": _Counts(**WRITTEN)}
+        "get_merge_counts",
+        backfill,
+        plan,
+        "all",
+        {"may_give_up": False, "result": _Counts(**WRITTEN)},
     )
     assert counts == {"changed": "5 + 3", "deleted": 2}
 

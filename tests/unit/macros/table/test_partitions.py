@@ -35,7 +35,10 @@ def test_iceberg_keeps_each_value(macros: Macros, backfill: Any, options: Any) -
     options["file_format"] = macros.config["file_format"] = "iceberg"
     found = {**backfill, "partitions": ["region", "at", "raw", "day"]}
 
-    assert macros.call("get_kept_predicate", found, macros.call("parse_columns", COLUMNS)) is None
+    assert (
+        macros.call("unaltered_partition_predicate", found, macros.call("parse_columns", COLUMNS))
+        is None
+    )
     macros.config["partition_by"] = "region"
     assert macros.call("get_configured_partitions") == []
 
@@ -58,7 +61,7 @@ def test_a_table_that_the_run_makes_is_partitioned_as_the_config_says(
 
     for given in ({}, {"partitions": None}):
         told = macros.call("parse_columns", "e: string, b: string, region: string")
-        sql = macros.call("get_kept_predicate", {**backfill, **given}, told)
+        sql = macros.call("unaltered_partition_predicate", {**backfill, **given}, told)
         assert (sql is not None) == bool({"e", "b", "region"} & set(names))
 
 
@@ -103,7 +106,9 @@ def test_a_text_that_delta_keeps_as_another_one_is_refused_as_it_is_written(
     macros: Macros, duck: Duck, backfill: Any, value: str | None, kept: bool
 ) -> None:
     columns = macros.call("parse_columns", "region: string")
-    predicate = macros.call("get_kept_predicate", {**backfill, "partitions": ["region"]}, columns)
+    predicate = macros.call(
+        "unaltered_partition_predicate", {**backfill, "partitions": ["region"]}, columns
+    )
     duck.create("lake.rows", {"region": "string"}, [(value,)])
     select = f"select * from lake.rows where {predicate}"
 

@@ -13,7 +13,7 @@ STEP = "merge the range of the barrier 3"
 def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
     """What becomes of a guarded statement that has this result, and its script."""
     macros.results = [[[json.dumps(each)]] for each in result]
-    found = macros.call("run_merge", backfill, {"guarded": True}, STEP, "merge into mv")
+    found = macros.call("run_merge", backfill, {"may_give_up": True}, STEP, "merge into mv")
     return found, " ".join(macros.statements[-1].sql.split())
 
 
@@ -24,7 +24,7 @@ def test_a_plan_of_this_run_is_executed_without_a_script(
     macros.results = [[["counts"]]]
 
     assert macros.call("run_merge", backfill, work, "merge", "merge into mv") == {
-        "guarded": False,
+        "may_give_up": False,
         "failed": None,
         "result": [["counts"]],
     }
@@ -34,7 +34,7 @@ def test_a_plan_of_this_run_is_executed_without_a_script(
 def test_a_guarded_statement_catches_what_it_raises(macros: Macros, backfill: Any) -> None:
     found, sql = _merge(macros, backfill, {"done": True})
 
-    assert found == {"guarded": True, "failed": None, "result": None}
+    assert found == {"may_give_up": True, "failed": None, "result": None}
     assert sql.count(" declare exit handler for ") == 2 and "; merge into mv; " in sql
 
 

@@ -154,7 +154,7 @@ def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, changes: Any, result: Any
 ) -> None:
     macros.results = [[[json.dumps(result)]]]
-    guarded = {"guarded": True, "changes": changes}
+    guarded = {"may_give_up": True, "changes": changes}
 
     staged = macros.call("stage_changes", backfill, make_state(), make_plan(), guarded)
     assert staged == {"failed": "stage the changes"}
