@@ -218,10 +218,10 @@ def _templates(directory: Path) -> dict[str, jinja2.Template]:
     """The file of each macro, compiled; that takes seconds."""
     environment = get_environment()
     environment.undefined = _Undefined
-    found = {}
+    found: dict[str, jinja2.Template] = {}
     for path in sorted(directory.rglob("*.sql")):
         template = environment.from_string(path.read_text())
-        names = (name for name in vars(template.make_module()) if name.startswith(PREFIX))
+        names = [name for name in vars(template.make_module()) if name.startswith(PREFIX)]
         found |= {name.removeprefix(PREFIX): template for name in names}
     return found
 
