@@ -216,14 +216,16 @@ def test_columns_that_are_being_filled_are_whole_in_the_view(
 
 
 @with_views
-def test_without_the_option_the_view_is_dropped(project: Project, watcher: Watcher) -> None:
-    assert existing_tables(project, "some__live") == ["some__live"]
-    project.write(
-        {"some": model(QUERIES["some"], unique_key=["id", "shard"], backfill_rate_limit=0)}
-    )
-    result = project.run("--select", "some")
-    assert f"some: dropped {project.schema}.some__live, because" in result.output
-    assert existing_tables(project, "some__live") == []
+def test_without_the_option_the_view_is_dropped(project: Project) -> None:
+    key = ["id", "shard"]
+    project.write({"once": live_model(QUERIES["some"], unique_key=key, barriers_per_run=1)})
+    project.run("--select", "once")
+    assert existing_tables(project, "once__live") == ["once__live"]
+
+    project.write({"once": model(QUERIES["some"], unique_key=key, backfill_rate_limit=0)})
+    result = project.run("--select", "once")
+    assert f"once: dropped {project.schema}.once__live, because" in result.output
+    assert existing_tables(project, "once__live") == []
 
 
 @with_views
