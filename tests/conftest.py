@@ -133,13 +133,12 @@ def _profile(config: pytest.Config) -> Profile:
 @pytest.fixture(scope="session")
 def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     """The warm Spark session, or the Thrift server; starts the JVM at its first use."""
-    from support.lake import QUICK, Lake, SessionLake
+    from support.lake import Lake, SessionLake
     from support.thrift_lake import ThriftLake
 
     profile = _profile(request.config)
     kinds: dict[str, type[Lake]] = {"session": SessionLake, "thrift": ThriftLake}
-    more = QUICK if request.config.getoption("markexpr") == "core" else {}
-    lake = kinds[profile.method](tmp_path_factory.mktemp("lake"), profile, more)
+    lake = kinds[profile.method](tmp_path_factory.mktemp("lake"), profile)
     try:
         lake.sql("select 1")
         yield lake

@@ -15,7 +15,7 @@ from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
-from support.lake import QUICK, SMALL, Lake
+from support.lake import SMALL, Lake
 from support.postgres import binaries, free_port, postgresql
 
 USER = "dbt"
@@ -41,7 +41,7 @@ class ThriftLake(Lake):
             free_port(),
             self.profile.file_format,
             self._resources.enter_context(postgresql(programs)) if programs else None,
-            {**SMALL, **QUICK, **self.extra_parameters},
+            {**SMALL, **self.extra_parameters},
             packages=() if programs else (POSTGRESQL,),
         )
         self._resources.enter_context(polled_soon())
