@@ -48,12 +48,6 @@
 {% endmacro %}
 
 
-{#- Return the backfill as a barrier sees it that may read so much. -#}
-{% macro get_allowed_backfill(backfill, allowance) %}
-    {{ return(dict(backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows))) }}
-{% endmacro %}
-
-
 {#-
     True if a budget of the run is used up, so that no further barrier begins. A rebuild that is asked for, and a next generation that is
     ready, are ended by this run, because no later one would know of them. A budget of rows ends no run that has none left to read.

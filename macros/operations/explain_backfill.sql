@@ -33,7 +33,8 @@
     {%- set rebuild = none if state.get('missing') else dbt_backfill.find_query_change(backfill, state, observed.learned) or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
-        dbt_backfill.get_allowed_backfill(backfill, allowance), partitions=observed.mv.partitions if observed.get('mv') else none
+        backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows),
+        partitions=observed.mv.partitions if observed.get('mv') else none
     ) -%}
     {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
     {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}

@@ -118,6 +118,12 @@
 {% macro new_work(backfill, state, observed, learned, planned) %}
     {%- set plan, staged = planned.plan, planned.get('staged') -%}
     {%- set views, changes = planned.get('views', []), none -%}
+    {%- if staged -%}
+        {#- Those that the script did not come to make. -#}
+        {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
+        {%- set missing = ([] if staged.reread.count else [again]) + ([] if staged.suspects else [doubtful]) -%}
+        {%- set views = views | reject('in', missing) | list -%}
+    {%- endif -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
         {%- set learned = dbt_backfill.learn_feed_columns(backfill, learned) -%}
         {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}

@@ -13,11 +13,9 @@
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
         begin
-            declare token string;
             declare outcome string;
             declare state string;
             declare controls string;
-            set token = uuid();
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
@@ -53,7 +51,7 @@
 
 
 {#-
-    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', the `token` of the
+    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', an id of the
     script's execution; 'changed_row_count' and 'deleted_row_count'; with the option barrier_seconds 'sized_rows', the size of its range,
     and 'seconds', how long it took, of a plan of this run; of an Iceberg MV 'mv_snapshot_id', at which it was left,
     'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
@@ -66,7 +64,7 @@
     {%- set barrier_seconds = backfill.options.get('barrier_seconds') -%}
     select to_json(struct(
         current_timestamp() as committed_at,
-        token as committed_by,
+        uuid() as committed_by,
         cast({{ counts.get('changed', 0) }} as bigint) as changed_row_count,
         cast({{ counts.get('deleted', 0) }} as bigint) as deleted_row_count
         {%- if barrier_seconds %},

@@ -177,7 +177,7 @@
       'docs': see apply_docs, none if it has none,
       'constraints': see read_constraints,
       'original': see find_original,
-      'partitions': see read_partitions
+      'partitions': the names by which it is partitioned since it was made or adopted; the config may have others by now
     }
 
     Refuse a table not created by this package, and one whose owner, or catalog, has since set a property that exactness needs otherwise.
@@ -204,7 +204,7 @@
         'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
         'reset_id': properties.get('dbt_backfill.reset', ''), 'docs': properties.get('dbt_backfill.docs'),
         'constraints': dbt_backfill.read_constraints(properties), 'original': dbt_backfill.find_original(backfill.mv, properties),
-        'partitions': dbt_backfill.read_partitions(properties),
+        'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
     }) }}
 {% endmacro %}
 

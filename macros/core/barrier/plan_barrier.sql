@@ -245,7 +245,7 @@
         {{ declaration }};
         {%- endfor %}
         {%- if scan %}
-        declare checked {{ dbt_backfill.key_check_type() }};
+        declare checked struct<upstream_row_count: bigint, row_count: bigint, null_keys: bigint, duplicates: boolean, vnode_row_counts: map<int, bigint>>;
         {%- endif %}
         {%- if state.get('missing') %}
         {{ dbt_backfill.declare_creation() }}

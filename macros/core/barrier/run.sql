@@ -58,7 +58,7 @@
     {%- set wanted = backfill.options.barriers_per_run -%}
     {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) -%}
     {%- set allowed = dict(
-        dbt_backfill.get_allowed_backfill(backfill, run.allowance), partitions=none if run.replaced else backfill.partitions
+        backfill, options=dict(backfill.options, backfill_rate_limit=run.allowance.rows), partitions=none if run.replaced else backfill.partitions
     ) -%}
     {%- set barrier = dbt_backfill.run_barrier(
         allowed, run.state, run.learned, run.rebuild, run.next, last=run.next or run.barriers + 1 == wanted
@@ -112,7 +112,7 @@
       'started_at': when the run of the model began, for its budget of time,
       'controls_of': the id of the MV whose controls apply, if that is not its own: of a next generation; else none,
       'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_planned_source,
-      'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_partitions;
+      'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_mv;
         none if the run makes it, as the config says,
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
     }

@@ -207,13 +207,6 @@
 {%- endmacro %}
 
 
-{#- Return the type of the struct that get_key_check_sql selects. -#}
-{% macro key_check_type() %}
-    {{ return('struct<upstream_row_count: bigint, row_count: bigint, null_keys: bigint, duplicates: boolean, '
-        ~ 'vnode_row_counts: map<int, bigint>>') }}
-{% endmacro %}
-
-
 {#- Return a select of up to three keys that occur twice in a select of keys, as literals' texts. -#}
 {% macro get_duplicate_keys_sql(scan, keys) -%}
     select to_json(named_struct('key', {{ dbt_backfill.literals_expression(keys) }}))

@@ -98,11 +98,11 @@
 {#-
     Return statements of a script that write to a history which lacks only the barrier that the script has just committed: an INSERT, which
     reads no table. The barrier is in `state`, the state as the script has read it. It is written only if this execution of the script has
-    committed it (`token`), and not an earlier sending of the script or another run.
+    committed it, with its `outcome`, and not an earlier sending of the script or another run.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
-    if get_json_object({{ last }}, '$.committed_by') = token then
+    if get_json_object({{ last }}, '$.committed_by') = get_json_object(outcome, '$.committed_by') then
         insert into {{ relations.barriers.render() }} ({{ dbt_backfill.shown_columns() | join(', ') }})
         {{ dbt_backfill.get_barriers_sql('select ' ~ last ~ ' as text') }};
         {%- if dbt_backfill.passes_multiple(epoch - 1, epoch, 50) %}

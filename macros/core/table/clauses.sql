@@ -196,12 +196,6 @@
 {% endmacro %}
 
 
-{#- Return the names that a table's properties list since it was created or adopted: the config may have others by the time rows come. -#}
-{% macro read_partitions(properties) %}
-    {{ return(fromjson(properties.get('dbt_backfill.partitions') or '[]')) }}
-{% endmacro %}
-
-
 {#- Return the names for a table that is not ours, by its description. -#}
 {% macro find_partitions(described) %}
     {%- set names, at = [], namespace(inside=false) -%}

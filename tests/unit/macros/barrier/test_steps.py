@@ -99,6 +99,22 @@ def test_a_plan_has_these_statements(
     assert bool(done["failed"]) is ("failing" in given)
 
 
+@pytest.mark.parametrize(("suspects", "reread"), [(0, 0), (2, 0), (2, 1)])
+def test_a_barrier_drops_the_views_that_its_script_has_made(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, suspects: int, reread: int
+) -> None:
+    plan = make_plan()
+    views = macros.call("get_stage_views", backfill, plan, {})
+    staged = {"suspects": suspects, "reread": {"count": reread}}
+    planned = {"plan": plan, "staged": staged, "views": views}
+
+    work = macros.call("new_work", backfill, make_state(), {}, {}, planned)
+
+    again, doubtful = macros.call("get_reread_names", backfill, plan)
+    kept = {again: reread > 0, doubtful: suspects > 0}
+    assert work["views"] == [view for view in views if kept.get(view, True)]
+
+
 def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:

@@ -110,15 +110,3 @@ def test_an_empty_range_is_counted_as_zero(
         "duplicates": False,
         "vnode_row_counts": {},
     }
-
-
-def test_what_is_counted_can_be_declared_as_a_variable(
-    macros: Macros, check: Callable[..., Any]
-) -> None:
-    type_ = macros.call("key_check_type")
-
-    assert type_ == (
-        "struct<upstream_row_count: bigint, row_count: bigint, null_keys: bigint, "
-        "duplicates: boolean, vnode_row_counts: map<int, bigint>>"
-    )
-    assert re.findall(r"(\w+): ", type_) == list(check([]))
