@@ -36,8 +36,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=312, files=47, changes=348, sql=38_500, statements=7),
-    "iceberg": Walk(macros=307, files=49, changes=350, sql=42_000, statements=6),
+    "delta": Walk(macros=308, files=47, changes=342, sql=34_200, statements=7),
+    "iceberg": Walk(macros=303, files=49, changes=344, sql=37_800, statements=6),
 }
 """What there is now, and a little for what the clock decides. The numbers go down."""
 
