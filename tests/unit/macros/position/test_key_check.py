@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.duck import Duck
-from support.macros import Macros
+from support.macros import MACROS, Macros
 
 
 @pytest.fixture
@@ -110,3 +110,14 @@ def test_an_empty_range_is_counted_as_zero(
         "duplicates": False,
         "vnode_row_counts": {},
     }
+
+
+def test_a_script_declares_what_is_counted(check: Callable[..., Any]) -> None:
+    script = (MACROS / "core" / "barrier" / "plan_barrier.sql").read_text()
+    [fields] = re.findall(r"declare checked struct<(.*)>;", script)
+
+    assert fields == (
+        "upstream_row_count: bigint, row_count: bigint, null_keys: bigint, "
+        "duplicates: boolean, vnode_row_counts: map<int, bigint>"
+    )
+    assert re.findall(r"(\w+): ", fields) == list(check([]))

@@ -64,13 +64,8 @@ def test_delta_tells_no_counts_in_a_script(merged: Any, backfill: Any) -> None:
 def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_plan: Any) -> None:
     plan = make_plan(kind="reanchor")
 
-    counts = macros.call(
-        "get_merge_counts",
-        backfill,
-        plan,
-        "all",
-        {"may_give_up": False, "result": _Counts(**WRITTEN)},
-    )
+    merged = {"may_give_up": False, "result": _Counts(**WRITTEN)}
+    counts = macros.call("get_merge_counts", backfill, plan, "all", merged)
     assert counts == {"changed": "5 + 3", "deleted": 2}
 
 

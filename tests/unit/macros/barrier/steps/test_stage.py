@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -172,4 +173,13 @@ def test_the_stage_of_a_stalled_run_is_not_taken_for_another(
     fourth = stage(make_state())[0]["name"]
 
     assert len({first, second, third, fourth}) == 4
-    assert first.startswith("`mv__changes__3__")
+    assert re.fullmatch(r"`mv__changes__3__[0-9a-f]{16}__rows`", first)
+
+
+def test_the_stage_of_another_mv_of_this_name_has_another_name(
+    macros: Macros, backfill: Any, make_plan: Any
+) -> None:
+    other = {**backfill, "mv": backfill["mv"].incorporate(path={"schema": "other"})}
+
+    names = [macros.call("get_stage_name", each, make_plan()) for each in (backfill, other)]
+    assert names[0] != names[1]
