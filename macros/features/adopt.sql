@@ -42,11 +42,12 @@
     What cannot be taken is refused before. Returns what new_observed describes.
 
     Arguments:
-      how (string): see find_taking.
+      standing (dict): see find_standing.
 -#}
-{% macro take_table(backfill, existing, properties, how) %}
+{% macro take_table(backfill, standing) %}
+    {%- set existing, properties, how = standing.existing, standing.properties, standing.taking -%}
     {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
-    {%- set missing = dbt_backfill.observe_missing(backfill, dbt_backfill.read_settings()) -%}
+    {%- set missing = dbt_backfill.observe_missing(backfill, standing.settings) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=dbt_backfill._find_left_state(backfill, existing, missing, how)
@@ -70,7 +71,9 @@
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
     {#- A view that was found is a table by now. -#}
-    {%- set made = dbt_backfill.observe_existing(backfill, existing, properties=dbt_backfill.read_table_properties(backfill.mv)) -%}
+    {%- set made = dbt_backfill.observe_existing(
+        backfill, existing, standing.settings, dbt_backfill.read_table_properties(backfill.mv)
+    ) -%}
     {{ return(dbt_backfill.new_observed(made.state, made.mv, made.begun_anew, missing.learned)) }}
 {% endmacro %}
 
@@ -84,7 +87,7 @@
     {%- if left is none -%} {{ return(none) }} {%- endif -%}
     {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
     {%- set same = left.committed and left.committed.kind == how
-        and not dbt_backfill.find_difference(backfill, left.settings, missing.learned, left.committed) -%}
+        and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.committed) -%}
     {{ return(none if same or not left.committed else left.committed.backfill_id) }}
 {% endmacro %}
 

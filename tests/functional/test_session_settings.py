@@ -123,7 +123,7 @@ REFUSED = {
 def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     project: Project, setting: str
 ) -> None:
-    """Also after the first run: it is told by the statement that reads the state."""
+    """Also after the first run."""
     name = "mv_" + setting.rsplit(".", 1)[1].lower()
     project.create_table(f"up_{name}", "id int, name string")
     project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")

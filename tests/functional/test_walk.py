@@ -36,8 +36,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=308, files=47, changes=342, sql=34_200, statements=7),
-    "iceberg": Walk(macros=303, files=49, changes=344, sql=37_800, statements=6),
+    "delta": Walk(macros=308, files=47, changes=334, sql=27_000, statements=8),
+    "iceberg": Walk(macros=303, files=49, changes=334, sql=30_300, statements=7),
 }
 """What there is now, and a little for what the clock decides. The numbers go down."""
 

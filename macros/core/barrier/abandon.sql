@@ -52,7 +52,7 @@
     query makes of a row may depend on settings that this session does not have. A rescale makes nothing of a row.
 
     Arguments:
-      settings (dict): the session's, see settings_expression.
+      settings (dict): the session's, see get_result_settings.
       views (list): the temporary views to drop before.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}

@@ -21,8 +21,7 @@
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
             {{ dbt_backfill.get_controls_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
             set state = ({{ dbt_backfill.get_state_sql(
-                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, controls=true,
-                settings=state.get('settings') is none
+                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, controls=true
             ) }});
             {%- if ends and state.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
@@ -38,10 +37,10 @@
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
-            {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written) -%}
+            {%- set sent.state = dbt_backfill.parse_state(read, read.epoch if ends else state.written, state.settings) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set committed = dict(sent.state, settings=sent.state.get('settings') or state.settings) -%}
+    {%- set committed = sent.state -%}
     {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
     {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_overtaken(plan, backfill.get('name')) -%} {%- endif -%}

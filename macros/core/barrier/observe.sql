@@ -10,7 +10,7 @@
     {%- if standing.get('observed') -%}
         {{ return(standing.observed) }}
     {%- elif standing.get('taking') -%}
-        {{ return(dbt_backfill.take_table(backfill, standing.existing, standing.properties, standing.taking)) }}
+        {{ return(dbt_backfill.take_table(backfill, standing)) }}
     {%- endif -%}
     {%- set missing = standing.missing -%}
     {%- if standing.gives_way -%}
@@ -31,13 +31,15 @@
       'taking': how the table of its name becomes the MV, see find_taking, with its 'properties'; or
       'left': the state of a first run that died before the MV existed, with
           'missing', what is observed without it, and 'gives_way', true if it is of no use to this model,
-      'existing': see get_existing_relations; 'settings': the session's, of what is left
+      'existing': see get_existing_relations; 'settings': the session's, see read_settings
     }
 
     Arguments:
       reads_nothing (boolean): true if the run is of `--empty` or `--sample`, which takes no table.
 -#}
 {% macro find_standing(backfill, reads_nothing=false) %}
+    {%- set settings = dbt_backfill.read_settings() -%}
+    {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
         {#- dbt's list of tables is as old as the invocation, and another run may have been creating the MV. -#}
@@ -50,21 +52,20 @@
         {%- elif left.epoch > 0 -%}
             {%- do dbt_backfill.refuse_missing_mv(backfill) -%}
         {%- endif -%}
-        {%- set settings = dbt_backfill.read_settings() -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
         {{ return({'observed': missing} if left is none else {
-            'left': left, 'missing': missing, 'gives_way': dbt_backfill._gives_way(backfill, missing.learned, left),
+            'left': left, 'missing': missing, 'gives_way': dbt_backfill._gives_way(backfill, missing, left),
             'existing': existing, 'settings': settings,
         }) }}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
     {%- set taking = none if reads_nothing else dbt_backfill.find_taking(backfill, existing, properties) -%}
     {%- if taking -%}
-        {{ return({'taking': taking, 'existing': existing, 'properties': properties}) }}
+        {{ return({'taking': taking, 'existing': existing, 'properties': properties, 'settings': settings}) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
-    {{ return({'observed': dbt_backfill.observe_existing(backfill, existing, properties=properties)}) }}
+    {{ return({'observed': dbt_backfill.observe_existing(backfill, existing, settings, properties)}) }}
 {% endmacro %}
 
 
@@ -83,25 +84,22 @@
 
 {#-
     Return what is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. Refuse a
-    session in which it should not be created, and a query that cannot be followed. `settings`: the session's, see read_settings.
+    query that cannot be followed. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
-    {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
-    {%- do dbt_backfill.check_settings(backfill, settings) -%}
-    {%- do dbt_backfill.check_idempotent_writes(backfill, settings) -%}
-    {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
     {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, dbt_backfill.new_learned())) -%}
-    {{ return(dbt_backfill.new_observed(dbt_backfill.get_missing_state(backfill, learned), learned=learned)) }}
+    {%- set state = dbt_backfill.get_missing_state(backfill, learned, dbt_backfill.read_result_settings(settings)) -%}
+    {{ return(dbt_backfill.new_observed(state, learned=learned)) }}
 {% endmacro %}
 
 
 {#- Return the state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
-{% macro get_missing_state(backfill, learned) %}
+{% macro get_missing_state(backfill, learned, settings) %}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}}, learned, 'create') -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, learned, 'create') -%}
     {{ return({
         'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
-        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none,
+        'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none, 'settings': settings,
     }) }}
 {% endmacro %}
 
@@ -110,10 +108,10 @@
     True if the state that a first run has left, which failed or died before it had created the MV, is of another model than today's, or
     of a table that was to be taken and is gone: it is replaced, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, learned, left) %}
+{% macro _gives_way(backfill, missing, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
     {%- if left.committed.kind != 'create' -%} {{ return(true) }} {%- endif -%}
-    {{ return(not not dbt_backfill.find_difference(backfill, left.settings, learned, left.planned or left.committed)) }}
+    {{ return(not not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.planned or left.committed)) }}
 {% endmacro %}
 
 
@@ -125,19 +123,20 @@
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
-      settings (dict): see check_settings_in_doubt.
+      settings (dict): the session's, see read_settings; none if they were not read.
       properties (dict): of the MV, if they were read.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
+    {%- if settings is none -%}
+        {%- set settings = dbt_backfill.read_settings() -%}
+        {%- do dbt_backfill.check_settings(backfill, settings) -%}
+    {%- endif -%}
     {%- set mv = dbt_backfill.read_mv(
         backfill, dbt_backfill.read_listed_properties(existing.mv, backfill.mv) if properties is none else properties
     ) -%}
     {%- set state = dbt_backfill.read_state(
-        backfill, dbt_backfill.get_uncached_relations(backfill), history_of=mv.id if existing.barriers else none,
-        controls_of=backfill.get('controls_of') or mv.id
+        backfill, settings, history_of=mv.id if existing.barriers else none, controls_of=backfill.get('controls_of') or mv.id
     ) -%}
-    {%- do dbt_backfill.check_string_literals(state.settings, backfill.get('name')) -%}
-    {%- do dbt_backfill.check_settings_in_doubt(backfill, state, settings) -%}
     {%- set committed, table, progress = state.committed, backfill.mv.render(), backfill.progress.render() -%}
     {%- if not committed or committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(

@@ -68,7 +68,7 @@
         {%- set planning.source = attempt.source if is_own else none -%}
         {%- set planning.result = result -%}
         {%- if not is_own and result.plan.kind != 'abandon' -%}
-            {%- do dbt_backfill.check_model_of_plan(backfill, result.get('settings') or state.settings, result.plan, planning.views) -%}
+            {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, result.plan, planning.views) -%}
         {%- endif -%}
     {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates and not result.get('copy_is_gone') -%}
         {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
@@ -216,7 +216,6 @@
 {#-
     The script. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'settings': the session's, of a first run, which has not read a state; see settings_expression,
       'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'copy_is_gone': whether a table is, where one of them is a copy; then absent is all else,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
@@ -279,8 +278,7 @@
             {%- if state.get('missing') %}
             {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
             select concat(
-                '{"settings":', to_json({{ dbt_backfill.settings_expression() }}),
-                {%- if scan %} ',"checked":', to_json(checked),{% endif %} ',"plan":', coalesce(standing, 'null'), '}'
+                '{', {%- if scan %} '"checked":', to_json(checked), ',', {%- endif %} '"plan":', coalesce(standing, 'null'), '}'
             );
             {%- else %}
             {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}

@@ -26,8 +26,8 @@
       vnode_count, backfill_mode, backfill_rate_limit
       invocation_id, planned_at: of the run that made it; only in what was read back
 
-    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression; and
-    `used_settings`, the settings to record, where this run has not read any. A barrier that was committed has what get_outcome_sql adds.
+    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL
+    expression. A barrier that was committed has what get_outcome_sql adds.
     What is none is left out.
 -#}
 {% macro plan_fields() %}
@@ -61,9 +61,6 @@
 {#- Return a plan as it is stored: a SQL expression of its JSON, with what the script has counted at its end. -#}
 {% macro get_plan_json_sql(plan) -%}
     {%- set counted, stored, entries = dict(plan.get('counted') or {}, planned_at='current_timestamp()'), {}, [] -%}
-    {%- if plan.get('settings') is none -%}
-        {%- do counted.update({'settings': dbt_backfill.settings_expression(plan.get('used_settings'))}) -%}
-    {%- endif -%}
     {#- Of a descending backfill only: a key without an order is ascending. -#}
     {%- set order = ['order'] if dbt_backfill.is_descending(plan.key) else [] -%}
     {%- set shaped = dict(

@@ -7,41 +7,37 @@
       'planned': the plan of the next epoch, or none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was given up (`dirty`)
         where its range would have begun,
-      'settings': the session's, see settings_expression,
-      'txn_app_id': a setting of the session's, as Spark puts it into a statement's text; empty if it is not set,
-      'refused_setting': see get_refused_setting_statements; absent if none is, or nobody asked,
+      'settings': the session's, see get_result_settings; absent if they were not given,
       'lag_seconds': the age of the version that the MV shows; absent if that is not known,
       'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
-      'caches': see get_catalog_cache_statements; absent if nobody asked,
       'controls': what is set for it, see get_controls_sql; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
 
     Arguments:
-      uncached (list): the relations whose catalogs are asked if they cache.
+      settings (dict): the session's, see read_settings; none if nobody compares them.
       history_of (string): the id of the MV if its history exists and is to be read; else none.
-      controls_of (string): the id of the MV whose controls are to be read, and the session's settings with them; none for neither.
+      controls_of (string): the id of the MV whose controls are to be read; else none.
 -#}
-{% macro read_state(relations, uncached=[], history_of=none, controls_of=none) %}
+{% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
     {%- set controlled = controls_of is not none -%}
     {%- set sql = dbt_backfill.get_state_sql(
-        relations, caches=uncached != [], history_of=history_of, followed=relations.get('feed') or relations.get('upstream'),
-        controls=controlled, refuses=controlled
+        relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), controls=controlled,
+        settings=settings is not none
     ) -%}
     {%- set script -%}
         begin
-            {{ 'declare __bf_setting string; declare __bf_refused_setting string;' if controlled }}
-            {{ 'declare controls string;' if controlled }}
-            {{ dbt_backfill.get_catalog_cache_statements(uncached) if uncached }}
-            {{ dbt_backfill.get_refused_setting_statements() if controlled }}
-            {{ dbt_backfill.get_controls_statement(relations, controls_of) if controlled }}
+            declare controls string;
+            {{ dbt_backfill.get_controls_statement(relations, controls_of) }}
             {{ sql }};
         end
     {%- endset -%}
-    {%- set read = dbt_backfill.run_json('observe the state', script if uncached or controlled else sql, relations.mv)[0] -%}
+    {%- set read = dbt_backfill.run_json('observe the state', script if controlled else sql, relations.mv)[0] -%}
     {%- set written = -1 if read.get('written') is none else read.written -%}
-    {%- set state = dbt_backfill.parse_state(read, written if history_of else none) -%}
+    {%- set state = dbt_backfill.parse_state(
+        read, written if history_of else none, dbt_backfill.get_result_settings(settings, read.settings) if settings is not none else none
+    ) -%}
     {%- do dbt_backfill.check_controls_are_ours(relations, state) -%}
     {{ return(state) }}
 {% endmacro %}
@@ -53,23 +49,20 @@
     Arguments:
       plan (dict or none): `executed` says if it was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
-      caches, controls, refuses (boolean): true if the script has such a variable, to be returned with it.
-      settings (boolean): true to ask for the session's; a run asks once.
+      controls (boolean): true if the script has such a variable, to be returned with it.
+      settings (boolean): true to ask for the session's common ones; a run asks once.
 -#}
 {% macro get_state_sql(
-    relations, caches=false, history_of=none, plan=none, followed=none, controls=false, refuses=false, settings=true
+    relations, history_of=none, plan=none, followed=none, controls=false, settings=false
 ) -%}
     {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
         if followed and dbt_backfill.upstream_traits(followed).log_in_state else none -%}
     select to_json(struct(
         progress.*,
-        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds,
-        {{- '\n        ' ~ dbt_backfill.settings_expression() ~ ' as settings,' if settings }}
-        '${spark.databricks.delta.write.txnAppId}' as txn_app_id
+        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds
+        {{- ',\n        ' ~ dbt_backfill.common_settings_sql() ~ ' as settings' if settings }}
         {{- ',\n        ' ~ log ~ ' as log' if log }}
-        {{- ',\n        caches' if caches }}
         {{- ',\n        controls' if controls }}
-        {{- ',\n        __bf_refused_setting as refused_setting' if refuses }}
         {%- if history_of %},
         (
             select max(if(backfill_id = {{ dbt_backfill.string_literal(history_of) }}, epoch, null))
@@ -105,8 +98,8 @@
 {%- endmacro %}
 
 
-{#- The one constructor of a state, from what such a statement returned; `written`: see read_state. -#}
-{% macro parse_state(read, written=none) %}
+{#- The one constructor of a state, from what such a statement returned; `written`, `settings`: see read_state. -#}
+{% macro parse_state(read, written=none, settings=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
     {{ return(dict(
         read,
@@ -115,6 +108,7 @@
         position=(committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
         controls=fromjson(read.controls) if read.get('controls') else {},
         written=written,
+        settings=settings,
     )) }}
 {% endmacro %}
 

@@ -114,7 +114,6 @@ def make_plan(
             "query": "select id as k, shard from `up`",
             "query_hash": "h1",
             "query_columns": "k: bigint, shard: int",
-            "used_settings": [],
             "settings": {"spark.sql.timestampType": "TIMESTAMP_LTZ"},
             "key": keys,
             "vnode_count": 4,
@@ -275,9 +274,7 @@ def vnode_of() -> Callable[..., int]:
 @pytest.fixture
 def no_questions(macros: Macros) -> None:
     """The session and the catalog, which a first run asks about, are as they should be."""
-    for name in (
-        "read_settings", "check_settings", "check_idempotent_writes", "check_table_overrides"
-    ):  # fmt: skip
+    for name in ("read_settings", "check_settings", "read_result_settings"):
         macros.stub(name, lambda *arguments: {})
 
 
@@ -293,7 +290,7 @@ def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> A
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
         macros.results = [[[json.dumps({"created_id": "b1", "is_ours": is_ours})]]]
-        state = macros.call("get_missing_state", backfill, learned)
+        state = macros.call("get_missing_state", backfill, learned, {})
         macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
         return statement.sql

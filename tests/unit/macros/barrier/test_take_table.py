@@ -123,7 +123,7 @@ def left_with(
 
     def left_with(**state: Any) -> Any:
         macros.stub("read_left_state", lambda *_: make_state(**state))
-        missing = {"learned": learned}
+        missing = {"learned": learned, "state": make_state()}
         return macros.call("_find_left_state", backfill, existing("progress"), missing, "adopt")
 
     return left_with

@@ -55,33 +55,6 @@ def test_the_catalog_of_a_three_part_name_is_the_one_that_counts(check: Any, ref
         check(schema="prod.lake", spark_catalog="false", default="spark_catalog")
 
 
-@pytest.mark.parametrize("caches", [["false"], ["false", "false"]])
-def test_what_the_state_was_read_with_spares_a_statement(
-    macros: Macros, backfill: Any, options: Any, caches: list[str]
-) -> None:
-    options["file_format"] = "iceberg"
-    macros.call("check_settings_in_doubt", backfill, {"caches": caches, "txn_app_id": "app"})
-
-    assert macros.statements == []
-
-
-@pytest.mark.parametrize("told", ["", "true", "${spark.sql.catalog.spark_catalog.cache-enabled}"])
-def test_what_the_state_does_not_tell_is_asked_once(
-    macros: Macros, backfill: Any, options: Any, refused: Any, told: str
-) -> None:
-    """It stays as it stands where a session substitutes no settings."""
-    options["file_format"] = "iceberg"
-    name = CACHE.format("spark_catalog")
-    macros.results = [[[name, "false"]], [[name, "true"]]]
-    macros.call("check_settings_in_doubt", backfill, {"caches": [told]})
-    assert len(macros.statements) == 1
-
-    macros.call("check_settings_in_doubt", backfill, {"caches": [told]}, {name: "false"})
-    assert len(macros.statements) == 1
-    with refused("the Iceberg catalog spark_catalog of lake.mv caches tables, "):
-        macros.call("check_settings_in_doubt", backfill, {"caches": [told]})
-
-
 @pytest.fixture
 def follow(backfill: Any) -> Any:
     """Follows an upstream and a change table of the given kinds, each of a catalog of its own."""
@@ -107,118 +80,78 @@ def test_an_upstream_behind_its_change_table_is_refused_too(
 
 @pytest.mark.parametrize("tables", [("delta", "delta"), ("iceberg", None)])
 def test_other_tables_may_come_from_a_cache(
-    macros: Macros, backfill: Any, check: Any, follow: Any, tables: tuple[str, str | None]
+    check: Any, follow: Any, tables: tuple[str, str | None]
 ) -> None:
     """An upstream alone is just followed later."""
     follow(*tables)
     check("delta")
-    macros.call("check_settings_in_doubt", backfill, {})
-
-    assert macros.statements == []
 
 
-def test_delta_has_no_such_cache(macros: Macros, backfill: Any, check: Any) -> None:
+def test_delta_has_no_such_cache(check: Any) -> None:
     check(file_format="delta")
-    macros.call("check_settings_in_doubt", backfill, {})
-
-    assert macros.statements == []
 
 
-# -- schema evolution -------------------------------------------------------------------------
+# -- settings that are refused ------------------------------------------------------------------
 
 
-@pytest.fixture
-def check_evolution(macros: Macros, backfill: Any, options: Any) -> Any:
-    def check(file_format: str = "delta", **settings: str) -> None:
-        options["file_format"] = file_format
-        prefix = "spark.databricks.delta.schema."
-        named = {prefix + name: value for name, value in settings.items()}
-        macros.call("check_settings", backfill, named)
-
-    return check
-
-
-def test_a_merge_that_would_add_columns_is_refused(check_evolution: Any, refused: Any) -> None:
-    with refused(
-        "the session has spark.databricks.delta.schema.autoMerge.enabled on, under which a MERGE "
-        "would add columns to lake.mv. Set it to false for dbt (server_side_parameters, or the "
-        "Spark server)."
-    ):
-        check_evolution(**{"autoMerge.enabled": "True"})
-
-
-@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
-def test_a_session_in_which_a_backslash_is_no_escape_is_refused(
-    macros: Macros, backfill: Any, options: Any, refused: Any, file_format: str
-) -> None:
-    options["file_format"] = file_format
-    name = "spark.sql.parser.escapedStringLiterals"
-
-    with refused(f"the session has {name} on, under which the texts "):
-        macros.call("check_settings", backfill, {name: "true"})
-
-
-def test_a_session_without_schema_evolution_is_let_pass(check_evolution: Any) -> None:
-    check_evolution()
-    check_evolution(**{"autoMerge.enabled": "false"})
-    check_evolution("iceberg", **{"autoMerge.enabled": "true"})
-
-
-def test_a_session_in_which_delta_skips_repetitions_is_refused(
-    macros: Macros, backfill: Any, refused: Any
-) -> None:
-    """The state tells in most runs that it is none, which spares a statement."""
-    name = "spark.databricks.delta.write.txnAppId"
-    macros.call("check_settings_in_doubt", backfill, {"txn_app_id": ""})
-    assert macros.statements == []
-    with refused(f"the session has {name} set, under which Delta skips all writes to a table but "):
-        macros.results = [[[name, "app"]]]
-        macros.call("check_settings_in_doubt", backfill, {"txn_app_id": "app"})
-    assert len(macros.statements) == 1
-
-
+LEAVES_OUT = "Spark leaves out rows, and says nothing: those of files that"
+DELTA = "spark.databricks.delta."
 REFUSED = {
-    "spark.sql.files.ignoreMissingFiles": ("on", "Spark leaves out rows, and says nothing: those "),
-    "spark.sql.files.ignoreCorruptFiles": ("on", "Spark leaves out rows, and says nothing: those "),
+    "spark.sql.parser.escapedStringLiterals": ("on", "the texts in its statements mean something "),
+    "spark.sql.files.ignoreMissingFiles": ("on", f"{LEAVES_OUT} are gone"),
+    "spark.sql.files.ignoreCorruptFiles": ("on", f"{LEAVES_OUT} it cannot read"),
     "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark takes a name in backticks for a pat"),
     "spark.sql.readSideCharPadding": (
         "off",
-        "Spark does not pad what it reads of a char(n). Set it to true ",
+        "Spark does not pad what it reads of a char(n). Set it to true for dbt ",
     ),
-    "spark.sql.legacy.charVarcharAsString": (
-        "on",
-        "Spark pads neither what it reads of a char(n) ",
+    "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither what it reads of a char(n)"),
+    "spark.sql.storeAssignmentPolicy": (
+        "at another value than ANSI",
+        "a MERGE into an Iceberg table may fail on types that are the same. Set it to ANSI for dbt",
     ),
-    "spark.databricks.delta.stalenessLimit": (
+    f"{DELTA}stalenessLimit": (
         "set",
         "Spark may read a Delta table as it was before the last commits. Set it to 0 for dbt ",
     ),
+    f"{DELTA}schema.autoMerge.enabled": ("on", "a MERGE would add columns to a Delta MV"),
+    f"{DELTA}write.txnAppId": ("set", "Delta skips all writes to a table but the first. Unset it"),
+}
+OF_ONE_FORMAT = {
+    "spark.sql.storeAssignmentPolicy": "iceberg",
+    f"{DELTA}schema.autoMerge.enabled": "delta",
+    f"{DELTA}write.txnAppId": "delta",
 }
 WRONG_AND_RIGHT = {
     "on": (("TRUE",), ("false",)),
     "off": (("False",), ("true",)),
-    "set": (("1h", "10s", "60000"), ("0", "0ms", "0S")),
+    "set": (("1h", "10s", "60000"), ("",)),
+    "at another value than ANSI": (("LEGACY", "strict"), ("ANSI",)),
 }
 
 
+@pytest.mark.parametrize("file_format", ["delta", "iceberg"])
 @pytest.mark.parametrize(("name", "refusal"), REFUSED.items())
-def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
-    macros: Macros, backfill: Any, refused: Any, name: str, refusal: tuple[str, str]
-) -> None:
-    """By the first run, and by each later one, to which the state tells it."""
-    fact = f"the session has {name} {refusal[0]}, under which {refusal[1]}"
+def test_a_session_in_which_an_mv_is_not_exact_is_refused_by_the_setting(
+    macros: Macros, backfill: Any, options: Any, refused: Any, file_format: str, name: str,
+    refusal: tuple[str, str],
+) -> None:  # fmt: skip
+    options["file_format"] = file_format
+    others = {CACHE.format("spark_catalog"): "false"}
     wrong, right = WRONG_AND_RIGHT[refusal[0]]
+    if OF_ONE_FORMAT.get(name, file_format) != file_format:
+        wrong, right = (), wrong
     for value in wrong:
-        with refused(fact):
-            macros.call("check_settings", backfill, {name: value})
+        with refused(f"the session has {name} {refusal[0]}, under which {refusal[1]}"):
+            macros.call("check_settings", backfill, {**others, name: value})
     for value in right:
-        macros.call("check_settings", backfill, {name: value})
-    macros.call("check_settings", backfill, {})
+        macros.call("check_settings", backfill, {**others, name: value})
+    macros.call("check_settings", backfill, others)
 
-    macros.call("check_settings_in_doubt", backfill, {"refused_setting": None})
-    with refused(fact):
-        macros.call("check_settings_in_doubt", backfill, {"refused_setting": name})
-    assert macros.statements == []
+
+@pytest.mark.parametrize("value", ["0", "0ms", "0S"])
+def test_a_staleness_of_nothing_is_let_pass(macros: Macros, backfill: Any, value: str) -> None:
+    macros.call("check_settings", backfill, {f"{DELTA}stalenessLimit": value})
 
 
 def test_the_settings_of_a_session_are_a_dict_of_texts(macros: Macros) -> None:
@@ -244,13 +177,57 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
 # -- settings that give a query other values ---------------------------------------------------
 
 
-def test_a_setting_that_is_not_what_it_was_is_found(macros: Macros) -> None:
-    def find(was: dict[str, str] | None, **settings: str) -> Any:
-        return macros.call("find_changed_setting", {"settings": was}, settings)
+NTZ = {"spark.sql.timestampType": "TIMESTAMP_NTZ"}
+ZONE = {"spark.sql.session.timeZone": "UTC"}
 
-    assert find({"a": "true", "b": "false"}, a="true", b="false", c="true") is None
-    assert find(None, a="true") is None
-    assert find({"gone": "true"}, a="true") is None
-    assert find({"a": "true", "b": "false"}, a="true", b="true") == {
-        "setting": "b", "words": "b, on which its query may depend,", "was": "false", "is": "true",
-    }  # fmt: skip
+
+def test_of_the_settings_that_are_set_those_count_that_give_other_values(macros: Macros) -> None:
+    session = {**NTZ, "spark.sql.shuffle.partitions": "2", "spark.sql.legacy.unheardOf": "true"}
+    settings = macros.call("get_result_settings", session, ZONE)
+
+    assert settings == {**ZONE, **NTZ, "spark.sql.legacy.unheardOf": "true"}
+    recorded = {name: value for name, value in settings.items() if name not in ZONE}
+    assert macros.call("get_settings_to_record", settings, []) == recorded
+    assert macros.call("get_settings_to_record", settings, list(ZONE)) == settings
+
+
+LEGACY = "spark.sql.legacy."
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "found"),
+    [
+        (ZONE, ZONE, None),
+        ({}, ZONE, None),  # the query does not depend on it
+        (None, NTZ, None),  # of an earlier version, which recorded none
+        (NTZ, NTZ, None),
+        # What is not set has its default, which an earlier version recorded too.
+        ({"spark.sql.timestampType": "TIMESTAMP_LTZ"}, {}, None),
+        ({f"{LEGACY}sizeOfNull": "true", f"{LEGACY}interval.enabled": "false"}, {}, None),
+        ({}, {f"{LEGACY}interval.enabled": "FALSE"}, None),
+        # It makes fail what two others read otherwise.
+        ({}, {f"{LEGACY}timeParserPolicy": "EXCEPTION"}, None),
+        ({f"{LEGACY}timeParserPolicy": "CORRECTED"}, {f"{LEGACY}timeParserPolicy": "LEGACY"},
+         ("timeParserPolicy, on which its query may depend,", "CORRECTED", "LEGACY")),
+        ({}, NTZ, ("timestampType, on which its query may depend,", "TIMESTAMP_LTZ",
+                   "TIMESTAMP_NTZ")),
+        (NTZ, {}, ("timestampType, on which its query may depend,", "TIMESTAMP_NTZ",
+                   "TIMESTAMP_LTZ")),
+        ({}, {f"{LEGACY}unheardOf": "true"},
+         ("unheardOf, on which its query may depend,", "false", "true")),
+        ({"spark.sql.ansi.enabled": "true"}, {"spark.sql.ansi.enabled": "false"},
+         ("enabled, on which its query depends,", "true", "false")),
+        (ZONE, {"spark.sql.session.timeZone": "Asia/Tokyo"},
+         ("time zone, on which its query depends,", "UTC", "Asia/Tokyo")),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_not_what_it_was_is_found(
+    macros: Macros, was: Any, now: Any, found: tuple[str, str, str] | None
+) -> None:
+    changed = macros.call("find_changed_setting", {"settings": was}, now)
+
+    if found is None:
+        assert changed is None
+    else:
+        assert changed["words"].endswith(found[0])
+        assert (changed["was"], changed["is"]) == found[1:]

@@ -17,7 +17,7 @@ def test_the_state_is_read_in_one_statement(
     macros: Macros, relations: Any, make_state: Callable[..., Any], stored: Callable[..., str]
 ) -> None:
     macros.results = [[[stored()]]]
-    state = macros.call("read_state", relations)
+    state = macros.call("read_state", relations, {})
 
     expected = {
         **make_state(),
@@ -84,10 +84,9 @@ def test_the_last_barrier_and_the_next_one_are_read_from_their_json(
     parse: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> None:
     last = {**make_plan(epoch=2), "committed_at": "noon", "changed_row_count": 3}
-    state = parse(last=json.dumps(last), plan=json.dumps(make_plan()), settings={"a": "1"})
+    state = parse(last=json.dumps(last), plan=json.dumps(make_plan()))
 
     assert (state["committed"], state["planned"]) == (last, make_plan())
-    assert state["settings"] == {"a": "1"}
     assert parse()["planned"] is None
     assert parse(last=None)["committed"] is None
 

@@ -207,7 +207,7 @@ def test_a_backfill_begins_in_the_order_of_the_config(
 ) -> None:  # fmt: skip
     options["backfill_order"] = configured
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    missing = macros.call("get_missing_state", backfill, learned)
+    missing = macros.call("get_missing_state", backfill, learned, {})
     state = make_state()
 
     assert order(missing["committed"]) == configured

@@ -21,7 +21,7 @@ NODE = {
 
 
 @pytest.fixture
-def observe(macros: Macros, stored: Callable[..., str]) -> Callable[..., Any]:
+def observe(macros: Macros, stored: Callable[..., str], no_questions: None) -> Callable[..., Any]:
     """Observe an MV whose state is this, without those of the tables that are named."""
     properties = macros.call("mv_table_properties", ["k"], "b1")
     columns = {"k": "bigint", "shard": "int"}
