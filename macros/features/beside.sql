@@ -140,8 +140,8 @@
         {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
     {%- endif -%}
     {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
-    {#- Before its first barrier there is no state with which the MV's controls could be read. -#}
-    {%- set seen = dict(seen, state=dict(seen.state, controls=observed.state.get('controls'))) -%}
+    {#- Before its first barrier there is no state with which the MV's control could be read. -#}
+    {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
     {%- set ready = dbt_backfill.observe_filled(next.backfill, seen, filled) -%}

@@ -1,9 +1,9 @@
 {#-
     Return what the next barrier may read: {
       'rows': of a range at most, as a rate limit, 0 for none, none for any number,
-      'ruled_by': what says so: 'config', a control that was set ('pause', 'throttle'), the target duration
+      'ruled_by': what says so: 'config', what people have set ('pause', 'throttle'), the target duration
         ('barrier_seconds') or what is left of the run's budget ('run_rows'),
-      'by', 'since': of a control
+      'by', 'since': who has set it, and when
     }
 
     It is decided before each barrier, from what is set by then. A plan that exists already is executed as it is.
@@ -14,8 +14,8 @@
 {% macro get_allowance(backfill, state, run) %}
     {%- set options = backfill.options -%}
     {#- The former of two generations reads no ranges anyway. -#}
-    {%- set controls = {} if backfill.get('generation') == 'former' else state.get('controls') or {} -%}
-    {%- set allowance = dbt_backfill.get_ruling_allowance(options.backfill_rate_limit, controls) -%}
+    {%- set control = {} if backfill.get('generation') == 'former' else state.get('control') or {} -%}
+    {%- set allowance = dbt_backfill.get_ruling_allowance(options.backfill_rate_limit, control) -%}
     {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
     {%- if options.barrier_seconds -%}
         {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state.get('committed') or {}, allowance.rows) -%}
@@ -30,21 +30,17 @@
 {% endmacro %}
 
 
-{#- `control`: the newest row of a control, see get_controls_sql. -#}
-{% macro new_allowance(rows, ruled_by, control=none) %}
-    {{ return({'rows': rows, 'ruled_by': ruled_by, 'by': (control or {}).get('set_by'), 'since': (control or {}).get('set_at')}) }}
+{#- `control`: what people have set last, see get_control_sql. -#}
+{% macro new_allowance(rows, ruled_by, control={}) %}
+    {{ return({'rows': rows, 'ruled_by': ruled_by, 'by': control.get('set_by'), 'since': control.get('set_at')}) }}
 {% endmacro %}
 
 
-{#- Return what applies, of a limit that is configured and the controls that are set: a control wins until it is lifted. -#}
-{% macro get_ruling_allowance(limit, controls) %}
-    {%- set pause, throttle = controls.get('pause') or {}, controls.get('rate_limit') or {} -%}
-    {%- if pause.get('value') == 'true' -%}
-        {{ return(dbt_backfill.new_allowance(0, 'pause', pause)) }}
-    {%- elif throttle.get('value', 'default') != 'default' -%}
-        {{ return(dbt_backfill.new_allowance(throttle.value | int, 'throttle', throttle)) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.new_allowance(limit, 'config')) }}
+{#- Return what applies, of a limit that is configured and what people have set, which wins until it is lifted. -#}
+{% macro get_ruling_allowance(limit, control) %}
+    {%- set rows = control.get('value', 'default') -%}
+    {%- if rows == 'default' -%} {{ return(dbt_backfill.new_allowance(limit, 'config')) }} {%- endif -%}
+    {{ return(dbt_backfill.new_allowance(rows | int, 'pause' if rows == '0' else 'throttle', control)) }}
 {% endmacro %}
 
 
@@ -82,7 +78,7 @@
 {% endmacro %}
 
 
-{#- Return the text of get_allowance_text for a control, which a run's result reports; empty for anything else that applies. -#}
+{#- Return the text of get_allowance_text for what people have set, which a run's result reports; empty for anything else that applies. -#}
 {% macro get_control_text(allowance, state) %}
     {%- set is_set = allowance and allowance.ruled_by in ['pause', 'throttle'] -%}
     {{ return(dbt_backfill.get_allowance_text(allowance, state) if is_set else '') }}

@@ -15,7 +15,7 @@
 -#}
 {% macro pause_backfill(model=none, models=none, all=false, by=none) %}
     {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
-    {%- do dbt_backfill.run_controls('pause_backfill', given, kwargs, 'pause', 'true', 'false') -%}
+    {%- do dbt_backfill.run_controls('pause_backfill', given, kwargs, '0') -%}
 {% endmacro %}
 
 
@@ -38,12 +38,12 @@
         ) -%}
     {%- endif -%}
     {%- set given = {'model': model, 'models': models, 'all': all, 'rows': rows, 'by': by} -%}
-    {%- do dbt_backfill.run_controls('throttle_backfill', given, kwargs, 'rate_limit', rows | string, 'default') -%}
+    {%- do dbt_backfill.run_controls('throttle_backfill', given, kwargs, rows | string) -%}
 {% endmacro %}
 
 
 {#-
-    Lift what pause_backfill has set: a throttle applies again, or the config.
+    Lift what pause_backfill has set: the config applies again. A throttle of before the pause does not; one that is set stays.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
@@ -52,7 +52,7 @@
 -#}
 {% macro resume_backfill(model=none, models=none, all=false, by=none) %}
     {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
-    {%- do dbt_backfill.run_controls('resume_backfill', given, kwargs, 'pause', 'false', 'false') -%}
+    {%- do dbt_backfill.run_controls('resume_backfill', given, kwargs, 'default') -%}
 {% endmacro %}
 
 
@@ -87,15 +87,14 @@
 
 
 {#-
-    Set a control of MVs that does not have the value yet, and print what applies then. All MVs are looked at before anything is written.
-    With `all`, an MV that has never run is skipped.
+    Set the rate limit of MVs where it is another one, and print what applies then. All MVs are looked at before anything is written. With
+    `all`, an MV that has never run is skipped.
 
     Arguments:
       given (dict): see find_controlled_nodes.
-      control (string), value (string): see core/state/read_state.sql.
-      rest (string): the value that applies as long as the control was never set.
+      value (string): a number of rows, or `default`.
 -#}
-{% macro run_controls(operation, given, unknown, control, value, rest) %}
+{% macro run_controls(operation, given, unknown, value) %}
     {%- set controlled = [] -%}
     {%- for node in dbt_backfill.find_controlled_nodes(operation, given, unknown) -%}
         {%- if given['all'] and dbt_backfill.load_table(dbt_backfill.get_operated(node).progress) is none -%}
@@ -111,16 +110,17 @@
         controlled[0].mv
     )[0] -%}
     {%- for operated in controlled -%}
-        {%- set controls, limit = operated.state.controls, operated.limit -%}
-        {%- if (controls.get(control) or {}).get('value', rest) != value -%}
-            {%- set setting = {'control': control, 'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
+        {%- set control, limit = operated.state.control, operated.limit -%}
+        {%- set now = control.get('value', 'default') -%}
+        {%- if now != value and (operation != 'resume_backfill' or now == '0') -%}
+            {%- set setting = {'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
             {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
-            {%- set controls = dbt_backfill.run_json(
-                'set ' ~ control,
+            {%- set control = dbt_backfill.run_json(
+                'set the rate limit',
                 dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv
             )[0] -%}
         {%- endif -%}
-        {%- set ruling = dbt_backfill.get_ruling_allowance(limit, controls) -%}
+        {%- set ruling = dbt_backfill.get_ruling_allowance(limit, control) -%}
         {%- if ruling.ruled_by == 'config' -%}
             {%- set words = 'its config rules, with ' ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
         {%- else -%}

@@ -81,7 +81,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     assert project.rows(f"select {counts} from {{schema}}.mv") == [(1, 60, 60, 1)]
 
     # A throttle survives runs, and wins over the config until it is lifted.
-    line, _ = setting(project, "resume_backfill")
+    line, _ = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: {throttled}", line)
     write(project, backfill_rate_limit=10)
     run = project.run()

@@ -51,7 +51,7 @@ def _hard_cases() -> Iterator[dict[str, Any]]:
     event = {"epoch": 2, "kind": "reanchor", "reason": HOSTILE, "committed_at": first["begun_at"]}
     hostile = [{**group, "notable": [event]} for group in groups]
     unknown = [{**groups[0], "row_count": None, "row_count_before": None}, *groups[1:]]
-    setting = {"control": "pause", "value": "true", "set_by": HOSTILE, "set_at": first["begun_at"]}
+    setting = {"value": "0", "set_by": HOSTILE, "set_at": first["begun_at"]}
     yield recorded_mv(
         barriers=[], vnodes=[], epoch=0, kind=None, source=None, upstream_version=None,
         committed_at=None, progress=0.0, row_count=0, upstream_row_count=None,

@@ -89,7 +89,7 @@ def test_an_mv_in_the_middle_of_its_backfill() -> None:
     page = page_of(mv)
     assert re.search(r"\bfilling|throttled\b", page.text)
     assert f"{mv['row_count']:,} of {mv['upstream_row_count']:,}" in page.text
-    assert "throttle to 250 rows bob" in page.text and "resume alice" in page.text
+    assert "throttle to 250 rows bob" in page.text and "what its config says alice" in page.text
     assert "up to 250, throttled by bob since" in page.text
     assert [tag for tag, _ in page.tags].count("svg") == 6
     assert [tag for tag, _ in page.tags].count("details") == 6
@@ -170,13 +170,12 @@ def test_one_bar_that_is_much_higher_than_the_others_does_not_flatten_them() -> 
 
 
 def test_pauses_end_where_they_are_lifted_or_last() -> None:
-    def control(minute: int, value: str, control: str = "pause") -> dict[str, str]:
-        return {"control": control, "value": value, "set_at": f"2026-01-01T00:0{minute}:00.000Z"}
+    def control(minute: int, value: str) -> dict[str, str]:
+        return {"value": value, "set_at": f"2026-01-01T00:0{minute}:00.000Z"}
 
     read_at = report._time("2026-01-01T00:09:00+00:00")
     spans = report._pauses(
-        [control(1, "true"), control(2, "5", "rate_limit"), control(3, "true"),
-         control(4, "false"), control(5, "false"), control(6, "true")],
+        [control(1, "0"), control(3, "0"), control(4, "5"), control(5, "default"), control(6, "0")],
         read_at,
     )  # fmt: skip
     assert [(since.minute, until.minute) for since, until in spans] == [(1, 4), (6, 9)]

@@ -15,13 +15,13 @@
         begin
             declare outcome string;
             declare state string;
-            declare controls string;
+            declare __bf_control string;
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
-            {{ dbt_backfill.get_controls_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
+            {{ dbt_backfill.get_control_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
             set state = ({{ dbt_backfill.get_state_sql(
-                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, controls=true
+                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, control=true
             ) }});
             {%- if ends and state.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}

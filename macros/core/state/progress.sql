@@ -180,19 +180,19 @@
     none and null for any number; 'ruled_by', `config`, `throttle` or `pause`; of these two 'set_by' and 'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
-    {%- set newest = 'max_by(struct(value, set_by, cast(set_at as timestamp_ltz) as set_at), set_at)' -%}
     select
         measured.relation,
-        case when pause.value = 'true' then 0 when throttle.value <> 'default' then cast(throttle.value as bigint) else configured end as rate_limit,
-        case when pause.value = 'true' then 'pause' when throttle.value <> 'default' then 'throttle' else 'config' end as ruled_by,
-        if(pause.value = 'true', pause.set_by, if(throttle.value <> 'default', throttle.set_by, null)) as set_by,
-        if(pause.value = 'true', pause.set_at, if(throttle.value <> 'default', throttle.set_at, null)) as set_at
+        if(rows <> 'default', cast(rows as bigint), configured) as rate_limit,
+        case when rows = '0' then 'pause' when rows <> 'default' then 'throttle' else 'config' end as ruled_by,
+        if(rows <> 'default', set_by, null) as set_by,
+        if(rows <> 'default', set_at, null) as set_at
     from measured
     left join (
         select
             owner.relation,
-            {{ newest }} filter (where control = 'pause') as pause,
-            {{ newest }} filter (where control = 'rate_limit') as throttle
+            max_by({{ dbt_backfill.get_control_value_sql() }}, set_at) as rows,
+            max_by(set_by, set_at) as set_by,
+            max(cast(set_at as timestamp_ltz)) as set_at
         from (
             select cast(null as string) as relation, '' as control, '' as value, '' as set_by, current_timestamp() as set_at, '' as backfill_id
             from range(0)

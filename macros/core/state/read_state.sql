@@ -10,7 +10,7 @@
       'settings': the session's, see get_result_settings; absent if they were not given,
       'lag_seconds': the age of the version that the MV shows; absent if that is not known,
       'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
-      'controls': what is set for it, see get_controls_sql; {} where nothing is, or nobody asked,
+      'control': what people have set for it, see get_control_sql; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
@@ -18,18 +18,18 @@
     Arguments:
       settings (dict): the session's, see read_settings; none if nobody compares them.
       history_of (string): the id of the MV if its history exists and is to be read; else none.
-      controls_of (string): the id of the MV whose controls are to be read; else none.
+      controls_of (string): the id of the MV whose control is to be read; else none.
 -#}
 {% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
     {%- set controlled = controls_of is not none -%}
     {%- set sql = dbt_backfill.get_state_sql(
-        relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), controls=controlled,
+        relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), control=controlled,
         settings=settings is not none
     ) -%}
     {%- set script -%}
         begin
-            declare controls string;
-            {{ dbt_backfill.get_controls_statement(relations, controls_of) }}
+            declare __bf_control string;
+            {{ dbt_backfill.get_control_statement(relations, controls_of) }}
             {{ sql }};
         end
     {%- endset -%}
@@ -49,11 +49,11 @@
     Arguments:
       plan (dict or none): `executed` says if it was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
-      controls (boolean): true if the script has such a variable, to be returned with it.
+      control (boolean): true if the script has such a variable, to be returned with it.
       settings (boolean): true to ask for the session's common ones; a run asks once.
 -#}
 {% macro get_state_sql(
-    relations, history_of=none, plan=none, followed=none, controls=false, settings=false
+    relations, history_of=none, plan=none, followed=none, control=false, settings=false
 ) -%}
     {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
         if followed and dbt_backfill.upstream_traits(followed).log_in_state else none -%}
@@ -62,7 +62,7 @@
         {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds
         {{- ',\n        ' ~ dbt_backfill.common_settings_sql() ~ ' as settings' if settings }}
         {{- ',\n        ' ~ log ~ ' as log' if log }}
-        {{- ',\n        controls' if controls }}
+        {{- ',\n        __bf_control as control' if control }}
         {%- if history_of %},
         (
             select max(if(backfill_id = {{ dbt_backfill.string_literal(history_of) }}, epoch, null))
@@ -106,7 +106,7 @@
         committed=committed,
         planned=fromjson(read.plan) if read.get('plan') else none,
         position=(committed or {}).get('range_low' if read.dirty else 'range_high') if read.uniform else none,
-        controls=fromjson(read.controls) if read.get('controls') else {},
+        control=fromjson(read.control) if read.get('control') else {},
         written=written,
         settings=settings,
     )) }}
@@ -186,21 +186,25 @@
 
 
 {#-
-    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one of a control applies. The
-    table is made when one is first set, and a barrier only reads it: to set one is an INSERT, which conflicts with nothing, so that a run
-    that commits just then goes on.
+    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one applies. The table is made
+    when something is first set, and a barrier only reads it: to set it is an INSERT, which conflicts with nothing, so that a run that
+    commits just then goes on.
 
-    `control` is `pause`, with the value `true` or `false`, or `rate_limit`, with a number of rows or `default`. Rows of another
-    `backfill_id` are of an earlier MV.
+    `control` is `rate_limit`, and its value a number of rows, 0 for a pause, or `default`. Earlier versions wrote `pause`, with `true` or
+    `false`, beside it. Rows of another `backfill_id` are of an earlier MV.
 -#}
 
 
-{#- Return a select of the newest row of each control of an MV, as JSON: {'pause', 'rate_limit'}, each {'value', 'set_by', 'set_at'} or absent. -#}
-{% macro get_controls_sql(relations, backfill_id) -%}
-    {%- set newest = "max_by(struct(value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at)" -%}
-    select to_json(named_struct(
-        'pause', {{ newest }} filter (where control = 'pause'),
-        'rate_limit', {{ newest }} filter (where control = 'rate_limit')
+{#- Return the value of such a row as the rate limit that it sets, also of a row of before. -#}
+{% macro get_control_value_sql() %}
+    {{ return("if(control = 'pause', if(value = 'true', '0', 'default'), value)") }}
+{% endmacro %}
+
+
+{#- Return a select of the newest row of an MV, as JSON: {'value', 'set_by', 'set_at'}; null if there is none. -#}
+{% macro get_control_sql(relations, backfill_id) -%}
+    select to_json(max_by(
+        struct({{ dbt_backfill.get_control_value_sql() }} as value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at
     ))
     from {{ relations.controls.render() }}
     where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
@@ -208,15 +212,15 @@
 
 
 {#-
-    Return a statement of a script that reads them into its variable `controls`, null where there is no such table. The table may appear at
+    Return a statement of a script that reads it into its variable `__bf_control`, null where there is no such table. The table may appear at
     any time, also during a run, so each barrier looks for it. Spark finds before any job that it is missing, or that it has other columns,
     which check_controls_are_ours refuses.
 -#}
-{% macro get_controls_statement(relations, backfill_id) -%}
+{% macro get_control_statement(relations, backfill_id) -%}
     begin
         declare exit handler for sqlstate '42P01' begin end;
-        declare exit handler for sqlstate '42703' begin set controls = '{"foreign": true}'; end;
-        set controls = ({{ dbt_backfill.get_controls_sql(relations, backfill_id) }});
+        declare exit handler for sqlstate '42703' begin set __bf_control = '{"foreign": true}'; end;
+        set __bf_control = ({{ dbt_backfill.get_control_sql(relations, backfill_id) }});
     end;
 {%- endmacro %}
 
@@ -230,7 +234,7 @@
 
 {#- Refuse a table of their name that is not ours, as what was read of it shows. -#}
 {% macro check_controls_are_ours(relations, state) %}
-    {%- if state.controls.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
+    {%- if state.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
 {% endmacro %}
 
 
@@ -243,11 +247,11 @@
 
 
 {#-
-    Return a script that sets a control, and returns what is set then. When, and by whom, are literals in it: sent twice, the second row
-    says what the first one does.
+    Return a script that sets a rate limit, and returns what is set then. When, and by whom, are literals in it: sent twice, the second
+    row says what the first one does.
 
     Arguments:
-      setting (dict): {'control', 'value', 'by', 'at': microseconds since 1970}.
+      setting (dict): {'value', 'by', 'at': microseconds since 1970}.
       location (string): the clause of the place where the table is made, empty for the catalog's own.
 -#}
 {% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
@@ -262,8 +266,8 @@
         )) }};
         insert into {{ operated.controls.render() }}
         select
-            {{ text(setting.control) }}, {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
+            'rate_limit', {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
             {{ text(backfill_id) }};
-        {{ dbt_backfill.get_controls_sql(operated, backfill_id) }};
+        {{ dbt_backfill.get_control_sql(operated, backfill_id) }};
     end
 {%- endmacro %}

@@ -188,10 +188,10 @@ def _settings(mv: Row) -> Table:
     rows = []
     for setting in mv["controls"]:
         value = setting["value"]
-        if setting["control"] == "pause":
-            told = "pause" if value == "true" else "resume"
+        if value == "default":
+            told = "what its config says"
         else:
-            told = "throttle lifted" if value == "default" else f"throttle to {int(value):,} rows"
+            told = "pause" if value == "0" else f"throttle to {int(value):,} rows"
         rows.append((_clock(_time(setting["set_at"])), told, setting.get("set_by", NOTHING)))
     return Table(("Time (UTC)", "Set to", "By"), rows)
 
@@ -228,7 +228,7 @@ def _progress(mv: Row, groups: list[Row], read_at: datetime) -> Figure:
         plots.Step(_time(first["begun_at"]), first.get("row_count_before"), _of(first)),
         *(plots.Step(_time(g["committed_at"]), g.get("row_count"), _of(g)) for g in groups),
     ]
-    throttles = [_time(c["set_at"]) for c in mv["controls"] if c["control"] == "rate_limit"]
+    throttles = [_time(c["set_at"]) for c in mv["controls"] if c["value"] != "0"]
     pauses = _pauses(mv["controls"], read_at)
     legend = [("line s1", "rows read"), ("dashed", "rows of the upstream")]
     shown = (steps[0].at, steps[-1].at)
@@ -264,10 +264,8 @@ def _pauses(controls: list[Row], read_at: datetime) -> list[tuple[datetime, date
     """The spans in which a pause ruled; the last one may last."""
     spans, since = [], None
     for control in controls:
-        if control["control"] != "pause":
-            continue
         at = _time(control["set_at"])
-        if control["value"] == "true":
+        if control["value"] == "0":
             since = since or at
         elif since is not None:
             spans.append((since, at))

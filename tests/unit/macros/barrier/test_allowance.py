@@ -11,8 +11,7 @@ import pytest
 
 from support.macros import Macros
 
-PAUSE = {"value": "true", "set_by": "bob", "set_at": "2026-11-24 12:00"}
-RESUMED = {"value": "false", "set_by": "bob", "set_at": "2026-11-24 13:00"}
+PAUSE = {"value": "0", "set_by": "bob", "set_at": "2026-11-24 12:00"}
 THROTTLE = {"value": "1000", "set_by": "alice", "set_at": "2026-11-23 09:30"}
 LIFTED = {"value": "default", "set_by": "alice", "set_at": "2026-11-24 10:00"}
 
@@ -27,9 +26,9 @@ def run(**changes: Any) -> Any:
 def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
     """The allowance of the next barrier: (rows, what rules)."""
 
-    def allow(loop: Any = None, controls: Any = None, **options: Any) -> Any:
+    def allow(loop: Any = None, control: Any = None, **options: Any) -> Any:
         backfill["options"].update(options)
-        state = make_state(controls=controls)
+        state = make_state(control=control)
         allowance = macros.call("get_allowance", backfill, state, loop or run())
         return allowance["rows"], allowance["ruled_by"]
 
@@ -38,26 +37,23 @@ def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("limit", [None, 0, 500])
 @pytest.mark.parametrize(
-    ("controls", "ruling"),
+    ("control", "ruling"),
     [
         (None, None),
-        ({"pause": PAUSE}, (0, "pause")),
-        ({"pause": RESUMED}, None),
-        ({"rate_limit": THROTTLE}, (1000, "throttle")),
-        ({"rate_limit": LIFTED}, None),
-        ({"rate_limit": THROTTLE, "pause": PAUSE}, (0, "pause")),
-        ({"rate_limit": THROTTLE, "pause": RESUMED}, (1000, "throttle")),
+        (PAUSE, (0, "pause")),
+        (THROTTLE, (1000, "throttle")),
+        (LIFTED, None),
     ],
-    ids=["none", "pause", "resumed", "throttle", "lifted", "both", "resumed to a throttle"],
+    ids=["none", "pause", "throttle", "lifted"],
 )
 def test_what_people_have_set_wins_over_the_config(
-    allow: Callable[..., Any], limit: Any, controls: Any, ruling: Any
+    allow: Callable[..., Any], limit: Any, control: Any, ruling: Any
 ) -> None:
-    assert allow(controls=controls, backfill_rate_limit=limit) == (ruling or (limit, "config"))
+    assert allow(control=control, backfill_rate_limit=limit) == (ruling or (limit, "config"))
 
 
 def test_who_has_set_it_and_when_is_told(macros: Macros, backfill: Any, make_state: Any) -> None:
-    state = make_state(controls={"rate_limit": THROTTLE})
+    state = make_state(control=THROTTLE)
     allowance = macros.call("get_allowance", backfill, state, run())
 
     assert (allowance["by"], allowance["since"]) == ("alice", "2026-11-23 09:30")
@@ -71,8 +67,7 @@ def test_the_former_of_two_generations_reads_no_ranges_whatever_is_set(
 ) -> None:
     backfill["generation"] = "former"
 
-    controls = {"rate_limit": THROTTLE}
-    assert allow(controls=controls, backfill_rate_limit=0) == (0, "config")
+    assert allow(control=THROTTLE, backfill_rate_limit=0) == (0, "config")
 
 
 # -- the budget of rows -----------------------------------------------------------------------
@@ -94,7 +89,7 @@ def test_the_last_range_is_cut_to_what_is_left(
 
 
 def test_a_pause_stops_also_a_run_with_a_budget(allow: Callable[..., Any]) -> None:
-    assert allow(controls={"pause": PAUSE}, run_rows=25, barrier_seconds=9) == (0, "pause")
+    assert allow(control=PAUSE, run_rows=25, barrier_seconds=9) == (0, "pause")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_the_target_duration_sizes_a_range(allow: Callable[..., Any]) -> None:
 def test_the_rate_limit_is_the_upper_bound(allow: Callable[..., Any]) -> None:
     limits = {"barrier_seconds": 20, "backfill_rate_limit": 1500}
     assert allow(**limits) == (1500, "config")
-    assert allow(controls={"rate_limit": THROTTLE}, **limits) == (1000, "throttle")
+    assert allow(control=THROTTLE, **limits) == (1000, "throttle")
 
 
 # -- what a user sees -------------------------------------------------------------------------

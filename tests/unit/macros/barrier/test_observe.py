@@ -322,7 +322,7 @@ def test_controls_of_others_that_appear_later_are_refused(
     macros: Macros, observe: Observe, refused: Any
 ) -> None:
     with refused(NO_CONTROLS):
-        observe(controls=json.dumps({"foreign": True}))
+        observe(control=json.dumps({"foreign": True}))
 
 
 FOREIGN = (

@@ -66,14 +66,14 @@ def run(
             macros.context["rebuilds"].append(rebuild)
             macros.context["lasts"].append(last)
             macros.context["limits"].append(backfill["options"]["backfill_rate_limit"])
-            more = macros.context["settings"].get(state["epoch"] + 1, state["controls"])
+            more = macros.context["settings"].get(state["epoch"] + 1, state["control"])
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
             noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
             noted |= {"query_hash": "other"} if plan["epoch"] == deployed else {}
             after = make_state(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
-            ) | {"written": state["written"], "controls": more}
+            ) | {"written": state["written"], "control": more}
             return {
                 "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
                 "seconds": 4.0,
@@ -81,7 +81,7 @@ def run(
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)
-        found = {"written": None, "controls": {}, **make_state(**state)}
+        found = {"written": None, "control": {}, **make_state(**state)}
         observed = {"state": found, "begun_anew": found_anew, "learned": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
@@ -252,10 +252,10 @@ def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
 def test_each_barrier_may_read_what_is_set_by_then(run: Any, macros: Macros) -> None:
     """The state that a commit returns has what was set meanwhile."""
     throttle = {"value": "7", "set_by": "alice", "set_at": "noon"}
-    paused = {"value": "true", "set_by": "bob", "set_at": "one"}
+    paused = {"value": "0", "set_by": "bob", "set_at": "one"}
     macros.context["settings"] |= {
-        4: {"rate_limit": throttle},
-        5: {"rate_limit": throttle, "pause": paused},
+        4: throttle,
+        5: paused,
     }
     result = run(*["advance"] * 5, barriers_per_run=4)
 

@@ -43,19 +43,17 @@ def operate(macros: Macros, make_state: Any) -> Operate:
         for name in ("mv", "mv__progress", "other", "other__progress"):
             if not name.startswith(missing):
                 macros.tables[f"lake.{name}"] = Table()
-        state = make_state(controls=before or {})
+        state = make_state(control=before or {})
 
         def observe(node: Any) -> Any:
             return {**macros.call("get_operated", node), "state": state}
 
         macros.stub("observe_operated", observe)
         asked = [[json.dumps({"user": "me", "now": 17})]]
-        named = {"pause_backfill": "pause", "resume_backfill": "pause"}
-        control = named.get(operation, "rate_limit")
-        value = {"pause_backfill": "true", "resume_backfill": "false"}.get(
+        value = {"pause_backfill": "0", "resume_backfill": "default"}.get(
             operation, str(arguments.get("rows"))
         )
-        now = {**(before or {}), control: {"value": value, **BY_BOB}}
+        now = {"value": value, **BY_BOB}
         macros.results = [asked, *[[[json.dumps(now)]]] * 2]
         macros.logged.clear()
         macros.call(operation, **arguments)
@@ -74,7 +72,7 @@ def test_a_pause_is_set_by_who_spark_says_it_is(macros: Macros, operate: Operate
 
     assert lines == [f"mv: paused by bob since {SINCE}; changes are still merged"]
     [insert] = inserts(macros)
-    assert insert == "lake.mv__controls select 'pause', 'true', 'me', timestamp_micros(17), 'b1'"
+    assert insert == "lake.mv__controls select 'rate_limit', '0', 'me', timestamp_micros(17), 'b1'"
 
 
 def test_a_name_may_be_given(macros: Macros, operate: Operate) -> None:
@@ -105,7 +103,7 @@ def test_of_all_one_that_has_never_run_is_passed_over(macros: Macros, operate: O
 
 def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> None:
     """So it stays who has set it, and since when; and nothing is made to resume what goes on."""
-    paused = {"pause": {"value": "true", **BY_BOB}}
+    paused = {"value": "0", **BY_BOB}
 
     assert operate("resume_backfill", model="mv") == [
         "mv: its config rules, with backfill_rate_limit 500"
@@ -120,13 +118,13 @@ def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> N
 
 
 def test_what_rules_after_a_pause_is_told(operate: Operate) -> None:
-    before = {"pause": {"value": "true", **BY_BOB}, "rate_limit": {"value": "70", **BY_BOB}}
+    paused, throttled = {"value": "0", **BY_BOB}, {"value": "70", **BY_BOB}
+    lifted = ["mv: its config rules, with backfill_rate_limit 500"]
 
-    assert operate("resume_backfill", before=before, model="mv") == [
+    assert operate("resume_backfill", before=paused, model="mv") == lifted
+    assert operate("throttle_backfill", before=paused, model="mv", rows="default") == lifted
+    assert operate("resume_backfill", before=throttled, model="mv") == [
         f"mv: throttled to 70 rows by bob since {SINCE}"
-    ]
-    assert operate("throttle_backfill", before=before, model="mv", rows="default") == [
-        f"mv: paused by bob since {SINCE}; changes are still merged"
     ]
 
 
