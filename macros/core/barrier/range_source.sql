@@ -108,7 +108,7 @@
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
             'cache table ' ~ name,
-            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, changes.alters_values) ~ ')',
+            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, dbt_backfill.may_alter_keys(changes, keys)) ~ ')',
         ],
         'views': [name] + changes.get('views', []),
     })) }}
@@ -116,7 +116,7 @@
 
 
 {#- Return a select of the struct `overlaid` of get_copied_source. -#}
-{% macro _get_overlaid_sql(name, keys, kept, copied, names, alters_values=false) -%}
+{% macro _get_overlaid_sql(name, keys, kept, copied, names, alters_keys=false) -%}
     {%- set columns, types = dbt_backfill.upstream_columns(keys), [] -%}
     {#- Spark reports the types of a select without rows, too. An aggregate over no rows has one row. -#}
     {%- for read in [name, copied] -%}
@@ -128,7 +128,7 @@
         'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
     ] -%}
     {#- A deleted row is in doubt, too: the feed may have altered its key, so that another row was deleted. -#}
-    {%- if alters_values -%}
+    {%- if alters_keys -%}
         {%- do doubts.append(dbt_backfill.altered_key_predicate(keys, 'overlay.')) -%}
     {%- endif -%}
     select struct(count(*), count_if({{ doubts | join(' or ') }}) + if({{ types | join(' = ') }}, 0, 1))

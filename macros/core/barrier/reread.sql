@@ -16,22 +16,22 @@
     plan's own changes already, if a run died in the middle of them: then more keys are read again, with the same result.
 
     Arguments:
-      alters_values (boolean): see upstream_changes.
+      alters_keys (boolean): see may_alter_keys.
 -#}
-{% macro get_reread_statements(backfill, state, plan, keys, suspicions, alters_values=false) -%}
+{% macro get_reread_statements(backfill, state, plan, keys, suspicions, alters_keys=false) -%}
     {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
     {%- set names, alike, anywhere = dbt_backfill.upstream_columns(keys), {}, {} -%}
     {%- set columns = names | join(', ') -%}
-    {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_values) -%}
+    {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_keys) -%}
     {#- Bytes that are no UTF-8 have other bounds in files than in the feed, so their rows are looked for in all files. -#}
     {%- set rows -%}
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
         left semi join {{ doubtful }} as doubtful
         on {{ dbt_backfill.equal_columns(names, 'source.', 'doubtful.') }}
-        where {{ '__bf_anywhere__ or ' if alters_values }}{{ dbt_backfill._between_bounds(dbt_backfill.upstream_columns(keys, 'source.'), keys) }}
+        where {{ '__bf_anywhere__ or ' if alters_keys }}{{ dbt_backfill._between_bounds(dbt_backfill.upstream_columns(keys, 'source.'), keys) }}
     {%- endset -%}
-    {%- if alters_values -%}
+    {%- if alters_keys -%}
         {%- set keys_alike = dbt_backfill.string_literal('union\n' ~ dbt_backfill.get_alike_keys_sql(backfill, state, plan, keys)) -%}
         {%- set alike = {'__bf_alike__': 'if(staged.altered_keys > 0, ' ~ keys_alike ~ ", '')"} -%}
         {%- set anywhere = {'__bf_anywhere__': 'cast(staged.altered_keys > 0 as string)'} -%}
@@ -78,11 +78,11 @@
 {% endmacro %}
 
 
-{#- Return a select of the keys in doubt. With alters_values `__bf_alike__` at its end is replaced by get_alike_keys_sql. -#}
-{% macro get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_values=false) -%}
+{#- Return a select of the keys in doubt. With alters_keys `__bf_alike__` at its end is replaced by get_alike_keys_sql. -#}
+{% macro get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_keys=false) -%}
     {%- set stage, names = dbt_backfill.get_stage_name(backfill, plan), dbt_backfill.upstream_columns(keys) -%}
     {%- set columns, not_null = names | join(', '), 'not ' ~ dbt_backfill.null_key_predicate(names) -%}
-    {%- set unclear = '(__bf_unclear or ' ~ dbt_backfill.altered_key_predicate(keys) ~ ')' if alters_values else '__bf_unclear' -%}
+    {%- set unclear = '(__bf_unclear or ' ~ dbt_backfill.altered_key_predicate(keys) ~ ')' if alters_keys else '__bf_unclear' -%}
     select {{ columns }} from {{ stage }} where {{ unclear }} and {{ not_null }}
     {%- if '__bf_inserted' in suspicions %}
     union
@@ -105,7 +105,7 @@
     on {{ dbt_backfill.carried_keys(keys, 'stage.', 'mv.') }}
         and {{ dbt_backfill._between_bounds(dbt_backfill.mv_columns(keys, 'mv.'), keys) }}
     {%- endif %}
-    {{ '__bf_alike__' if alters_values }}
+    {{ '__bf_alike__' if alters_keys }}
 {%- endmacro %}
 
 

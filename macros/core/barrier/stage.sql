@@ -100,6 +100,7 @@
 {% macro get_stage(backfill, state, plan, changes, check_key=true) %}
     {%- set name, keys = dbt_backfill.get_stage_name(backfill, plan), plan.key -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
+    {%- set alters_keys = dbt_backfill.may_alter_keys(changes, keys) -%}
     {%- set view = dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals) -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
@@ -108,7 +109,7 @@
     {#- Keys in doubt are in the second view as they were read again, also those that the first one has not. -#}
     {%- set rows_statements -%}
         if coalesce(reread.count, 0) > 0 then
-            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_values=changes.alters_values) }};
+            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_keys=alters_keys) }};
         else
             {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
         end if;
@@ -124,8 +125,8 @@
         'statements': changes.get('setup', []) + [
             view,
             'cache table ' ~ name,
-            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, changes.alters_values) ~ ')',
-            dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, changes.alters_values),
+            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, alters_keys) ~ ')',
+            dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, alters_keys),
             rows_statements,
         ],
     }) }}
@@ -151,7 +152,7 @@
     What the query makes of the staged keys' last rows, as the MERGE takes them: of the rows that the feed has, but of keys in doubt of
     those that were read again.
 -#}
-{% macro get_staged_rows_sql(backfill, plan, keys, reread, alters_values=false) -%}
+{% macro get_staged_rows_sql(backfill, plan, keys, reread, alters_keys=false) -%}
     {%- set names, staged_keys = dbt_backfill.mv_columns(keys), [] -%}
     {%- set stage, again, doubtful = [dbt_backfill.get_stage_name(backfill, plan)] + dbt_backfill.get_reread_names(backfill, plan) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
@@ -164,7 +165,7 @@
         {%- endif %}
         where not __bf_deleted
     {%- endset -%}
-    {%- if reread and alters_values -%}
+    {%- if reread and alters_keys -%}
         {%- set stage = '(select ' ~ columns ~ ' from ' ~ stage ~ ' union select ' ~ columns ~ ' from ' ~ doubtful ~ ')' -%}
     {%- endif -%}
     {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
@@ -271,9 +272,17 @@
 {% endmacro %}
 
 
-{#- The same of a key. -#}
+{#- The same of a key, see may_alter_keys. -#}
 {% macro altered_key_predicate(keys, prefix='') %}
     {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
+{% endmacro %}
+
+
+{#- True if the feed may list a key otherwise than it is: a text, or a day or time, see altered_predicate. -#}
+{% macro may_alter_keys(changes, keys) %}
+    {%- set kept = '(tinyint|smallint|int|bigint|boolean|decimal\\(\\d+,\\d+\\))' -%}
+    {%- for key in keys if not modules.re.fullmatch(kept, key.type) -%} {{ return(changes.alters_values or false) }} {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}
 
 
@@ -281,10 +290,10 @@
     What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
     which have one of the `suspicions` (names of columns).
 -#}
-{% macro get_stage_summary_sql(stage, keys, suspicions, alters_values=false) -%}
+{% macro get_stage_summary_sql(stage, keys, suspicions, alters_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
-    {%- set altered = dbt_backfill.altered_key_predicate(keys) if alters_values else 'false' -%}
+    {%- set altered = dbt_backfill.altered_key_predicate(keys) if alters_keys else 'false' -%}
     select named_struct(
         'count', count,
         'null_keys', null_keys,
@@ -298,7 +307,7 @@
             count_if(not {{ null_key }}) as count,
             count_if({{ null_key }} and not __bf_deleted) as null_keys,
             count_if(not {{ null_key }} and {{ altered }}) as altered_keys,
-            count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if alters_values else [])) | join(' or ') }})) as suspects,
+            count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if alters_keys else [])) | join(' or ') }})) as suspects,
             min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
             max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
         from {{ stage }}

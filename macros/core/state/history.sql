@@ -103,7 +103,7 @@
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
     if get_json_object({{ last }}, '$.committed_by') = get_json_object(outcome, '$.committed_by') then
-        insert into {{ relations.barriers.render() }} ({{ dbt_backfill.shown_columns() | join(', ') }})
+        insert into {{ relations.barriers.render() }} by name
         {{ dbt_backfill.get_barriers_sql('select ' ~ last ~ ' as text') }};
         {%- if dbt_backfill.passes_multiple(epoch - 1, epoch, 50) %}
         {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }}
