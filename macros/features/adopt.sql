@@ -155,7 +155,7 @@
 {#-
     Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on (Spark merges no rows into a table with
     an identity column, say), and keys with which no MERGE can put it right, by one pass over the key columns, or two. Returns
-    {'row_count': how many rows it has, 'partitions': see find_partitions}.
+    {'row_count': how many rows it has, 'partitions': their names in lower case}.
 
     Arguments:
       columns (list of {'name', 'type'}): of the query.
@@ -204,7 +204,8 @@
     {%- endif -%}
     {{ return({
         'row_count': checked.row_count,
-        'partitions': dbt_backfill.find_partitions(described) if backfill.options.file_format == 'delta' else [],
+        'partitions': dbt_backfill.find_partitions(described) | map('first') | map('lower') | list
+            if backfill.options.file_format == 'delta' else [],
     }) }}
 {% endmacro %}
 

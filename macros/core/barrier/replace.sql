@@ -8,19 +8,15 @@
       step (string): what it does.
 -#}
 {% macro run_replacement(backfill, plan, step, sql) %}
-    {%- set found = namespace(left_at=none) -%}
     {%- for _ in range(3) -%}
-        {%- if found.left_at is none -%}
-            {%- do dbt_backfill.run_table(step, sql) -%}
-            {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-            {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
-            {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') -%}
-                {%- set found.left_at = properties.get('current-snapshot-id') -%}
-            {%- endif -%}
+        {%- do dbt_backfill.run_table(step, sql) -%}
+        {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+        {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
+        {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') and properties.get('current-snapshot-id') -%}
+            {{ return(properties['current-snapshot-id']) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if found.left_at is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
-    {{ return(found.left_at) }}
+    {%- do dbt_backfill.refuse_overtaken(plan) -%}
 {% endmacro %}
 
 

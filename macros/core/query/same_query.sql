@@ -1,43 +1,35 @@
 {#-
-    True if a plan's query is the model's, written otherwise: with other white space, comments, letters of another case, or its common
-    table expressions in another order. The order may change which of them a name means, so Spark's optimized plans of both are compared
-    too, where the words are the same. They alone would not do: they print `1` for 1 and 1L, and 'a, b' like two texts.
+    True if a plan's query is the model's, written with other comments or white space. A keyword in letters of another case, or common table
+    expressions in another order, make it another query: a name may be a value (`to_json(struct(Id))`), and what a name means may depend
+    on the order.
 -#}
 {% macro is_same_query(backfill, plan) %}
-    {%- if plan.query_hash == backfill.query_hash -%} {{ return(true) }} {%- endif -%}
-    {%- if dbt_backfill.get_query_words(plan.query) != dbt_backfill.get_query_words(backfill.query) -%} {{ return(false) }} {%- endif -%}
-    {%- set explained = dbt_backfill.explain_comparably(backfill, backfill.query) -%}
-    {{ return(explained is not none and explained == dbt_backfill.explain_comparably(backfill, plan.query)) }}
+    {{ return(plan.query_hash == backfill.query_hash
+        or dbt_backfill.get_plain_text(plan.query) == dbt_backfill.get_plain_text(backfill.query)) }}
 {% endmacro %}
 
 
-{#- Return the words and signs of a query, as a list of texts: each of its outermost common table expressions, sorted, and the rest. -#}
-{% macro get_query_words(query) %}
-    {%- set words = dbt_backfill._split_words(query) -%}
-    {%- if words[0] != 'with' -%} {{ return([words | join(' ')]) }} {%- endif -%}
-    {%- set at, expressions, rest = namespace(depth=0, ended=false), [[]], [] -%}
-    {%- for word in words[1:] -%}
-        {%- set is_outside = at.depth == 0 and not at.ended -%}
-        {%- set at.depth = at.depth + {'(': 1, ')': -1}.get(word, 0) -%}
-        {#- Behind the bracket of the last one, unless that held the names of its columns. -#}
-        {%- set at.ended = at.ended or is_outside and not loop.first and loop.previtem == ')' and word not in [',', 'as'] -%}
-        {%- if is_outside and not at.ended and word == ',' -%}
-            {%- do expressions.append([]) -%}
-        {%- else -%}
-            {%- do (rest if at.ended else expressions[-1]).append(word) -%}
-        {%- endif -%}
+{#- Return the text of a query without comments, and without white space that separates no words, numbers or texts. -#}
+{% macro get_plain_text(query) %}
+    {%- set pieces, plain = [], [] -%}
+    {%- for token in dbt_backfill.tokens(query | trim | trim(';')) -%}
+        {%- set is_code, text = token.kind in ['comment', 'code'], ' ' if token.kind == 'comment' else token.text -%}
+        {%- do pieces.append((true, pieces.pop()[1] ~ text) if is_code and pieces and pieces[-1][0] else (is_code, text)) -%}
     {%- endfor -%}
-    {{ return(expressions | map('join', ' ') | sort(case_sensitive=true) + [rest | join(' ')]) }}
+    {%- for is_code, text in pieces -%}
+        {%- do plain.append(modules.re.sub('\\s+', ' ', modules.re.sub('\\s*([^\\w\\s.])\\s*', '\\1', text)) if is_code else text) -%}
+    {%- endfor -%}
+    {{ return(plain | join | trim) }}
 {% endmacro %}
 
 
 {#- True if a query is another one with some of its words left out. -#}
 {% macro leaves_words_out(query, other) %}
-    {%- set words, at = dbt_backfill._split_words(query), namespace(word=0) -%}
+    {%- set left = dbt_backfill._split_words(query) -%}
     {%- for word in dbt_backfill._split_words(other) -%}
-        {%- if at.word < words | length and words[at.word] == word -%} {%- set at.word = at.word + 1 -%} {%- endif -%}
+        {%- if left and left[0] == word -%} {%- do left.pop(0) -%} {%- endif -%}
     {%- endfor -%}
-    {{ return(at.word == words | length) }}
+    {{ return(not left) }}
 {% endmacro %}
 
 
@@ -87,10 +79,10 @@
     {%- set plan = dbt_backfill.run_explain('compare the query', sql) -%}
     {%- set optimized = dbt_backfill.plan_section(plan, 'Optimized') -%}
     {%- if not optimized -%} {{ return(none) }} {%- endif -%}
-    {%- set text, parts, ids, at = optimized | join('\n'), [], {}, namespace(end=0) -%}
-    {%- for match in modules.re.finditer('#(\\d+)', text) -%}
-        {%- do parts.append(text[at.end:match.start()] ~ '#' ~ ids.setdefault(match.group(1), ids | length)) -%}
-        {%- set at.end = match.end() -%}
+    {%- set parts, ids = [], {} -%}
+    {#- Each second part is an id. -#}
+    {%- for part in modules.re.split('#(\\d+)', optimized | join('\n')) -%}
+        {%- do parts.append('#' ~ ids.setdefault(part, ids | length) if loop.index0 % 2 else part) -%}
     {%- endfor -%}
-    {{ return({'columns': dbt_backfill.plan_section(plan, 'Analyzed')[0], 'plan': parts | join ~ text[at.end:]}) }}
+    {{ return({'columns': dbt_backfill.plan_section(plan, 'Analyzed')[0], 'plan': parts | join}) }}
 {% endmacro %}

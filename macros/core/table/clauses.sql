@@ -22,7 +22,7 @@
     Arguments:
       columns (list of {'name', 'type'}): of the table.
       present (dict): its properties.
-      partitions (list): see find_partitions.
+      partitions (list): the names of the columns that partition it, in lower case.
 -#}
 {% macro adopted_properties(mv, columns, present, backfill_id, partitions=[]) %}
     {%- set own = dbt_backfill.own_mv_properties(mv, backfill_id) -%}
@@ -196,17 +196,17 @@
 {% endmacro %}
 
 
-{#- Return the names for a table that is not ours, by its description. -#}
+{#- Return the rows of a table's description that say by what it is partitioned: the name, and on Iceberg the transform. -#}
 {% macro find_partitions(described) %}
-    {%- set names, at = [], namespace(inside=false) -%}
-    {%- for row in described -%}
-        {%- if row[0] and row[0].startswith('# ') -%}
-            {%- set at.inside = row[0] == '# Partition Information' or at.inside and row[0] == '# col_name' -%}
-        {%- elif row[0] and at.inside -%}
-            {%- do names.append(row[0] | lower) -%}
+    {%- set found, headings = [], [''] -%}
+    {%- for row in described if row[0] -%}
+        {%- if row[0].startswith('# ') -%}
+            {%- if row[0] != '# col_name' -%} {%- do headings.append(row[0]) -%} {%- endif -%}
+        {%- elif headings[-1].startswith('# Partition') -%}
+            {%- do found.append(row) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(names) }}
+    {{ return(found) }}
 {% endmacro %}
 
 

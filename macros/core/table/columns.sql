@@ -284,14 +284,7 @@
         {{ return(detail['partitionColumns'] ~ ' ' ~ detail['clusteringColumns']) }}
     {%- endif -%}
     {%- set parts = [properties.get('sort-order', ''), properties.get('identifier-fields', '')] -%}
-    {%- set at = namespace(inside=false) -%}
-    {%- for row in dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ mv.render()) -%}
-        {%- if (row[0] or '').startswith('# ') or not row[0] -%}
-            {%- set heading = modules.re.match('# (Partition|Metadata|Detailed)', row[0] or '') -%}
-            {%- if heading -%} {%- set at.inside = heading.group(1) == 'Partition' -%} {%- endif -%}
-        {%- elif at.inside -%}
-            {%- do parts.append(row[0] ~ ' ' ~ (row[1] or '')) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set described = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ mv.render()) -%}
+    {%- for row in dbt_backfill.find_partitions(described) -%} {%- do parts.append(row[0] ~ ' ' ~ (row[1] or '')) -%} {%- endfor -%}
     {{ return(parts | join(' ')) }}
 {% endmacro %}

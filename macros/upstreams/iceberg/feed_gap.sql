@@ -85,10 +85,9 @@
 
 {#- Return the snapshots in (from, to], newest first. -#}
 {% macro iceberg_snapshots_between(upstream, from_version, to_version) %}
-    {%- set between, walk = [], namespace(within=false) -%}
-    {%- for snapshot in upstream.log -%}
-        {%- set walk.within = (walk.within or snapshot.version == to_version | int) and snapshot.version != from_version | int -%}
-        {%- if walk.within -%} {%- do between.append(snapshot) -%} {%- endif -%}
-    {%- endfor -%}
-    {{ return(between) }}
+    {%- set versions, begin, end = upstream.log | map(attribute='version') | list, to_version | int, from_version | int -%}
+    {%- if begin not in versions -%} {{ return([]) }} {%- endif -%}
+    {%- set since = upstream.log[versions.index(begin):] -%}
+    {%- set versions = since | map(attribute='version') | list -%}
+    {{ return(since[:versions.index(end)] if end in versions else since) }}
 {% endmacro %}

@@ -143,11 +143,11 @@
 
 
 {% macro _check_debezium_columns(feed, upstream_columns) %}
-    {%- set parts, part = {'after': {}, 'before': {}, 'source': {}}, namespace(name='after') -%}
+    {%- set parts, listed = {'after': {}, 'before': {}, 'source': {}}, ['after'] -%}
     {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
     {%- for row in dbt_backfill.run_table('look at what the events of the change feed tell', sql) -%}
-        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- set part.name = row[0][5:] -%}
-        {%- else -%} {%- do parts[part.name].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
+        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- do listed.append(row[0][5:]) -%}
+        {%- else -%} {%- do parts[listed[-1]].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
     {%- endfor -%}
     {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
         {'name': 'lsn', 'types': ['bigint']}, {'name': 'sequence', 'types': ['string']}, {'name': 'txId', 'types': ['bigint', 'int']},

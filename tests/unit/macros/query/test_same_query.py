@@ -18,85 +18,82 @@ PLAN = (
 )
 
 
-def _words(macros: Macros, query: str) -> Any:
-    return macros.call("get_query_words", query)
+def plain(macros: Macros, query: str) -> Any:
+    return macros.call("get_plain_text", query)
 
 
 @pytest.mark.parametrize(
     "query",
     [
         QUERY.replace("\n", "  -- one\n") + ";",
-        QUERY.replace("select", "SELECT").replace("upper", "Upper"),
         QUERY.replace(", upper(name)", ",/* the name */upper( name )"),
-        "with kept as (select * from named where name <> 'X'), named as (select id, upper(name) as "
-        "name, 'a, b' as t from `up`) select id as k, name, t from kept",
+        QUERY.replace("name <> 'X'", "name<>'X' "),
+        QUERY.replace("select * from named", "select*\n\tfrom named"),
     ],
 )
-def test_the_words_of_a_query_that_is_written_otherwise(macros: Macros, query: str) -> None:
-    assert _words(macros, query) == _words(macros, QUERY)
+def test_comments_and_white_space_make_no_other_query(macros: Macros, query: str) -> None:
+    assert plain(macros, query) == plain(macros, QUERY)
 
 
 @pytest.mark.parametrize(
     "query",
     [
         QUERY.replace("'X'", "'x'"),
+        QUERY.replace("'a, b'", "'a,b'"),
+        QUERY.replace("'a, b'", "'a, ''b'"),
+        QUERY.replace("'a, b'", "'a, ' 'b'"),
         QUERY.replace("`up`", "`Up`"),
+        QUERY.replace("select id as k", "SELECT id as k"),
         QUERY.replace("select id as k, name", "select name, id as k"),
         QUERY.replace("'a, b' as t", "'a', 'b' as t"),
+        QUERY.replace("as name, 'a", "as na me, 'a"),
+        QUERY.replace("id as k", "1 .5 as k"),
         QUERY.replace("kept as (", "kept (k, n, t) as ("),
-        QUERY.replace("id, upper(name) as name", "upper(name) as name, id"),
     ],
 )
-def test_any_other_edit_gives_other_words(macros: Macros, query: str) -> None:
-    assert _words(macros, query) != _words(macros, QUERY)
+def test_any_other_edit_makes_another_one(macros: Macros, query: str) -> None:
+    assert plain(macros, query) != plain(macros, QUERY)
 
 
-def test_a_common_table_expression_may_name_its_columns(macros: Macros) -> None:
-    query = "with b (x, y) as (select 1, (2)), a as (select 1) select * from b, a"
-
-    assert _words(macros, query) == [
-        "a as ( select 1 )",
-        "b ( x , y ) as ( select 1 , ( 2 ) )",
-        "select * from b , a",
-    ]
+def test_texts_beside_each_other_are_not_one_text(macros: Macros) -> None:
+    assert plain(macros, "select 'a' 'b'") != plain(macros, "select 'a''b'")
+    assert plain(macros, "select 1 .5") != plain(macros, "select 1.5")
 
 
-@pytest.fixture
-def is_same(macros: Macros, backfill: Any, make_plan: Any) -> Any:
-    def is_same(query: str, *plans: tuple[str, str]) -> bool:
-        macros.results = [[[PLAN.format(columns=c, optimized=o)]] for c, o in plans]
+def test_a_query_is_told_by_its_text(macros: Macros, backfill: Any, make_plan: Any) -> None:
+    def is_same(query: str) -> bool:
         other = {**backfill, "query": query, "query_hash": "h2"}
-        same = macros.call("is_same_query", other, make_plan(query=QUERY))
-        assert not macros.results
-        return bool(same)
+        same: bool = macros.call("is_same_query", other, make_plan(query=QUERY))
+        return same
 
-    return is_same
-
-
-COSMETIC = QUERY.replace("\n", " -- why\n")
-
-
-def test_an_edit_of_the_meaning_is_told_without_spark(is_same: Any, macros: Macros) -> None:
+    assert is_same(QUERY.replace("\n", " -- why\n"))
     assert not is_same(QUERY.replace("'X'", "'Y'"))
     assert macros.statements == []
 
 
+# -- the columns that a query had, beside others -------------------------------------------------
+
+
 def test_plans_are_the_same_but_for_the_ids_of_their_expressions(
-    is_same: Any, macros: Macros
+    macros: Macros, backfill: Any
 ) -> None:
     plan = "Project [id#{0} AS k#{1}L, name#{2}]\n+- Relation lake.up[id#{0},name#{2}] parquet"
     one, other = plan.format(12, 30, 7), plan.format(112, 113, 114)
 
-    assert is_same(COSMETIC, ("k: int", one), ("k: int", other))
+    def explained(columns: str, optimized: str) -> Any:
+        macros.results = [[[PLAN.format(columns=columns, optimized=optimized)]]]
+        return macros.call("explain_comparably", backfill, QUERY)
+
+    assert explained("k: int", one) == explained("k: int", other)
     assert (
         "select * from ( with `up` as ( select * from lake.up limit 2147483647 ) select * from ("
         in " ".join(macros.statements[0].sql.split())
     )
-    assert not is_same(COSMETIC, ("k: int", one), ("k: int", plan.format(12, 30, 30)))
-    assert not is_same(COSMETIC, ("k: int", one), ("k: bigint", other))
+    assert explained("k: int", one) != explained("k: int", plan.format(12, 30, 30))
+    assert explained("k: int", one) != explained("k: bigint", other)
 
 
-def test_a_query_that_does_not_run_is_another_one(is_same: Any, macros: Macros) -> None:
+def test_a_query_that_does_not_run_is_another_one(macros: Macros) -> None:
     error = [["== Analyzed Logical Plan ==\norg.apache.spark.sql: gone\n\n== Physical Plan =="]]
     macros.results = [error]
 
