@@ -9,7 +9,7 @@
       existing (dict): as get_existing_relations returned it, with an MV.
       properties (dict): of the MV.
 -#}
-{% macro find_taking(backfill, existing, properties) %}
+{% macro find_takeover(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == dbt_backfill.get_mark_of_adoption(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
@@ -42,12 +42,12 @@
     What cannot be taken is refused before. Returns what new_observed describes.
 
     Arguments:
-      standing (dict): see find_standing.
+      existing_mv (dict): see find_existing_mv.
 -#}
-{% macro take_table(backfill, standing) %}
-    {%- set existing, properties, how = standing.existing, standing.properties, standing.taking -%}
+{% macro take_over_table(backfill, existing_mv) %}
+    {%- set existing, properties, how = existing_mv.existing, existing_mv.properties, existing_mv.takeover -%}
     {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
-    {%- set missing = dbt_backfill.observe_missing(backfill, standing.settings) -%}
+    {%- set missing = dbt_backfill.observe_missing(backfill, existing_mv.settings) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=dbt_backfill._find_left_state(backfill, existing, missing, how)
@@ -56,7 +56,7 @@
     {%- if how == 'adopt' -%}
         {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
         {%- set partitions = checked.partitions -%}
-        {%- do dbt_backfill.report_taking(backfill, checked.row_count) -%}
+        {%- do dbt_backfill.report_takeover(backfill, checked.row_count) -%}
     {%- else -%}
         {%- do dbt_backfill.check_replaced(backfill, existing.mv) -%}
     {%- endif -%}
@@ -72,7 +72,7 @@
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
     {#- A view that was found is a table by now. -#}
     {%- set made = dbt_backfill.observe_existing(
-        backfill, existing, standing.settings, dbt_backfill.read_table_properties(backfill.mv)
+        backfill, existing, existing_mv.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
     {{ return(dbt_backfill.new_observed(made.state, made.mv, made.begun_anew, missing.learned)) }}
 {% endmacro %}
@@ -111,7 +111,7 @@
 
 
 {#- Log one line about what an adoption is about to do. `rows`: how many the table has. -#}
-{% macro report_taking(backfill, rows) %}
+{% macro report_takeover(backfill, rows) %}
     {%- set slices = dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) -%}
     {%- do log(
         dbt_backfill.get_model_name(model) ~ ' adopts ' ~ backfill.mv.render() ~ ': its ' ~ '{:,}'.format(rows)

@@ -93,7 +93,7 @@
     What would stop the run, or read all of it again, is not done for a table that is about to be replaced. Its query has to run before it
     can be explained, so all other reasons are looked for first.
 -#}
-{% macro find_standstill(former, state) %}
+{% macro find_why_not_followed(former, state) %}
     {%- set learned = dbt_backfill.new_learned() -%}
     {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
         {%- set why = 'it does not hold what its query gives yet' -%}
@@ -144,7 +144,7 @@
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
-    {%- set ready = dbt_backfill.observe_filled(next.backfill, seen, filled) -%}
+    {%- set ready = dbt_backfill.read_filled_generation(next.backfill, seen, filled) -%}
     {%- if ready is none -%}
         {%- do dbt_backfill.run_former(backfill, observed) -%}
         {{ return(dict(filled, message='NEXT: ' ~ filled.message, filling=true)) }}
@@ -191,7 +191,7 @@
     Arguments:
       seen (dict): as observe_state returned it before this run's barriers, and `filled` (dict) what they returned.
 -#}
-{% macro observe_filled(next, seen, filled) %}
+{% macro read_filled_generation(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
     {%- set found = none if filled.replaced else seen.mv -%}
     {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
@@ -206,15 +206,15 @@
 {#- Run the former generation's barriers while the next one is filled, or log why it stands still. -#}
 {% macro run_former(backfill, observed) %}
     {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
-    {%- set standstill = dbt_backfill.find_standstill(former, observed.state) -%}
-    {%- if standstill.why -%}
+    {%- set former_query = dbt_backfill.find_why_not_followed(former, observed.state) -%}
+    {%- if former_query.why -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ observed.state.get('upstream_version')
-                ~ ' until the next generation is put in place: ' ~ standstill.why, info=true
+                ~ ' until the next generation is put in place: ' ~ former_query.why, info=true
         ) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- do dbt_backfill.run_barriers(former, dict(observed, learned=standstill.learned), none) -%}
+    {%- do dbt_backfill.run_barriers(former, dict(observed, learned=former_query.learned), none) -%}
 {% endmacro %}
 
 
@@ -226,7 +226,7 @@
     error.
 -#}
 {% macro drop_generation(next, id) %}
-    {%- if not dbt_backfill.stands_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
+    {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags, copies = dbt_backfill.find_tags(dbt_backfill.read_state(next)), [] -%}
     {%- for table in ['staged', 'replica'] -%}
         {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
@@ -252,7 +252,7 @@
     {%- endset -%}
     {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
-    {%- if dbt_backfill.stands_with_id(next.progress, id) -%}
+    {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
                 ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()

@@ -110,7 +110,7 @@
       result (dict): as run_barriers or run_beside returned it.
       found (dict): see check_live_view.
 -#}
-{% macro settle_live_view(backfill, result, found) %}
+{% macro make_or_drop_live_view(backfill, result, found) %}
     {%- set live = backfill.live -%}
     {%- if backfill.options.live_view -%}
         {%- if not result.barriers and not result.get('filling', false) -%}

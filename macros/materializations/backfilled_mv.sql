@@ -28,7 +28,7 @@
         {%- set result = dbt_backfill.run_beside(backfill, observed, next) if next
             else dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
         {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
-        {%- do dbt_backfill.settle_live_view(backfill, result, live) -%}
+        {%- do dbt_backfill.make_or_drop_live_view(backfill, result, live) -%}
         {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 

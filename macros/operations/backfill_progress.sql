@@ -200,7 +200,7 @@
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
-    {%- if dbt_backfill.upstream_traits(upstream).stages_ranges or not dbt_backfill.stands_as_noted(upstream) -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.upstream_traits(upstream).stages_ranges or not dbt_backfill.is_same_table(upstream) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.ask(upstream, 'upstream_lag')(dbt_backfill.ask(upstream, 'read_upstream')(upstream, source), source)) }}
 {% endmacro %}
 

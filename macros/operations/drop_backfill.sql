@@ -248,10 +248,10 @@
             Something else may have replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization, say, of a
             model that is gone by now. If it has no rows there is nothing to lose, and it counts as ours, also while a reset has begun.
         -#}
-        {%- set departure = dbt_backfill.find_departure(
+        {%- set other = dbt_backfill.find_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
         ) -%}
-        {%- if departure is not none and departure.rows > 0 -%}
+        {%- if other is not none and other.rows > 0 -%}
             {%- do ours.remove('mv') -%}
             {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
         {%- endif -%}

@@ -67,17 +67,17 @@
 
 {#- Return what observe_state does, but write nothing; or {'taken'}: the line that is said of a table that the next run takes. -#}
 {% macro _observe_explained(backfill) %}
-    {%- set standing = dbt_backfill.find_standing(backfill) -%}
-    {%- if standing.get('observed') -%}
-        {{ return(standing.observed) }}
-    {%- elif standing.get('taking') == 'replace' -%}
+    {%- set existing_mv = dbt_backfill.find_existing_mv(backfill) -%}
+    {%- if existing_mv.get('observed') -%}
+        {{ return(existing_mv.observed) }}
+    {%- elif existing_mv.get('takeover') == 'replace' -%}
         {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
-    {%- elif standing.get('taking') -%}
+    {%- elif existing_mv.get('takeover') -%}
         {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
             ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
     {%- endif -%}
-    {%- set missing, planned = standing.missing, standing.left.get('planned') -%}
-    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not standing.gives_way else missing) }}
+    {%- set missing, planned = existing_mv.missing, existing_mv.left.get('planned') -%}
+    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not existing_mv.gives_way else missing) }}
 {% endmacro %}
 
 

@@ -96,13 +96,13 @@
             {{ dbt_backfill.get_next_plan_sql(operated, plan.epoch) }};
         end
     {%- endset -%}
-    {%- set standing = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
-    {%- if [standing.get('plan_id'), standing.get('kind')] != [plan.plan_id, plan.kind] -%}
+    {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
+    {%- if [stored.get('plan_id'), stored.get('kind')] != [plan.plan_id, plan.kind] -%}
         {%- do dbt_backfill.refuse(
             'another run has begun its barrier ' ~ plan.epoch ~ ' meanwhile', 'Nothing was changed; repeat the operation', mv=operated.name
         ) -%}
     {%- endif -%}
-    {{ return(standing) }}
+    {{ return(stored) }}
 {% endmacro %}
 
 

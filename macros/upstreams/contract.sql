@@ -125,7 +125,7 @@
 
 
 {#- Whether the upstream that a plan notes still stands there: as a table of its kind, and no view. -#}
-{% macro stands_as_noted(upstream) %}
+{% macro is_same_table(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
     {{ return(existing is not none and not existing.is_view
         and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind) }}

@@ -167,8 +167,8 @@ PROTECTIONS = (
         (
             (
                 "core/barrier/barrier.sql",
-                "{%- set standing = state.get('planned') -%}",
-                "{%- set standing = none -%}",
+                "{%- set stored = state.get('planned') -%}",
+                "{%- set stored = none -%}",
             ),
             (
                 "core/barrier/plan_barrier.sql",

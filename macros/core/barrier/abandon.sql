@@ -25,7 +25,7 @@
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
         {%- if lost or not wanted -%}
             {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
-            {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+            {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
             {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
         {#- A plan of the committed query is compared with the model as it was then: if the model returns other columns by now, the MV gets
@@ -102,8 +102,8 @@
             {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch) }};
         end
     {%- endset -%}
-    {%- set standing = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0].get('plan') or {} -%}
-    {{ return(standing if [standing.get('plan_id'), standing.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
+    {%- set stored = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0].get('plan') or {} -%}
+    {{ return(stored if [stored.get('plan_id'), stored.get('kind')] == [plan.plan_id, 'abandon'] else none) }}
 {% endmacro %}
 
 
@@ -167,7 +167,7 @@
     since the last executed barrier. The feed still has to list that, up to a version that goes on from theirs; also keys that came with
     their version and have gone since.
 -#}
-{% macro find_touched(backfill, state, observed) %}
+{% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
     {%- set begun = dbt_backfill.get_source(given_up.since) if given_up else none -%}
     {%- if not given_up or backfill.feed or not state.uniform or begun.get('version') != state.get('upstream_version')
@@ -200,7 +200,7 @@
     {%- set given_up = dbt_backfill.mark_abandoned(
         backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
     ) if dbt_backfill.is_executable(now, plan) else none -%}
-    {%- if given_up is none -%} {%- do dbt_backfill.refuse_overtaken(plan) -%} {%- endif -%}
+    {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
     {{ return(given_up) }}
 {% endmacro %}

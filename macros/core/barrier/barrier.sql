@@ -23,7 +23,7 @@
 
     The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
     find_other_names, or from planning, if the changes turn out to be unreadable (_run_attempt, begin_attempt). After a plan that was given
-    up it compares what that could write to (find_touched). `on_gap` makes it a sweep or a refusal. A table that was adopted, and the rows
+    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted, and the rows
     that get new columns (`fill`), are compared too, window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
@@ -36,12 +36,12 @@
 -#}
 {% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
-    {%- set standing = state.get('planned') -%}
+    {%- set stored = state.get('planned') -%}
     {#- Where nothing was committed, the log has to reach back to what is planned. -#}
-    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or standing) -%}
+    {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
-    {%- if standing -%}
-        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, standing, rebuild) -%}
+    {%- if stored -%}
+        {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
         {%- set planned = dbt_backfill.plan_next_barrier(backfill, state, observed, learned, rebuild, next) -%}
         {%- if planned is none or planned.get('waits') -%} {{ return(planned) }} {%- endif -%}

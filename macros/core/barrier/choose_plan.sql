@@ -6,7 +6,7 @@
       observed (dict): the upstream, as observe_upstream returned it.
       learned (dict): see new_learned.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to be put in its place, see observe_filled; 'planned' where that was planned
+      next (dict or text): the generation that is to be put in its place, see read_filled_generation; 'planned' where that was planned
         before, and given up.
 -#}
 {% macro choose_plan(backfill, state, observed, learned, rebuild, next=none) %}
@@ -33,7 +33,7 @@
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
     {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version, anew=gap is not none) -%}
-    {%- set learned = dbt_backfill.learn_zone(backfill, state, observed, learned, anew=gap is not none) -%}
+    {%- set learned = dbt_backfill.learn_time_zone(backfill, state, observed, learned, anew=gap is not none) -%}
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
         {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}
@@ -156,7 +156,7 @@
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
-    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched(backfill, state, observed) -%}
+    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
@@ -222,7 +222,7 @@
     and its counts of rows.
 
     Arguments:
-      next (dict): see observe_filled.
+      next (dict): see read_filled_generation.
 -#}
 {% macro new_swap_plan(backfill, state, learned, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}

@@ -95,7 +95,7 @@
 
 
 {#- End a run that finds without a fence what a fence would have told it; `mv` see refuse. -#}
-{% macro refuse_overtaken(plan, mv=none) %}
+{% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run went on while this one executed the barrier ' ~ plan.epoch,
         'Nothing is lost; run again to continue', mv=mv

@@ -5,7 +5,7 @@
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`
       merges_changes   true if it merges what changed upstream up to the position; 'limited': only if its plan names what
-                       plans that were given up could write to (`touched`, see find_touched)
+                       plans that were given up could write to (`touched`, see find_touched_ranges)
       slice            the rows that it reads of the snapshot: 'insert', the next range above the position, where the MV has
                        no rows, or, in a sweep, rows that are compared; 'replace', a window up to the position, which is
                        compared; 'all', everything up to the position, which is compared; none

@@ -4,8 +4,8 @@
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
       'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, see depends_on_zone, or what the
-        query reads, see learn_zone,
-      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_zone has looked at them,
+        query reads, see learn_time_zone,
+      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_time_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'alias_columns': see find_alias_columns; those that the upstream has at 'version',
@@ -88,7 +88,7 @@
     Add the session's time zone to the settings, if what the query reads depends on it. The tables are asked before anything is read,
     after a gap, and for another query; else the last plan says it: only who replaces the upstream partitions it otherwise.
 -#}
-{% macro learn_zone(backfill, state, observed, learned, anew) %}
+{% macro learn_time_zone(backfill, state, observed, learned, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', learned.get('moments') -%}
     {%- if not names or zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
     {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}

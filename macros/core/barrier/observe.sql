@@ -1,26 +1,26 @@
 {#-
     At the start of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
-    describes; arguments and errors are those of find_standing.
+    describes; arguments and errors are those of find_existing_mv.
 
     If there is nothing yet, the state is that of an MV about to be created (`missing`). If an earlier run died while it created the
-    tables, the MV is created first. A table that is to become the MV is taken, see find_taking.
+    tables, the MV is created first. A table that is to become the MV is taken, see find_takeover.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
-    {%- set standing = dbt_backfill.find_standing(backfill, reads_nothing) -%}
-    {%- if standing.get('observed') -%}
-        {{ return(standing.observed) }}
-    {%- elif standing.get('taking') -%}
-        {{ return(dbt_backfill.take_table(backfill, standing)) }}
+    {%- set existing_mv = dbt_backfill.find_existing_mv(backfill, reads_nothing) -%}
+    {%- if existing_mv.get('observed') -%}
+        {{ return(existing_mv.observed) }}
+    {%- elif existing_mv.get('takeover') -%}
+        {{ return(dbt_backfill.take_over_table(backfill, existing_mv)) }}
     {%- endif -%}
-    {%- set missing = standing.missing -%}
-    {%- if standing.gives_way -%}
+    {%- set missing = existing_mv.missing -%}
+    {%- if existing_mv.gives_way -%}
         {#- The plan that creates the tables says which state it replaces, and drops it. -#}
-        {%- set creation = dict(missing.state.committed, replaces=standing.left.committed.backfill_id) -%}
+        {%- set creation = dict(missing.state.committed, replaces=existing_mv.left.committed.backfill_id) -%}
         {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
-    {%- set made = dbt_backfill.observe_existing(backfill, standing.existing, standing.settings, properties) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, existing_mv.existing, existing_mv.settings, properties) -%}
     {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
 {% endmacro %}
 
@@ -28,7 +28,7 @@
 {#-
     Return what exists of an MV; nothing is written. Any other combination of tables is refused by its name: {
       'observed': of an MV that goes on, or is about to be created, see new_observed; else none, and it is
-      'taking': how the table of its name becomes the MV, see find_taking, with its 'properties'; or
+      'takeover': how the table of its name becomes the MV, see find_takeover, with its 'properties'; or
       'left': the state of a first run that died before the MV existed, with
           'missing', what is observed without it, and 'gives_way', true if it is of no use to this model,
       'existing': see get_existing_relations; 'settings': the session's, see read_settings
@@ -37,7 +37,7 @@
     Arguments:
       reads_nothing (boolean): true if the run is of `--empty` or `--sample`, which takes no table.
 -#}
-{% macro find_standing(backfill, reads_nothing=false) %}
+{% macro find_existing_mv(backfill, reads_nothing=false) %}
     {%- set settings = dbt_backfill.read_settings() -%}
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
@@ -54,14 +54,14 @@
         {%- endif -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
         {{ return({'observed': missing} if left is none else {
-            'left': left, 'missing': missing, 'gives_way': dbt_backfill._gives_way(backfill, missing, left),
+            'left': left, 'missing': missing, 'gives_way': dbt_backfill._is_of_another_model(backfill, missing, left),
             'existing': existing, 'settings': settings,
         }) }}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
-    {%- set taking = none if reads_nothing else dbt_backfill.find_taking(backfill, existing, properties) -%}
-    {%- if taking -%}
-        {{ return({'taking': taking, 'existing': existing, 'properties': properties, 'settings': settings}) }}
+    {%- set takeover = none if reads_nothing else dbt_backfill.find_takeover(backfill, existing, properties) -%}
+    {%- if takeover -%}
+        {{ return({'takeover': takeover, 'existing': existing, 'properties': properties, 'settings': settings}) }}
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
@@ -108,7 +108,7 @@
     True if the state that a first run has left, which failed or died before it had created the MV, is of another model than today's, or
     of a table that was to be taken and is gone: it is replaced, because nothing was ever merged.
 -#}
-{% macro _gives_way(backfill, missing, left) %}
+{% macro _is_of_another_model(backfill, missing, left) %}
     {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
     {%- if left.committed.kind != 'create' -%} {{ return(true) }} {%- endif -%}
     {{ return(not not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.planned or left.committed)) }}
@@ -153,15 +153,15 @@
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
-    {%- set departure = dbt_backfill.find_departure(backfill, mv.snapshot_id, mv.reset_id, state) -%}
-    {%- if departure is not none and not departure.begun_anew -%}
+    {%- set other = dbt_backfill.find_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
+    {%- if other is not none and not other.begun_anew -%}
         {%- do dbt_backfill.refuse(
             table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
                 ~ committed.mv_snapshot_id,
             'Undo that, or drop it and ' ~ progress ~ ' to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-    {%- set came_late = departure is not none or committed.get('begun_anew') -%}
+    {%- set came_late = other is not none or committed.get('begun_anew') -%}
     {{ return(dbt_backfill.new_observed(
         state, mv, table ~ ' was begun anew, as by a full refresh that came late' if came_late else none
     )) }}
@@ -225,7 +225,7 @@
       relations (dict): see get_relations.
       snapshot_id (string), reset_id (string): of the MV now, see read_mv.
 -#}
-{% macro find_departure(relations, snapshot_id, reset_id, state) %}
+{% macro find_other_snapshot(relations, snapshot_id, reset_id, state) %}
     {%- set committed, planned, mv = state.committed, state.get('planned'), relations.mv.render() -%}
     {%- set known = committed.get('mv_snapshot_id') -%}
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}

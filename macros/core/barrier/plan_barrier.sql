@@ -74,7 +74,7 @@
         {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
     {%- elif 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(planning.views) -%}
-        {%- do dbt_backfill.refuse_overtaken(attempt.plan) -%}
+        {%- do dbt_backfill.refuse_concurrent_run(attempt.plan) -%}
     {%- elif unclear -%}
         {%- set reanchor = dbt_backfill.choose_reanchor(
             backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
@@ -278,7 +278,7 @@
             {%- if state.get('missing') %}
             {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
             select concat(
-                '{', {%- if scan %} '"checked":', to_json(checked), ',', {%- endif %} '"plan":', coalesce(standing, 'null'), '}'
+                '{', {%- if scan %} '"checked":', to_json(checked), ',', {%- endif %} '"plan":', coalesce(stored_plan, 'null'), '}'
             );
             {%- else %}
             {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}

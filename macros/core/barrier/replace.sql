@@ -16,7 +16,7 @@
             {{ return(properties['current-snapshot-id']) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- do dbt_backfill.refuse_overtaken(plan) -%}
+    {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
 {% endmacro %}
 
 
@@ -91,7 +91,7 @@
 {#- Why a planned swap cannot be executed any more; none if it can. -#}
 {% macro find_lost_generation(plan) %}
     {%- set relation = dbt_backfill.parse_relation(plan.generation.relation) -%}
-    {%- if not dbt_backfill.stands_with_id(relation, plan.generation.id) -%}
+    {%- if not dbt_backfill.exists_with_id(relation, plan.generation.id) -%}
         {{ return(plan.generation.relation ~ ', which it puts in place, is gone') }}
     {%- endif -%}
     {{ return(none) }}

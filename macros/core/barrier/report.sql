@@ -60,7 +60,7 @@
     Give the adapter the line that it prints if dbt is stopped, such as
     `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
 -#}
-{% macro tell_place(backfill, state) %}
+{% macro note_place_of_run(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
     {%- set rows = '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows' -%}

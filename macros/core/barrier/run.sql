@@ -22,7 +22,7 @@
         {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
-    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
+    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) -%}
         {%- if not run.done -%}
@@ -53,7 +53,7 @@
     {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
     {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
-        {%- do dbt_backfill.refuse_overtaken(run.plan) -%}
+        {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
     {%- endif -%}
     {%- set wanted = backfill.options.barriers_per_run -%}
     {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) -%}
@@ -76,7 +76,7 @@
     {%- if not run.committed -%} {%- set run.first = plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
-    {%- do dbt_backfill.tell_place(backfill, run.state) -%}
+    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
     {%- do dbt_backfill.after_barrier(backfill, before, run.state) -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
         {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}

@@ -28,7 +28,7 @@
         {%- set at.end = match.end() -%}
     {%- endfor -%}
     {%- do found.append({'kind': 'code', 'text': query[at.end:]}) -%}
-    {{ return(found if upstream is none else dbt_backfill.tell_references(found)) }}
+    {{ return(found if upstream is none else dbt_backfill.mark_references(found)) }}
 {% endmacro %}
 
 
@@ -36,7 +36,7 @@
     Return the tokens, with `upstream` left only where a table is read: behind FROM, JOIN or a comma of a FROM clause. In front of a point
     it is a `qualifier`, and else it is `code`.
 -#}
-{% macro tell_references(tokens) %}
+{% macro mark_references(tokens) %}
     {%- set ends_from = 'select where group having order sort cluster distribute window limit offset union intersect except minus |'.split(' ') -%}
     {#- A frame is what a bracket holds; the text itself is the first one. -#}
     {%- set frames = [{'first': true, 'is_query': true, 'in_from': false}] -%}
@@ -122,7 +122,7 @@
     {%- for token in tokens if token.kind == 'quoted' and token.text == dbt_backfill.identifier(upstream.identifier) -%}
         {%- do token.update({'kind': 'upstream'}) -%}
     {%- endfor -%}
-    {%- for token in dbt_backfill.tell_references(tokens) -%}
+    {%- for token in dbt_backfill.mark_references(tokens) -%}
         {%- do pieces.append(upstream.render() if token.kind == 'upstream' and not found else token.text) -%}
         {%- if token.kind == 'upstream' -%} {%- do found.append(token) -%} {%- endif -%}
     {%- endfor -%}

@@ -101,7 +101,7 @@
 
 
 {#- True if a table of the MV or state with this id, of its backfill, exists now. -#}
-{% macro stands_with_id(relation, id) %}
+{% macro exists_with_id(relation, id) %}
     {{ return(dbt_backfill.find_table(relation) is not none
         and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
 {% endmacro %}
@@ -146,11 +146,11 @@
 
 {#-
     Return the statements, each with its semicolon, that create what is missing of the state, in the order progress, MV; each can be
-    repeated. They are part of a script with the variables of `declare_creation`, and leave the plan of epoch 1 as JSON in `standing`,
+    repeated. They are part of a script with the variables of `declare_creation`, and leave the plan of epoch 1 as JSON in `stored_plan`,
     null if there is none.
 
     `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`, or, where the MV's table exists already, says
-    how it becomes the MV, see find_taking. Its id is stored in both tables, as the table property `dbt_backfill.id` too. Of two first
+    how it becomes the MV, see find_takeover. Its id is stored in both tables, as the table property `dbt_backfill.id` too. Of two first
     runs at once one creates the progress table, with both plans in it; so the other reads id and plan from there, and makes the MV only
     if it has the same query (`is_ours`).
 
@@ -178,7 +178,7 @@
     end if;
     {%- endif %}
     create table if not exists {{ definition }};
-    set (created_id, standing, is_ours) = (
+    set (created_id, stored_plan, is_ours) = (
         select
             get_json_object(last, '$.backfill_id'),
             if(epoch = 0, plan, null),
@@ -200,7 +200,7 @@
 {#- Declare the variables of a script with these statements. -#}
 {% macro declare_creation() -%}
     declare created_id string;
-    declare standing string;
+    declare stored_plan string;
     declare is_ours boolean;
     declare create_mv string;
 {%- endmacro %}

@@ -25,7 +25,7 @@ def observe(
 ) -> Observe:
     """Observes what exists: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("_gives_way", lambda backfill, missing, left: False)
+    macros.stub("_is_of_another_model", lambda backfill, missing, left: False)
     macros.stub("learn_query", lambda backfill, nothing: learned)
 
     def observe(
@@ -118,7 +118,7 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
     """By the script of its first plan, and not before it."""
-    macros.stub("_gives_way", lambda backfill, missing, left: True)
+    macros.stub("_is_of_another_model", lambda backfill, missing, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
     state = observe("p", epoch=0, last_epoch=0, committed=CREATED)["state"]
@@ -129,7 +129,7 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
     macros: Macros, observe: Observe
 ) -> None:
     """By the run whose first barrier may be at work: its state is no remains."""
-    macros.stub("_gives_way", lambda *_: pytest.fail("gives way"))
+    macros.stub("_is_of_another_model", lambda *_: pytest.fail("gives way"))
     there = SparkRelation.create(schema="lake", identifier="mv", type="table")
     observed = observe("pb", created=there)
 
@@ -161,7 +161,7 @@ def test_what_was_begun_for_another_model_gives_way(
         epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
     )
 
-    assert macros.call("_gives_way", backfill, missing(learned), found) is gives_way
+    assert macros.call("_is_of_another_model", backfill, missing(learned), found) is gives_way
 
 
 @pytest.mark.parametrize("kind", ["adopt", "replace"])
@@ -170,14 +170,14 @@ def test_the_state_of_a_table_that_was_to_be_taken_and_is_gone_gives_way(
 ) -> None:
     found = make_state(epoch=0, committed=make_plan(epoch=0, kind=kind))
 
-    assert macros.call("_gives_way", backfill, missing(learned), found) is True
+    assert macros.call("_is_of_another_model", backfill, missing(learned), found) is True
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
     macros: Macros, backfill: Any, learned: Any, make_state: Any
 ) -> None:
     damaged = make_state() | {"committed": None}
-    assert not macros.call("_gives_way", backfill, missing(learned), damaged)
+    assert not macros.call("_is_of_another_model", backfill, missing(learned), damaged)
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])

@@ -97,7 +97,7 @@ def test_the_adapter_knows_where_a_model_stands(
     found = make_state(**{"epoch": 3, "row_count": 40, **state})
     found["committed"] |= {"upstream_row_count": 100}
 
-    macros.call("tell_place", backfill, found)
+    macros.call("note_place_of_run", backfill, found)
 
     assert told == [place]
 

@@ -44,7 +44,7 @@ def taking(macros: Macros, backfill: Any, options: Any, existing: Any) -> Callab
     ) -> Any:
         macros.context["refreshes"] = refreshes
         options["replace_existing"] = replace_existing
-        return macros.call("find_taking", backfill, existing(*others), properties)
+        return macros.call("find_takeover", backfill, existing(*others), properties)
 
     return taking
 
@@ -130,7 +130,7 @@ def left_with(
 
 
 def test_it_is_said_what_an_adoption_is_about_to_do(macros: Macros, backfill: Any) -> None:
-    macros.call("report_taking", backfill, 1234)
+    macros.call("report_takeover", backfill, 1234)
 
     assert macros.logged == [
         "mv adopts lake.mv: its 1,234 rows are compared with its query, up to 10 rows of the "

@@ -113,7 +113,7 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("find_gap", lambda *_: gap)
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
         macros.stub("learn_query", lambda backfill, learned: {**learned, "explained": True})
-        return macros.call("find_standstill", backfill, make_state(**state))["why"]
+        return macros.call("find_why_not_followed", backfill, make_state(**state))["why"]
 
     return standstill
 
@@ -151,7 +151,7 @@ def test_no_table_of_others_is_dropped_with_a_generation(
     macros.context["model"] = {"name": "mv"}
     standing = iter([True, False])
     for name, answer in {
-        "stands_with_id": lambda *_: next(standing),
+        "exists_with_id": lambda *_: next(standing),
         "read_state": lambda *_: {},
         "find_tags": lambda *_: [],
         "load_table": lambda relation: relation if relation.identifier in there else None,

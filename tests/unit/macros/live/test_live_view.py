@@ -144,7 +144,7 @@ def test_a_run_makes_the_view_that_no_barrier_of_it_has_made(
     macros.results = [[{"version": 8}]] * 2
     result = {"state": make_state(), "barriers": barriers, "filling": filling}
 
-    macros.call("settle_live_view", backfill, result, found)
+    macros.call("make_or_drop_live_view", backfill, result, found)
 
     made = ["create or replace view" in each.sql for each in macros.statements]
     assert any(made) is makes
@@ -158,7 +158,7 @@ def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
         macros.tables["lake.mv__live"] = Table(type="view", properties=properties)
     backfill["options"]["live_view"] = False
 
-    macros.call("settle_live_view", backfill, {}, None)
+    macros.call("make_or_drop_live_view", backfill, {}, None)
 
     dropped = ["drop view if exists lake.mv__live" in each.sql for each in macros.statements]
     assert dropped == ([True] if drops else [])

@@ -37,7 +37,7 @@ def test_constraints_wait_for_rows_that_need_not_keep_to_the_contract_yet(
     }.items():
         macros.stub(name, answer)
     for name in (
-        "find_next_generation", "check_live_view", "settle_live_view", "store_result_of_run",
+        "find_next_generation", "check_live_view", "make_or_drop_live_view", "store_result_of_run",
         "apply_docs",
     ):  # fmt: skip
         macros.stub(name, lambda *_: None)

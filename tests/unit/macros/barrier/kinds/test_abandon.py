@@ -216,7 +216,7 @@ def touched(
             epoch=2, kind="abandon", given_up=given_up if noted else None, sweeps=sweeps
         )
         state = {"dirty": True, "committed": committed, **state}
-        return macros.call("find_touched", backfill, make_state(**state), {})
+        return macros.call("find_touched_ranges", backfill, make_state(**state), {})
 
     return touched
 

@@ -58,7 +58,7 @@ def choose(
         macros.stub("find_change", lambda *_: {"rebuild": change, "columns": columns})
         if "touched" in state:
             touched = state.pop("touched")
-            macros.stub("find_touched", lambda *_: touched)
+            macros.stub("find_touched_ranges", lambda *_: touched)
         read = [make_source(version="16")] if columns or feed or committed else None
         upstream = {
             "version": str(version), "id": "u1", "complete": True,

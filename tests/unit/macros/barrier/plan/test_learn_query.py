@@ -11,7 +11,7 @@ from support.macros import Macros
 TIME_ZONE = "spark.sql.session.timeZone"
 
 
-# -- learn_zone ---------------------------------------------------------------------------------
+# -- learn_time_zone ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("partitions", ["['at']", '["Year","AT"]', "[]", "['atom', 'hat']"])
@@ -38,11 +38,11 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     known = {**learned, "used_settings": ["other"], "moments": ["until", "at"]}
     observed = {"relation": backfill["upstream"]["relation"], "version": "17"}
 
-    known = macros.call("learn_zone", backfill, state, observed, known, anew)
+    known = macros.call("learn_time_zone", backfill, state, observed, known, anew)
     depends = partitions in ("['at']", '["Year","AT"]') if asked else noted
     assert known["used_settings"] == ["other", *([TIME_ZONE] if depends else [])]
     assert len(macros.statements) == asked
-    assert macros.call("learn_zone", backfill, state, observed, known, anew) == known
+    assert macros.call("learn_time_zone", backfill, state, observed, known, anew) == known
 
 
 def test_the_zone_is_not_asked_for_where_it_is_known_or_no_moment_is_read(
@@ -52,9 +52,9 @@ def test_the_zone_is_not_asked_for_where_it_is_known_or_no_moment_is_read(
     observed = {"partitions": "['at']"}
     for settings, moments in (([TIME_ZONE], ["at"]), ([], []), ([], None)):
         known = {**learned, "used_settings": settings, "moments": moments}
-        assert macros.call("learn_zone", backfill, state, observed, known, True) == known
+        assert macros.call("learn_time_zone", backfill, state, observed, known, True) == known
     known = {**learned, "used_settings": [], "moments": ["at"]}
-    known = macros.call("learn_zone", backfill, state, observed, known, False)
+    known = macros.call("learn_time_zone", backfill, state, observed, known, False)
     assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream tells it
     assert macros.statements == []
 
