@@ -11,7 +11,7 @@ from support.macros import Macros
 TIME_ZONE = "spark.sql.session.timeZone"
 
 
-# -- learn_time_zone ---------------------------------------------------------------------------------
+# -- learn_time_zone -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("partitions", ["['at']", '["Year","AT"]', "[]", "['atom', 'hat']"])
