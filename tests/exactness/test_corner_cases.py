@@ -296,7 +296,7 @@ def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Mi
     gone = [(midway.below[1],), (midway.above[1],)]
     midway.commit(midway.commits.delete(midway.upstream.rows, gone))
     below, above = midway.below, midway.above
-    given_up = """replace(plan, '"kind":"advance"', '"kind":"abandon","reason":"a test"')"""
+    given_up = """replace(plan, '"kind": "advance"', '"kind": "abandon", "reason": "a test"')"""
 
     def give_up(sql: str, proceed: Proceed) -> None:
         if ": commit the barrier " in sql:

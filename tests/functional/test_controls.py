@@ -33,12 +33,12 @@ def setting(project: Project, operation: str, **arguments: object) -> tuple[str,
 
 
 def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
-    """Sends these statements from another session's place just before a barrier is committed."""
+    """Sends these statements anew, from another session's place, just before a commit."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         for barrier, script in settings.items():
             if f": commit the barrier {barrier} */" in sql:
-                project.sql(script)
+                project.sql(re.sub(r"timestamp_micros\(\d+\)", "current_timestamp()", script))
         proceed()
 
     return intercept

@@ -142,6 +142,60 @@ def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     assert project.run("--select", name).message(name) == "CAUGHT UP"
 
 
+OTHERS = {
+    "spark.sql.caseSensitive": ("true", "false"),
+    "spark.sql.json.enableExactStringParsing": ("false", "true"),
+    "spark.sql.icu.caseMappings.enabled": ("false", "true"),
+    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "CORRECTED"),
+    "spark.sql.legacy.noCharPaddingInPredicate": ("true", "false"),
+    "spark.sql.columnNameOfCorruptRecord": ("broken", "_corrupt_record"),
+}
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="a server's settings are its own")
+def test_a_setting_under_which_rows_may_get_other_values_is_refused_by_its_name(
+    project: Project,
+) -> None:
+    """Also where it was set from the beginning, and is not any more."""
+    project.create_table("recorded", "id int, name string")
+    query = f"select id, name from {source('recorded')}"
+    project.write({"as_usual": model(query), "as_set": model(query)}, sources=["recorded"])
+    project.sql("insert into {schema}.recorded values (1, 'a')")
+    project.run("--select", "as_usual")
+    with session(project, {name: other for name, (other, _) in OTHERS.items()}):
+        project.run("--select", "as_set")
+    project.sql("insert into {schema}.recorded values (2, 'b')")
+
+    for name, (other, default) in OTHERS.items():
+        with session(project, {name: other}):
+            refused = project.fail("--select", "as_usual")
+        fact = f"{name}, on which its query may depend, changed from {default} to {other}"
+        assert_refused(refused, "as_usual", fact)
+    assert "on which its query may depend" in project.fail("--select", "as_set").error
+    with session(project, {name: other for name, (other, _) in OTHERS.items()}):
+        project.run("--select", "as_set")
+    project.run("--select", "as_usual")
+    for mv in ("as_usual", "as_set"):
+        assert project.rows(f"select id from {{schema}}.{mv}") == [(1,), (2,)]
+
+
+@pytest.mark.profiles("session-iceberg", reason="Iceberg takes ANSI alone")
+@pytest.mark.parametrize("policy", ["LEGACY", "STRICT"])
+def test_a_session_that_casts_what_it_writes_otherwise_is_refused(
+    project: Project, policy: str
+) -> None:
+    name = f"mv_{policy.lower()}"
+    project.create_table(f"up_{name}", "id int, name string")
+    project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")
+    query = f"select id, name from {source(f'up_{name}')}"
+    project.write({name: model(query)}, sources=[f"up_{name}"])
+    project.run("--select", name)
+    with session(project, {"spark.sql.storeAssignmentPolicy": policy}):
+        refused = project.fail("--select", name)
+    assert_refused(refused, name, "the session has spark.sql.storeAssignmentPolicy at another ")
+
+
 @pytest.mark.profiles("session-delta", reason="only Delta keeps the values of a partition as text")
 def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
     project: Project,
