@@ -107,7 +107,7 @@
         'declarations': changes.get('declarations', []) + ['declare overlaid struct<count: bigint, doubtful: bigint>'],
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
-            'cache lazy table ' ~ name,
+            'cache table ' ~ name,
             'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, dbt_backfill.may_alter_keys(changes, keys)) ~ ')',
         ],
         'views': [name] + changes.get('views', []),

@@ -41,7 +41,7 @@
             'create or replace temporary view ' ~ doubtful ~ ' as\n' ~ doubtful_keys,
             dict(dbt_backfill._bounds_of('staged', keys), **alike)
         ) }};
-        cache lazy table {{ doubtful }};
+        cache table {{ doubtful }};
         set reread = (
             select named_struct(
                 'count', count,
@@ -56,7 +56,7 @@
                 'create or replace temporary view ' ~ again ~ ' as\n' ~ rows,
                 dict(dbt_backfill._bounds_of('reread', keys), **anywhere)
             ) }};
-            cache lazy table {{ again }};
+            cache table {{ again }};
             set reread = named_struct('count', reread.count, 'low', reread.low, 'high', reread.high, 'twice', (
                 select collect_list(key)
                 from (

@@ -113,7 +113,7 @@
         else
             {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
         end if;
-        cache lazy table {{ rows }};
+        cache table {{ rows }};
         set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
     {%- endset -%}
     {{ return({
@@ -124,7 +124,7 @@
         ],
         'statements': changes.get('setup', []) + [
             view,
-            'cache lazy table ' ~ name,
+            'cache table ' ~ name,
             'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, alters_keys) ~ ')',
             dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, alters_keys),
             rows_statements,

@@ -121,7 +121,7 @@
 
 
 {#-
-    Return the names of those settings of common_settings on which the query's values may depend. To name one too many costs little: it is
+    Return the names of those settings of common_settings_sql on which the query's values may depend. To name one too many costs little: it is
     recorded, and may then not change.
 -#}
 {% macro find_used_settings(explained, query) %}

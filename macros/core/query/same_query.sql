@@ -17,7 +17,7 @@
         {%- do pieces.append((true, pieces.pop()[1] ~ text) if is_code and pieces and pieces[-1][0] else (is_code, text)) -%}
     {%- endfor -%}
     {%- for is_code, text in pieces -%}
-        {%- do plain.append(modules.re.sub('\\s+', ' ', modules.re.sub('\\s*([^\\w\\s.])\\s*', '\\1', text)) if is_code else text) -%}
+        {%- do plain.append(modules.re.sub('\\s+', ' ', modules.re.sub('\\s*([^\\w\\s.+-])\\s*', '\\1', text)) if is_code else text) -%}
     {%- endfor -%}
     {{ return(plain | join | trim) }}
 {% endmacro %}

@@ -8,11 +8,11 @@
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
-    {#- Spark nests bracketed comments; here they may be eight deep. -#}
+    {#- Spark nests bracketed comments; here they may be eight deep. A backslash at the end of a line goes on with a comment. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
     {%- set kinds = [
         "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\")",
-        '(?P<comment>--[^\\n]*|' ~ at.comment ~ ')',
+        '(?P<comment>--(?:\\\\\\n|[^\\r\\n])*|' ~ at.comment ~ ')',
     ] -%}
     {%- if upstream is not none -%}
         {%- for name in [upstream.schema, upstream.identifier] -%}

@@ -110,13 +110,17 @@
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
-    {%- set now = dbt_backfill.get_settings_to_record(settings, recorded.keys()) -%}
-    {%- for name in dict(recorded, **now) -%}
+    {%- set now, corrupt = dbt_backfill.get_settings_to_record(settings, recorded.keys()), 'spark.sql.columnNameOfCorruptRecord' -%}
+    {#- A version before recorded 29 settings, whether set or not, and no other; three of them in another way. -#}
+    {%- set is_of_before = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
+        and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
+    {%- set recorded_otherwise = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
+    {%- for name in (recorded if is_of_before else dict(recorded, **now)) if not is_of_before or name not in recorded_otherwise -%}
         {%- set default, values = dbt_backfill.default_of_result_setting(name), [] -%}
         {%- for text in [recorded.get(name), now.get(name)] -%}
             {%- do values.append(default if default is not none and (text is none or text | upper == 'EXCEPTION') else text or '') -%}
         {%- endfor -%}
-        {%- if values[0] | lower != values[1] | lower -%}
+        {%- if values[0] != values[1] and (name == corrupt or values[0] | lower != values[1] | lower) -%}
             {%- set words = "the session's time zone" if name == 'spark.sql.session.timeZone' else name -%}
             {%- set depends = 'may depend' if default is not none else 'depends' -%}
             {{ return({'setting': name, 'words': words ~ ', on which its query ' ~ depends ~ ',', 'was': values[0], 'is': values[1]}) }}

@@ -228,7 +228,7 @@ def _progress(mv: Row, groups: list[Row], read_at: datetime) -> Figure:
         plots.Step(_time(first["begun_at"]), first.get("row_count_before"), _of(first)),
         *(plots.Step(_time(g["committed_at"]), g.get("row_count"), _of(g)) for g in groups),
     ]
-    throttles = [_time(c["set_at"]) for c in mv["controls"] if c["value"] != "0"]
+    throttles = [_time(c["set_at"]) for c in mv["controls"] if c["value"] not in ("0", "default")]
     pauses = _pauses(mv["controls"], read_at)
     legend = [("line s1", "rows read"), ("dashed", "rows of the upstream")]
     shown = (steps[0].at, steps[-1].at)

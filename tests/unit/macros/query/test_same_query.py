@@ -58,6 +58,12 @@ def test_any_other_edit_makes_another_one(macros: Macros, query: str) -> None:
 def test_texts_beside_each_other_are_not_one_text(macros: Macros) -> None:
     assert plain(macros, "select 'a' 'b'") != plain(macros, "select 'a''b'")
     assert plain(macros, "select 1 .5") != plain(macros, "select 1.5")
+    assert plain(macros, "select 1e - 5") != plain(macros, "select 1e-5")
+
+
+def test_a_comment_ends_where_spark_ends_it(macros: Macros) -> None:
+    assert plain(macros, "select id, -- a \\\n a,\n b") == plain(macros, "select id, b")
+    assert plain(macros, "select id -- x\r, a") == plain(macros, "select id, a")
 
 
 def test_a_query_is_told_by_its_text(macros: Macros, backfill: Any, make_plan: Any) -> None:

@@ -192,6 +192,12 @@ def test_of_the_settings_that_are_set_those_count_that_give_other_values(macros:
 
 
 LEGACY = "spark.sql.legacy."
+BEFORE = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    f"{LEGACY}typeCoercion.datetimeToString.enabled": "false",
+    f"{LEGACY}sizeOfNull": "true",
+    "spark.sql.columnNameOfCorruptRecord": "another",
+}
 
 
 @pytest.mark.parametrize(
@@ -205,6 +211,15 @@ LEGACY = "spark.sql.legacy."
         ({"spark.sql.timestampType": "TIMESTAMP_LTZ"}, {}, None),
         ({f"{LEGACY}sizeOfNull": "true", f"{LEGACY}interval.enabled": "false"}, {}, None),
         ({}, {f"{LEGACY}interval.enabled": "FALSE"}, None),
+        # An earlier version recorded these whether set or not, and no others.
+        (BEFORE, {"spark.sql.caseSensitive": "true", f"{LEGACY}sizeOfNull": "false"}, None),
+        (BEFORE, {"spark.sql.parser.escapedStringLiterals": "true"},
+         ("escapedStringLiterals, on which its query may depend,", "false", "true")),
+        ({}, {"spark.sql.caseSensitive": "true"},
+         ("caseSensitive, on which its query may depend,", "false", "true")),
+        ({"spark.sql.columnNameOfCorruptRecord": "_Bad"},
+         {"spark.sql.columnNameOfCorruptRecord": "_bad"},
+         ("columnNameOfCorruptRecord, on which its query may depend,", "_Bad", "_bad")),
         # It makes fail what two others read otherwise.
         ({}, {f"{LEGACY}timeParserPolicy": "EXCEPTION"}, None),
         ({f"{LEGACY}timeParserPolicy": "CORRECTED"}, {f"{LEGACY}timeParserPolicy": "LEGACY"},
