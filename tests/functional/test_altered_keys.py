@@ -31,6 +31,7 @@ def make_upstream(project: Project) -> None:
     create(project, "up", "id string, amount bigint", rows.format(ODD))
 
 
+@pytest.mark.core("session-delta")
 def test_a_sweep_and_a_backfill_end_although_such_a_key_changes_before_each_barrier(
     project: Project,
 ) -> None:

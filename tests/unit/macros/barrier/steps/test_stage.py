@@ -103,6 +103,25 @@ def test_changes_of_which_the_key_is_not_known_are_not_merged(
     assert (found.strip() or None) == reason
 
 
+@pytest.mark.parametrize(
+    ("types", "may"),
+    [
+        (["int", "bigint", "boolean", "decimal(10,2)"], False),
+        (["bigint", "string"], True),
+        (["date"], True),
+        (["timestamp_ntz"], True),
+        (["char(3)"], True),
+    ],
+)
+def test_of_texts_and_times_a_feed_may_list_other_keys(
+    macros: Macros, types: list[str], may: bool
+) -> None:
+    keys = [{"type": type} for type in types]
+
+    assert macros.call("may_alter_keys", {"alters_values": True}, keys) is may
+    assert macros.call("may_alter_keys", {}, keys) is False
+
+
 @pytest.mark.parametrize(("altered_keys", "bound"), [(0, ["7"]), (1, None)])
 def test_keys_that_the_feed_may_tell_otherwise_are_between_no_bounds(
     macros: Macros, backfill: Any, make_plan: Any, altered_keys: int, bound: list[str] | None
