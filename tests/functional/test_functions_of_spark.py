@@ -401,7 +401,7 @@ def test_each_setting_of_spark_is_known_to_give_other_values_or_not(spark: Any) 
     defaults = {name: macros.call("default_of_result_setting", name) for name in found}
     results = {name: default for name, default in defaults.items() if default is not None}
 
-    # Parts of Spark that no test has loaded are not among those found.
+    # What a part of Spark has that nothing has used yet is not among those found.
     assert sorted(set(found) - set(known["result"]) - set(known["execution"])) == []
     assert sorted(results) == sorted(set(found) & set(known["result"]))
     assert {name: found[name] for name in results} == results
