@@ -42,8 +42,8 @@
         'jsonGenerator.writeNullIfWithDefaultValue', 'lateralColumnAlias.enableImplicitResolution',
         'legacy.execution.pandas.groupedMap.assignColumnsByName', 'legacy.followThreeValuedLogicInArrayExists',
         'legacy.histogramNumericPropagateInputType', 'legacy.literal.pickMinimumPrecision', 'legacy.replaceDatabricksSparkAvro.enabled',
-        'legacy.setCommandRejectsSparkCoreConfs', 'legacy.sizeOfNull', 'legacy.viewSchemaBindingMode', 'legacy.viewSchemaCompensation', 'mapZipWithUsesJavaCollections',
-        'optimizer.enableCsvExpressionOptimization', 'optimizer.enableJsonExpressionOptimization', 'parquet.inferTimestampNTZ.enabled',
+        'legacy.setCommandRejectsSparkCoreConfs', 'legacy.sizeOfNull', 'legacy.viewSchemaBindingMode', 'legacy.viewSchemaCompensation',
+        'mapZipWithUsesJavaCollections', 'optimizer.enableCsvExpressionOptimization', 'optimizer.enableJsonExpressionOptimization', 'parquet.inferTimestampNTZ.enabled',
         'parquet.int96AsTimestamp', 'runCollationTypeCastsBeforeAliasAssignment.enabled',
     ] -%}
     {%- set off = [
@@ -85,14 +85,14 @@
 {% endmacro %}
 
 
-{#- Return the same before there is a state to be read, with which any other run asks for the common ones. -#}
+{#- Return what get_result_settings does, by a statement of its own. A run that reads a state asks for the common ones with it. -#}
 {% macro read_result_settings(settings) %}
     {%- set sql = 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')' -%}
     {{ return(dbt_backfill.get_result_settings(settings, dbt_backfill.run_json('read the common settings', sql)[0])) }}
 {% endmacro %}
 
 
-{#- Return those of the settings that get_result_settings returned that a plan records: of the common ones only what is `used`. -#}
+{#- Return what a plan records of the settings that get_result_settings returned: of the common ones only those that are `used`. -#}
 {% macro get_settings_to_record(settings, used) %}
     {%- set recorded = {} -%}
     {%- for name, value in settings.items() if name in used or dbt_backfill.default_of_result_setting(name) is not none -%}
@@ -104,18 +104,19 @@
 
 {#-
     Return the first of the session's settings, as get_result_settings returned them, that is not what it was when a plan was made: {'setting',
-    'words': to name it in a message, 'was', 'is'}; none if there is none. One that is not set has its default. The value EXCEPTION of a
-    setting only fails where two others differ.
+    'words': to name it in a message, 'was', 'is'}; none if there is none. A setting that is not set has its default. EXCEPTION counts as the
+    default: under it Spark gives the same value, or fails.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
     {%- set now, corrupt = dbt_backfill.get_settings_to_record(settings, recorded.keys()), 'spark.sql.columnNameOfCorruptRecord' -%}
-    {#- A version before recorded 29 settings, whether set or not, and no other; three of them in another way. -#}
-    {%- set is_of_before = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
+    {#- An earlier version recorded 29 settings, set or not, and no others. It recorded three of them in another form. -#}
+    {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
         and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
-    {%- set recorded_otherwise = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
-    {%- for name in (recorded if is_of_before else dict(recorded, **now)) if not is_of_before or name not in recorded_otherwise -%}
+    {%- set in_another_form = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
+    {%- set compared = recorded.keys() | reject('in', in_another_form) | list if is_of_earlier_version else dict(recorded, **now) -%}
+    {%- for name in compared -%}
         {%- set default, values = dbt_backfill.default_of_result_setting(name), [] -%}
         {%- for text in [recorded.get(name), now.get(name)] -%}
             {%- do values.append(default if default is not none and (text is none or text | upper == 'EXCEPTION') else text or '') -%}
@@ -138,14 +139,11 @@
       settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
-    {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- for name, refused in dbt_backfill.refused_settings().items()
             if refused.get('format', backfill.options.file_format) == backfill.options.file_format
             and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
         {%- do dbt_backfill.refuse(
-            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does,
-            refused.to_do or 'Set it to ' ~ refused.instead ~ for_dbt,
-            mv=backfill.get('name')
+            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does, refused.to_do, mv=backfill.get('name')
         ) -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
@@ -156,21 +154,20 @@
 {#-
     Return the settings that are refused: {name: {
       'value': a regular expression of the texts, in lower case, with which it is refused,
-      'is': how a message calls that, 'instead': the text to set, or 'to_do', 'does': what Spark does then, as the end of a sentence,
+      'is': how a message calls that, 'does': what Spark does then, as the end of a sentence, 'to_do': the hint,
       'format': of the MVs for which it is refused; absent for all
     }}
 -#}
 {% macro refused_settings() %}
     {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
     {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
-    {%- set on = {'value': 'true', 'is': 'on', 'instead': 'false', 'to_do': none} -%}
-    {%- set off = {'value': 'false', 'is': 'off', 'instead': 'true', 'to_do': none} -%}
+    {%- set on = {'value': 'true', 'is': 'on', 'to_do': 'Set it to false' ~ for_dbt} -%}
+    {%- set off = {'value': 'false', 'is': 'off', 'to_do': 'Set it to true' ~ for_dbt} -%}
     {#- Any duration but none. A fence that reads an old state lets a stale run pass. -#}
-    {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'instead': '0', 'to_do': none} -%}
+    {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'to_do': 'Set it to 0' ~ for_dbt} -%}
     {{ return({
         'spark.sql.parser.escapedStringLiterals': dict(
-            on, does='the texts in its statements mean something else',
-            to_do='Set it to false' ~ for_dbt ~ ', and write the backslashes of the query twice',
+            on, does='the texts in its statements mean something else', to_do=on.to_do ~ ', and write the backslashes of the query twice',
         ),
         'spark.sql.files.ignoreMissingFiles': dict(on, does=leaves_out ~ 'are gone'),
         'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
@@ -178,7 +175,7 @@
         'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad what it reads of a char(n)'),
         'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither what it reads of a char(n) nor what that is compared with'),
         'spark.sql.storeAssignmentPolicy': {
-            'value': 'legacy|strict', 'is': 'at another value than ANSI', 'instead': 'ANSI', 'to_do': none, 'format': 'iceberg',
+            'value': 'legacy|strict', 'is': 'at another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
             'does': 'a MERGE into an Iceberg table may fail on types that are the same',
         },
         'spark.databricks.delta.stalenessLimit': dict(more, does='Spark may read a Delta table as it was before the last commits'),
@@ -212,7 +209,12 @@
     a stale state, a fence let a stale run pass, or an upstream be behind its change table.
 -#}
 {% macro check_catalog_cache(backfill, settings) %}
-    {%- for relation in dbt_backfill.get_uncached_relations(backfill) -%}
+    {%- set relations = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}
+    {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}
+    {%- for table in followed if table and table.kind and dbt_backfill.upstream_traits(table).may_be_cached -%}
+        {%- do relations.append(table.relation) -%}
+    {%- endfor -%}
+    {%- for relation in relations -%}
         {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
         {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(name, 'true') | lower != 'false' -%}
@@ -223,16 +225,4 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#- Return the relations whose catalogs must not cache. -#}
-{% macro get_uncached_relations(backfill) %}
-    {%- set relations = [] -%}
-    {%- if backfill.options.file_format == 'iceberg' -%} {%- do relations.append(backfill.mv) -%} {%- endif -%}
-    {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}
-    {%- for table in followed if table and table.kind and dbt_backfill.upstream_traits(table).may_be_cached -%}
-        {%- do relations.append(table.relation) -%}
-    {%- endfor -%}
-    {{ return(relations) }}
 {% endmacro %}
