@@ -116,8 +116,4 @@ def test_a_script_declares_what_is_counted(check: Callable[..., Any]) -> None:
     script = (MACROS / "core" / "barrier" / "plan_barrier.sql").read_text()
     [fields] = re.findall(r"declare checked struct<(.*)>;", script)
 
-    assert fields == (
-        "upstream_row_count: bigint, row_count: bigint, null_keys: bigint, "
-        "duplicates: boolean, vnode_row_counts: map<int, bigint>"
-    )
     assert re.findall(r"(\w+): ", fields) == list(check([]))
