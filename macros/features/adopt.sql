@@ -42,12 +42,12 @@
     What cannot be taken is refused before. Returns what new_observed describes.
 
     Arguments:
-      existing_mv (dict): see find_existing_mv.
+      found (dict): see observe_tables.
 -#}
-{% macro take_over_table(backfill, existing_mv) %}
-    {%- set existing, properties, how = existing_mv.existing, existing_mv.properties, existing_mv.takeover -%}
+{% macro take_over_table(backfill, found) %}
+    {%- set existing, properties, how = found.existing, found.properties, found.takeover -%}
     {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
-    {%- set missing = dbt_backfill.observe_missing(backfill, existing_mv.settings) -%}
+    {%- set missing = dbt_backfill.observe_missing(backfill, found.settings) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=dbt_backfill._find_left_state(backfill, existing, missing, how)
@@ -72,7 +72,7 @@
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
     {#- A view that was found is a table by now. -#}
     {%- set made = dbt_backfill.observe_existing(
-        backfill, existing, existing_mv.settings, dbt_backfill.read_table_properties(backfill.mv)
+        backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
     {{ return(dbt_backfill.new_observed(made.state, made.mv, made.begun_anew, missing.learned)) }}
 {% endmacro %}

@@ -93,7 +93,7 @@
     What would stop the run, or read all of it again, is not done for a table that is about to be replaced. Its query has to run before it
     can be explained, so all other reasons are looked for first.
 -#}
-{% macro find_why_not_followed(former, state) %}
+{% macro observe_former_query(former, state) %}
     {%- set learned = dbt_backfill.new_learned() -%}
     {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
         {%- set why = 'it does not hold what its query gives yet' -%}
@@ -206,7 +206,7 @@
 {#- Run the former generation's barriers while the next one is filled, or log why it stands still. -#}
 {% macro run_former(backfill, observed) %}
     {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
-    {%- set former_query = dbt_backfill.find_why_not_followed(former, observed.state) -%}
+    {%- set former_query = dbt_backfill.observe_former_query(former, observed.state) -%}
     {%- if former_query.why -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ observed.state.get('upstream_version')

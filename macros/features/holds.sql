@@ -42,7 +42,7 @@
         {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
         {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
         {%- if dbt_backfill.upstream_traits(upstream).holds_versions and source.relation not in tags
-                and dbt_backfill.is_same_table(upstream) -%}
+                and dbt_backfill.exists_as_its_kind(upstream) -%}
             {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, source) -%}
             {%- if dbt_backfill.ask(upstream, 'held_version')(observed, name) is not none -%}
                 {%- do tags.update({source.relation: {'upstream': upstream, 'source': source, 'name': name}}) -%}

@@ -113,7 +113,7 @@
     The first: {'project', 'target', 'read_at', 'mvs': how many lines follow}. Then of each MV 'model' and 'generation', and either 'why',
     why it has no state to look at, as the end of a sentence, or what `backfill_progress` has with `format: json`, 'source' (the table that
     it follows, and the version of it that the MV shows), and lists: 'barriers', 'vnodes', 'controls', see get_barrier_groups_sql,
-    get_vnode_groups_sql, get_settings_sql.
+    get_vnode_groups_sql, get_rate_limits_sql.
 
     Usage:
       dbt run-operation backfill_report
@@ -137,7 +137,7 @@
         {%- for name, sql, order in [
             ('barriers', dbt_backfill.get_barrier_groups_sql(states), 'first_epoch'),
             ('vnodes', dbt_backfill.get_vnode_groups_sql(states), 'first_vnode'),
-            ('controls', dbt_backfill.get_settings_sql(controlled) if controlled else none, 'set_at'),
+            ('controls', dbt_backfill.get_rate_limits_sql(controlled) if controlled else none, 'set_at'),
         ] -%}
             {%- do lists.update({name: dbt_backfill.run_json(
                 'read the ' ~ name, 'select to_json(struct(*)) from (\n' ~ sql ~ '\n) order by relation, ' ~ order
@@ -200,7 +200,7 @@
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
-    {%- if dbt_backfill.upstream_traits(upstream).stages_ranges or not dbt_backfill.is_same_table(upstream) -%} {{ return(none) }} {%- endif -%}
+    {%- if dbt_backfill.upstream_traits(upstream).stages_ranges or not dbt_backfill.exists_as_its_kind(upstream) -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.ask(upstream, 'upstream_lag')(dbt_backfill.ask(upstream, 'read_upstream')(upstream, source), source)) }}
 {% endmacro %}
 

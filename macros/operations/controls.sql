@@ -112,6 +112,7 @@
     {%- for operated in controlled -%}
         {%- set control, limit = operated.state.control, operated.limit -%}
         {%- set now = control.get('value', 'default') -%}
+        {#- To resume ends a pause, and no throttle. -#}
         {%- if now != value and (operation != 'resume_backfill' or now == '0') -%}
             {%- set setting = {'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
             {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}

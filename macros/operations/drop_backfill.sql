@@ -248,7 +248,7 @@
             Something else may have replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization, say, of a
             model that is gone by now. If it has no rows there is nothing to lose, and it counts as ours, also while a reset has begun.
         -#}
-        {%- set other = dbt_backfill.find_other_snapshot(
+        {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
         ) -%}
         {%- if other is not none and other.rows > 0 -%}

@@ -67,17 +67,17 @@
 
 {#- Return what observe_state does, but write nothing; or {'taken'}: the line that is said of a table that the next run takes. -#}
 {% macro _observe_explained(backfill) %}
-    {%- set existing_mv = dbt_backfill.find_existing_mv(backfill) -%}
-    {%- if existing_mv.get('observed') -%}
-        {{ return(existing_mv.observed) }}
-    {%- elif existing_mv.get('takeover') == 'replace' -%}
+    {%- set found = dbt_backfill.observe_tables(backfill) -%}
+    {%- if found.get('observed') -%}
+        {{ return(found.observed) }}
+    {%- elif found.get('takeover') == 'replace' -%}
         {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
-    {%- elif existing_mv.get('takeover') -%}
+    {%- elif found.get('takeover') -%}
         {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
             ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
     {%- endif -%}
-    {%- set missing, planned = existing_mv.missing, existing_mv.left.get('planned') -%}
-    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not existing_mv.gives_way else missing) }}
+    {%- set missing, planned = found.missing, found.left.get('planned') -%}
+    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not found.is_of_another_model else missing) }}
 {% endmacro %}
 
 

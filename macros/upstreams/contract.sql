@@ -124,8 +124,8 @@
 {% endmacro %}
 
 
-{#- Whether the upstream that a plan notes still stands there: as a table of its kind, and no view. -#}
-{% macro is_same_table(upstream) %}
+{#- True if a table of the upstream's name and kind exists, and is no view. It may be another table: its id tells that, see upstream_gap. -#}
+{% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
     {{ return(existing is not none and not existing.is_view
         and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind) }}

@@ -23,8 +23,8 @@
 
     The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
     find_other_names, or from planning, if the changes turn out to be unreadable (_run_attempt, begin_attempt). After a plan that was given
-    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted, and the rows
-    that get new columns (`fill`), are compared too, window by window.
+    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted is
+    compared too, and so are the rows that get new columns (`fill`), window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
     ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
@@ -119,7 +119,7 @@
     {%- set plan, staged = planned.plan, planned.get('staged') -%}
     {%- set views, changes = planned.get('views', []), none -%}
     {%- if staged -%}
-        {#- Those that the script did not come to make. -#}
+        {#- The script makes these two only where keys are in doubt. -#}
         {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
         {%- set missing = ([] if staged.reread.count else [again]) + ([] if staged.suspects else [doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}

@@ -1,26 +1,26 @@
 {#-
     At the start of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
-    describes; arguments and errors are those of find_existing_mv.
+    describes; arguments and errors are those of observe_tables.
 
     If there is nothing yet, the state is that of an MV about to be created (`missing`). If an earlier run died while it created the
     tables, the MV is created first. A table that is to become the MV is taken, see find_takeover.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
-    {%- set existing_mv = dbt_backfill.find_existing_mv(backfill, reads_nothing) -%}
-    {%- if existing_mv.get('observed') -%}
-        {{ return(existing_mv.observed) }}
-    {%- elif existing_mv.get('takeover') -%}
-        {{ return(dbt_backfill.take_over_table(backfill, existing_mv)) }}
+    {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
+    {%- if found.get('observed') -%}
+        {{ return(found.observed) }}
+    {%- elif found.get('takeover') -%}
+        {{ return(dbt_backfill.take_over_table(backfill, found)) }}
     {%- endif -%}
-    {%- set missing = existing_mv.missing -%}
-    {%- if existing_mv.gives_way -%}
+    {%- set missing = found.missing -%}
+    {%- if found.is_of_another_model -%}
         {#- The plan that creates the tables says which state it replaces, and drops it. -#}
-        {%- set creation = dict(missing.state.committed, replaces=existing_mv.left.committed.backfill_id) -%}
+        {%- set creation = dict(missing.state.committed, replaces=found.left.committed.backfill_id) -%}
         {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
-    {%- set made = dbt_backfill.observe_existing(backfill, existing_mv.existing, existing_mv.settings, properties) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, found.existing, found.settings, properties) -%}
     {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
 {% endmacro %}
 
@@ -30,14 +30,14 @@
       'observed': of an MV that goes on, or is about to be created, see new_observed; else none, and it is
       'takeover': how the table of its name becomes the MV, see find_takeover, with its 'properties'; or
       'left': the state of a first run that died before the MV existed, with
-          'missing', what is observed without it, and 'gives_way', true if it is of no use to this model,
+          'missing', what is observed without it, and 'is_of_another_model', see _is_of_another_model,
       'existing': see get_existing_relations; 'settings': the session's, see read_settings
     }
 
     Arguments:
       reads_nothing (boolean): true if the run is of `--empty` or `--sample`, which takes no table.
 -#}
-{% macro find_existing_mv(backfill, reads_nothing=false) %}
+{% macro observe_tables(backfill, reads_nothing=false) %}
     {%- set settings = dbt_backfill.read_settings() -%}
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
@@ -54,7 +54,7 @@
         {%- endif -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
         {{ return({'observed': missing} if left is none else {
-            'left': left, 'missing': missing, 'gives_way': dbt_backfill._is_of_another_model(backfill, missing, left),
+            'left': left, 'missing': missing, 'is_of_another_model': dbt_backfill._is_of_another_model(backfill, missing, left),
             'existing': existing, 'settings': settings,
         }) }}
     {%- endif -%}
@@ -153,7 +153,7 @@
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
-    {%- set other = dbt_backfill.find_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
+    {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
     {%- if other is not none and not other.begun_anew -%}
         {%- do dbt_backfill.refuse(
             table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
@@ -225,7 +225,7 @@
       relations (dict): see get_relations.
       snapshot_id (string), reset_id (string): of the MV now, see read_mv.
 -#}
-{% macro find_other_snapshot(relations, snapshot_id, reset_id, state) %}
+{% macro read_other_snapshot(relations, snapshot_id, reset_id, state) %}
     {%- set committed, planned, mv = state.committed, state.get('planned'), relations.mv.render() -%}
     {%- set known = committed.get('mv_snapshot_id') -%}
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}

@@ -108,7 +108,8 @@
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
             'cache table ' ~ name,
-            'set overlaid = (' ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, dbt_backfill.may_alter_keys(changes, keys)) ~ ')',
+            'set overlaid = ('
+                ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, dbt_backfill.may_alter_keys(changes, keys)) ~ ')',
         ],
         'views': [name] + changes.get('views', []),
     })) }}

@@ -1,6 +1,6 @@
 {#-
     The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
-    vnode, each with its last state, as a cached temporary view: the feed is dear and read more than once. `<mv>__staged` is none of it.
+    vnode, each with its last state, as a cached temporary view: the feed is dear and read more than once. The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.
 
     A second view has what the query makes of them, as the MERGE takes it: the MV's columns, and `__bf_dropped`, whether the
     query returns no row of that key any more.

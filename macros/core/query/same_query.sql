@@ -1,5 +1,6 @@
 {#-
-    True if a plan's query is the model's, written with other comments or white space. A keyword in letters of another case, or common table
+    True if a plan's query is the model's, written with other comments or white space. The hash keeps one space for any white space, and is
+    stored; so the texts are compared too, in which `a,b` is `a, b`. A keyword in letters of another case, or common table
     expressions in another order, make it another query: a name may be a value (`to_json(struct(Id))`), and what a name means may depend
     on the order.
 -#}

@@ -8,7 +8,8 @@
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
-    {#- Spark nests bracketed comments; here they may be eight deep. A backslash at the end of a line goes on with a comment. -#}
+    {#- Spark nests bracketed comments; here they may be eight deep. A backslash at the end of a line continues a comment
+        that begins with `--` on the next one. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
     {%- set kinds = [
         "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\")",

@@ -26,9 +26,8 @@
       vnode_count, backfill_mode, backfill_rate_limit
       invocation_id, planned_at: of the run that made it; only in what was read back
 
-    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL
-    expression. A barrier that was committed has what get_outcome_sql adds.
-    What is none is left out.
+    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression. A barrier
+    that was committed has what get_outcome_sql adds. What is none is left out.
 -#}
 {% macro plan_fields() %}
     {{ return([

@@ -7,7 +7,7 @@
       'planned': the plan of the next epoch, or none; its kind is `abandon` once it was given up,
       'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was given up (`dirty`)
         where its range would have begun,
-      'settings': the session's, see get_result_settings; absent if they were not given,
+      'settings': the session's, see get_result_settings; none if they were not given,
       'lag_seconds': the age of the version that the MV shows; absent if that is not known,
       'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
       'control': what people have set for it, see get_control_sql; {} where nothing is, or nobody asked,
@@ -26,14 +26,11 @@
         relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), control=controlled,
         settings=settings is not none
     ) -%}
-    {%- set script -%}
-        begin
-            declare __bf_control string;
-            {{ dbt_backfill.get_control_statement(relations, controls_of) }}
-            {{ sql }};
-        end
-    {%- endset -%}
-    {%- set read = dbt_backfill.run_json('observe the state', script if controlled else sql, relations.mv)[0] -%}
+    {%- if controlled -%}
+        {%- set sql = 'begin\n    declare __bf_control string;\n    ' ~ dbt_backfill.get_control_statement(relations, controls_of)
+            ~ '\n    ' ~ sql ~ ';\nend' -%}
+    {%- endif -%}
+    {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
     {%- set written = -1 if read.get('written') is none else read.written -%}
     {%- set state = dbt_backfill.parse_state(
         read, written if history_of else none, dbt_backfill.get_result_settings(settings, read.settings) if settings is not none else none

@@ -118,14 +118,15 @@
 
 
 {#- Return a select of the newest rate limits that people have set for MVs: 'relation', 'value', 'set_by', 'set_at'. -#}
-{% macro get_settings_sql(backfills) -%}
+{% macro get_rate_limits_sql(backfills) -%}
     with states as (
         {{ dbt_backfill.get_states_sql(backfills) }}
     )
     select * except (newest)
     from (
         select
-            states.relation, {{ dbt_backfill.get_control_value_sql() }} as value, controls.set_by, cast(controls.set_at as timestamp_ltz) as set_at,
+            states.relation, {{ dbt_backfill.get_control_value_sql() }} as value, controls.set_by,
+            cast(controls.set_at as timestamp_ltz) as set_at,
             row_number() over (partition by states.relation order by controls.set_at desc) as newest
         from states
         join (

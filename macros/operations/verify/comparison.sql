@@ -17,7 +17,7 @@
     {%- endif -%}
     {%- if state.get('upstream_version') is not none -%}
         {%- set upstream, source = dbt_backfill.get_upstream_of_plan(plan), dbt_backfill.get_source(plan) -%}
-        {%- if not dbt_backfill.is_same_table(upstream) or not dbt_backfill.ask(upstream, 'upstream_readable')(
+        {%- if not dbt_backfill.exists_as_its_kind(upstream) or not dbt_backfill.ask(upstream, 'upstream_readable')(
             dbt_backfill.ask(upstream, 'read_upstream')(upstream, source), source
         ) -%}
             {%- do dbt_backfill.refuse(

@@ -113,7 +113,7 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("find_gap", lambda *_: gap)
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
         macros.stub("learn_query", lambda backfill, learned: {**learned, "explained": True})
-        return macros.call("find_why_not_followed", backfill, make_state(**state))["why"]
+        return macros.call("observe_former_query", backfill, make_state(**state))["why"]
 
     return standstill
 

@@ -24,4 +24,4 @@ def test_what_a_plan_notes_may_be_gone_or_something_else(
     if type:
         macros.tables["lake.up"] = Table(type=type, file_format=kind)
 
-    assert macros.call("is_same_table", {"relation": up, "kind": "delta"}) is stands
+    assert macros.call("exists_as_its_kind", {"relation": up, "kind": "delta"}) is stands
