@@ -39,7 +39,7 @@
     table its MV; a view is replaced by a table. Each can be repeated. A run that died in between is completed by the next one, or, if
     that is for another query, gives way to it: nothing was merged.
 
-    What cannot be taken is refused before. Returns what new_observed describes.
+    What cannot be taken is refused before. Returns what observe_state does.
 
     Arguments:
       found (dict): see observe_tables.
@@ -74,7 +74,7 @@
     {%- set made = dbt_backfill.observe_existing(
         backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
-    {{ return(dbt_backfill.new_observed(made.state, made.mv, made.begun_anew, missing.learned)) }}
+    {{ return(dict(made, learned=missing.learned)) }}
 {% endmacro %}
 
 
@@ -89,14 +89,6 @@
     {%- set same = left.committed and left.committed.kind == how
         and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.committed) -%}
     {{ return(none if same or not left.committed else left.committed.backfill_id) }}
-{% endmacro %}
-
-
-{#- Return the state beside a table, none if there is none; one that this version does not read is refused. -#}
-{% macro read_left_state(backfill, existing) %}
-    {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill.check_progress_is_ours(backfill, existing.progress) -%}
-    {{ return(dbt_backfill.read_state(backfill)) }}
 {% endmacro %}
 
 

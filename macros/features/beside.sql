@@ -231,7 +231,8 @@
     {%- for table in ['staged', 'replica'] -%}
         {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
         {%- if properties is not none -%}
-            {%- do copies.append(dbt_backfill.get_drop_copy_sql(dbt_backfill.get_format_of(properties), next[table], properties)) -%}
+            {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
+            {%- do copies.append(dbt_backfill.get_drop_copy_sql(format, next[table], properties)) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set sql -%}

@@ -30,7 +30,7 @@
 {% endmacro %}
 
 
-{#- `control`: what people have set last, see get_control_sql. -#}
+{#- `control`: what people have set last, see get_control_statement. -#}
 {% macro new_allowance(rows, ruled_by, control={}) %}
     {{ return({'rows': rows, 'ruled_by': ruled_by, 'by': control.get('set_by'), 'since': control.get('set_at')}) }}
 {% endmacro %}

@@ -103,6 +103,7 @@
             'Run the model first, and put this test only on models with that materialization', mv=relations.name
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_is_no_copy(relations, dbt_backfill.find_original(model, properties)) -%}
+    {%- set original = dbt_backfill.find_original(model, properties) -%}
+    {%- if original -%} {%- do dbt_backfill.refuse_copy(relations, original) -%} {%- endif -%}
     {{ return(relations) }}
 {% endmacro %}

@@ -42,12 +42,12 @@
 {#- Return the select. Nothing is read while dbt parses the model that has it. -#}
 {% macro get_progress_select(models, by) %}
     {%- set backfills = dbt_backfill.find_backfills(models) | selectattr('why', 'none') | list if execute else [] -%}
-    {%- if by == 'vnode' -%}
-        {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if backfills
-            else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_vnode_columns())) }}
+    {%- if backfills -%}
+        {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if by == 'vnode' else dbt_backfill.get_progress_sql(backfills)) }}
     {%- endif -%}
-    {{ return(dbt_backfill.get_progress_sql(backfills) if backfills
-        else dbt_backfill.get_no_progress_sql(dbt_backfill.progress_of_mv_columns())) }}
+    {%- set columns, nulls = dbt_backfill.progress_of_vnode_columns() if by == 'vnode' else dbt_backfill.progress_of_mv_columns(), [] -%}
+    {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
+    {{ return('select ' ~ nulls | join(', ') ~ ' from range(0)') }}
 {% endmacro %}
 
 
@@ -182,7 +182,9 @@
     {%- for row in rows -%}
         {%- set lag = dict({'versions': none, 'since': none}, **(dbt_backfill._find_lag(row.get('source')) or {})) -%}
         {%- do lags.append(lag) -%}
-        {%- do ages.append(dbt_backfill.get_lag_sql(dbt_backfill.string_literal(lag.since))) -%}
+        {%- do ages.append(
+            'timestampdiff(second, try_cast(' ~ dbt_backfill.string_literal(lag.since) ~ ' as timestamp_ltz), current_timestamp())'
+        ) -%}
     {%- endfor -%}
     {%- set is_asked = lags | rejectattr('since', 'none') | list -%}
     {%- set seconds = dbt_backfill.run_json('tell the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}

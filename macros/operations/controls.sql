@@ -130,3 +130,32 @@
         {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
     {%- endfor -%}
 {% endmacro %}
+
+
+{#-
+    Return a script that sets a rate limit, and returns what is set then. It inserts a row, which conflicts with no barrier. When, and by
+    whom, are literals in it: sent twice, the second row says what the first one does.
+
+    Arguments:
+      setting (dict): {'value', 'by', 'at': microseconds since 1970}.
+      location (string): the clause of the place where the table is made, empty for the catalog's own.
+-#}
+{% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
+    {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}
+    begin
+        declare __bf_control string;
+        create table if not exists {{ operated.controls.render() }}
+            (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
+        using {{ format }}
+        {{ location }}
+        tblproperties {{ dbt_backfill.property_list(dict(
+            dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+        )) }};
+        insert into {{ operated.controls.render() }}
+        select
+            'rate_limit', {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
+            {{ text(backfill_id) }};
+        {{ dbt_backfill.get_control_statement(operated, backfill_id) }}
+        select __bf_control;
+    end
+{%- endmacro %}

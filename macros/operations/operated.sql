@@ -12,7 +12,7 @@
 
 
 {#-
-    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'begun_anew', see new_observed, and
+    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'begun_anew', see observe_state, and
     'partitions', see get_backfill.
 -#}
 {% macro observe_operated(node) %}

@@ -76,6 +76,24 @@
 
 
 {#-
+    The step "observe" of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
+    table. Its position is read first, so that the upstream is not behind it.
+
+    Arguments:
+      since (dict or none): the committed plan, none if nothing was read yet.
+-#}
+{% macro observe_upstream(backfill, state, since) %}
+    {%- set followed = backfill.feed or backfill.upstream -%}
+    {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
+    {%- set observed = dbt_backfill.ask(followed, 'read_upstream')(followed, source, state.get('log')) -%}
+    {%- do dbt_backfill.ask(followed, 'check_feed')(observed) -%}
+    {%- if not backfill.feed -%} {{ return(observed) }} {%- endif -%}
+    {%- set upstream = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)) -%}
+    {{ return(dict(upstream, feed=observed)) }}
+{% endmacro %}
+
+
+{#-
     Choose the next plan and store it. Return what plan_barrier returns, with 'learned', 'columns': of the MV, if it is created or replaced,
     and 'copied_in': the seconds in which its upstream was copied. None if there is nothing to do.
 -#}

@@ -25,7 +25,8 @@
     {#- The newest version, or, in the mode `snapshot` until every vnode has finished, the one at which the backfill began. -#}
     {%- set version = state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
-    {%- set filling = dbt_backfill.get_open_filling(state) -%}
+    {%- set filling, undropped = dbt_backfill.get_filling(state), state.committed.get('drops') if state.dirty else none -%}
+    {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
     {#- With a change table of the user's own its new rows tell whether there may be changes. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
@@ -62,7 +63,7 @@
         {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
     {%- endif -%}
     {%- set plan = dict(
-        dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **dbt_backfill.end_filling(filling)
+        dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
     ) -%}
     {%- if windows.moving == [] or not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
     {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) -%}
@@ -119,6 +120,33 @@
 
 
 {#-
+    Why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
+    followed from now on either is refused.
+-#}
+{% macro find_feed_gap(backfill, observed, committed) %}
+    {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
+    {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
+    {%- if not backfill.feed -%}
+        {%- set followed = dbt_backfill.get_followed_source(committed) -%}
+        {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
+        {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
+        {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
+                and names == backfill.options.unique_key | map('lower') | list -%}
+            {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, followed) -%}
+        {%- endif -%}
+        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, followed) -%}
+    {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
+        {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
+    {%- else -%}
+        {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
+    {%- endif -%}
+    {%- if not gap -%} {{ return(none) }} {%- endif -%}
+    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
+    {{ return(gap.reason) }}
+{% endmacro %}
+
+
+{#-
     Why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No feed
     tells what that changes.
 -#}
@@ -151,7 +179,13 @@
       views (list): the temporary views to drop before a refusal.
 -#}
 {% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
-    {%- set ended = dbt_backfill.end_filling(filling) -%}
+    {%- set ended = {'drops': filling.drops} if filling else {} -%}
+    {%- if filling and filling.columns -%}
+        {%- do ended.update({
+            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
+            'next_bounds': [], 'bounds_complete': false,
+        }) -%}
+    {%- endif -%}
     {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
@@ -195,7 +229,7 @@
         'query_hash': backfill.query_hash,
         'query_columns': learned.columns,
         'alias_columns': learned.alias_columns,
-        'settings': dbt_backfill.get_settings_to_record(state.settings, learned.used_settings),
+        'settings': dbt_backfill.get_result_settings(state.settings, learned.used_settings),
         'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode,
@@ -232,7 +266,7 @@
     {{ return(dict(
         dbt_backfill.new_plan(backfill, state, dict(learned, key=filled.key), 'swap', reason),
         sweeps=false,
-        settings=dbt_backfill.get_settings_to_record(state.settings, filled.settings.keys()),
+        settings=dbt_backfill.get_result_settings(state.settings, filled.settings),
         key=dbt_backfill.place_positions(backfill, state, filled.key),
         last_range=true,
         next_bounds=[],

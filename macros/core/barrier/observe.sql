@@ -1,9 +1,13 @@
 {#-
-    At the start of a run: observe what is committed and planned, and refuse what does not belong to this MV. Return what new_observed
-    describes; arguments and errors are those of observe_tables.
+    Return what a run observes of an MV before its first barrier, and refuse what does not belong to this MV: {
+      'state': as read_state returned it, or, of an MV that is about to be created, see observe_missing,
+      'mv': the MV as the run has found it, see read_mv; none if there was none,
+      'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
+      'learned': what it took to know of the query, see new_learned
+    }
 
-    If there is nothing yet, the state is that of an MV about to be created (`missing`). If an earlier run died while it created the
-    tables, the MV is created first. A table that is to become the MV is taken, see find_takeover.
+    If an earlier run died while it created the tables, the MV is created first. A table that is to become the MV is taken, see
+    find_takeover. Arguments and errors are those of observe_tables.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
@@ -16,21 +20,21 @@
     {%- if found.is_of_another_model -%}
         {#- The plan that creates the tables says which state it replaces, and drops it. -#}
         {%- set creation = dict(missing.state.committed, replaces=found.left.committed.backfill_id) -%}
-        {{ return(dbt_backfill.new_observed(dict(missing.state, committed=creation), learned=missing.learned)) }}
+        {{ return(dict(missing, state=dict(missing.state, committed=creation))) }}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set made = dbt_backfill.observe_existing(backfill, found.existing, found.settings, properties) -%}
-    {{ return(dbt_backfill.new_observed(made.state, begun_anew=made.begun_anew, learned=missing.learned)) }}
+    {{ return(dict(made, mv=none, learned=missing.learned)) }}
 {% endmacro %}
 
 
 {#-
     Return what exists of an MV; nothing is written. Any other combination of tables is refused by its name: {
-      'observed': of an MV that goes on, or is about to be created, see new_observed; else none, and it is
+      'observed': of an MV that goes on, or is about to be created, see observe_state; else none, and it is
       'takeover': how the table of its name becomes the MV, see find_takeover, with its 'properties'; or
       'left': the state of a first run that died before the MV existed, with
-          'missing', what is observed without it, and 'is_of_another_model', see _is_of_another_model,
+          'missing', what is observed without it, see observe_missing, and 'is_of_another_model', see _is_of_another_model,
       'existing': see get_existing_relations; 'settings': the session's, see read_settings
     }
 
@@ -69,38 +73,60 @@
 {% endmacro %}
 
 
-{#-
-    Return what a run observes of an MV before its first barrier: {
-      'state': as read_state returned it, or get_missing_state,
-      'mv': the MV as the run has found it, see read_mv; none if there was none,
-      'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
-      'learned': what it took to know of the query, see new_learned
-    }
--#}
-{% macro new_observed(state, mv=none, begun_anew=none, learned=none) %}
-    {{ return({'state': state, 'mv': mv, 'begun_anew': begun_anew, 'learned': learned or dbt_backfill.new_learned()}) }}
+{#- Return the state beside a table, none if there is none. Refuse one that is not of this package, or that this version does not read. -#}
+{% macro read_left_state(backfill, existing) %}
+    {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
+    {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
+    {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
+        {%- do dbt_backfill.refuse(
+            backfill.progress.render() ~ ' exists, and is no state of ours; it has the name that the state of '
+                ~ backfill.mv.render() ~ ' would have',
+            'Rename it, or give the model another alias', mv=backfill.get('name')
+        ) -%}
+    {%- elif properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
+        {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
+    {%- endif -%}
+    {{ return(dbt_backfill.read_state(backfill)) }}
 {% endmacro %}
 
 
 {#-
-    Return what is observed of an MV that is about to be created, see new_observed: the epoch 0, at which no vnode has started. Refuse a
+    Refuse a table where the history, or the controls, of a new MV would be, unless it is one that an earlier MV has left and that the new
+    MV can write to. If tables are looked up by a statement, the first barrier's commit looks at the controls.
+-#}
+{% macro check_leftovers_are_ours(backfill, existing) %}
+    {%- if existing.barriers -%}
+        {%- set properties = dbt_backfill.read_listed_properties(existing.barriers, backfill.barriers) -%}
+        {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
+                or properties.get('format', '').startswith('iceberg') != (backfill.options.file_format == 'iceberg') -%}
+            {%- do dbt_backfill.refuse(
+                backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
+                    ~ backfill.options.file_format,
+                'Drop or rename it; nothing but a history of barriers stands there', mv=backfill.get('name')
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
+    {%- if controls is not none and not dbt_backfill.has_own_controls(backfill) -%}
+        {%- do dbt_backfill.refuse_foreign_controls(backfill) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Return what is observed of an MV that is about to be created, see observe_state: the epoch 0, at which no vnode has started. Refuse a
     query that cannot be followed. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, dbt_backfill.new_learned())) -%}
-    {%- set state = dbt_backfill.get_missing_state(backfill, learned, dbt_backfill.read_result_settings(settings)) -%}
-    {{ return(dbt_backfill.new_observed(state, learned=learned)) }}
-{% endmacro %}
-
-
-{#- Return the state of an MV that is about to be created: the epoch 0, at which no vnode has started. -#}
-{% macro get_missing_state(backfill, learned, settings) %}
+    {%- set settings = dbt_backfill.read_result_settings(settings) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, learned, 'create') -%}
-    {{ return({
+    {%- set state = {
         'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none, 'settings': settings,
-    }) }}
+    } -%}
+    {{ return({'state': state, 'mv': none, 'begun_anew': none, 'learned': learned}) }}
 {% endmacro %}
 
 
@@ -109,17 +135,15 @@
     of a table that was to be taken and is gone: it is replaced, because nothing was ever merged.
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
-    {%- if not left.committed -%} {{ return(false) }} {%- endif -%}
-    {%- if left.committed.kind != 'create' -%} {{ return(true) }} {%- endif -%}
-    {{ return(not not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.planned or left.committed)) }}
+    {{ return(left.committed and (left.committed.kind != 'create'
+        or dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.planned or left.committed) is not none)) }}
 {% endmacro %}
 
 
 {#-
-    Return what is observed of an MV whose tables exist, see new_observed. Refuse a state of another MV, a damaged one, a copy, and an MV
-    that something else has replaced.
-
-    It is to be reset once more (`begun_anew`) if a reset of before came late: this run finds it so, or the last commit did.
+    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an MV
+    that something else has replaced. It is to be reset once more (`begun_anew`) if a reset of before came late: this run finds it so, or
+    the last commit did.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -152,7 +176,7 @@
             'Restore an earlier version of it, or drop it with ' ~ table ~ ' to build the MV anew', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_is_no_copy(backfill, mv.original) -%}
+    {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
     {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
     {%- if other is not none and not other.begun_anew -%}
         {%- do dbt_backfill.refuse(
@@ -162,9 +186,10 @@
         ) -%}
     {%- endif -%}
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
-    {{ return(dbt_backfill.new_observed(
-        state, mv, table ~ ' was begun anew, as by a full refresh that came late' if came_late else none
-    )) }}
+    {{ return({
+        'state': state, 'mv': mv, 'learned': dbt_backfill.new_learned(),
+        'begun_anew': table ~ ' was begun anew, as by a full refresh that came late' if came_late else none,
+    }) }}
 {% endmacro %}
 
 
@@ -184,8 +209,10 @@
 {% macro read_mv(backfill, properties) %}
     {%- set mv, file_format = backfill.mv.render(), backfill.options.file_format -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
-    {%- do dbt_backfill.check_state_format(backfill, properties) -%}
-    {%- set format = dbt_backfill.get_format_of(properties) -%}
+    {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
+        {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
+    {%- endif -%}
+    {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was made',
@@ -205,6 +232,18 @@
         'constraints': dbt_backfill.read_constraints(properties), 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
     }) }}
+{% endmacro %}
+
+
+{#- Return the name of the MV that a table with these properties is a copy of; none if it is no copy, as far as they say. -#}
+{% macro find_original(mv, properties) %}
+    {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
+    {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
+    {%- if dbt_backfill.is_redacted(original) -%} {{ return(none) }} {%- endif -%}
+    {%- set own, noted = (mv.render() | lower | replace('`', '')).split('.'), (original | lower | replace('`', '')).split('.') -%}
+    {#- The session's own catalog may be named, or not. -#}
+    {%- set known = [own | length, noted | length] | min -%}
+    {{ return(none if own[-known:] == noted[-known:] else original) }}
 {% endmacro %}
 
 
@@ -259,46 +298,71 @@
 {% endmacro %}
 
 
-{#-
-    The step "observe" of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
-    table. Its position is read first, so that the upstream is not behind it.
-
-    Arguments:
-      since (dict or none): the committed plan, none if nothing was read yet.
--#}
-{% macro observe_upstream(backfill, state, since) %}
-    {%- set followed = backfill.feed or backfill.upstream -%}
-    {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
-    {%- set observed = dbt_backfill.ask(followed, 'read_upstream')(followed, source, state.get('log')) -%}
-    {%- do dbt_backfill.ask(followed, 'check_feed')(observed) -%}
-    {%- if not backfill.feed -%} {{ return(observed) }} {%- endif -%}
-    {%- set upstream = dbt_backfill.ask(backfill.upstream, 'read_upstream')(backfill.upstream, dbt_backfill.get_source(since)) -%}
-    {{ return(dict(upstream, feed=observed)) }}
+{% macro refuse_missing_mv(backfill) %}
+    {%- do dbt_backfill.refuse(
+        backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
+        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it anew', mv=backfill.get('name')
+    ) -%}
 {% endmacro %}
 
 
-{#-
-    Why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
-    followed from now on either is refused.
--#}
-{% macro find_feed_gap(backfill, observed, committed) %}
-    {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
-    {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
-    {%- if not backfill.feed -%}
-        {%- set followed = dbt_backfill.get_followed_source(committed) -%}
-        {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
-        {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
-        {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
-                and names == backfill.options.unique_key | map('lower') | list -%}
-            {%- do dbt_backfill.ask(backfill.upstream, 'check_followed')(observed, followed) -%}
-        {%- endif -%}
-        {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, followed) -%}
-    {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
-        {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
-    {%- else -%}
-        {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
+{#- Refuse a table with these properties, without a state: not created by this package, a copy of an MV (dbt's `clone`, say), or an MV. -#}
+{% macro refuse_missing_state(backfill, properties) %}
+    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
+    {#- One that clone_backfill has not finished has its own name already. -#}
+    {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
+    {%- if original -%}
+        {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
+            'To go on from there: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+        ) -%}
     {%- endif -%}
-    {%- if not gap -%} {{ return(none) }} {%- endif -%}
-    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
-    {{ return(gap.reason) }}
+    {%- do dbt_backfill.refuse(
+        'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
+        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+    ) -%}
+{% endmacro %}
+
+
+{#- Refuse tables whose state this version does not read. `properties`: of the MV, or of the progress table. The first format had no number. -#}
+{% macro refuse_state_format(backfill, properties) %}
+    {%- set state = backfill.progress.render() -%}
+    {%- do dbt_backfill.refuse(
+        'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', and this version of the package reads '
+            ~ dbt_backfill.state_format(),
+        'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
+            ~ ' to build it anew', mv=backfill.get('name')
+    ) -%}
+{% endmacro %}
+
+
+{% macro refuse_foreign_mv(backfill) %}
+    {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
+    {%- do dbt_backfill.refuse(
+        backfill.mv.render() ~ ' exists, and was not made by this materialization',
+        'To keep its rows: ' ~ adopt ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. '
+            ~ 'Or drop or rename it', mv=backfill.get('name')
+    ) -%}
+{% endmacro %}
+
+
+{#- Return the end of a sentence on what to drop. -#}
+{% macro or_adopt_text(backfill) %}
+    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
+    {{ return('or only the state (' ~ drop ~ ') to adopt the table') }}
+{% endmacro %}
+
+
+{#- Refuse a copy of an MV (`original`: see find_original) beside a copy of its state: a barrier may have come between the two. -#}
+{% macro refuse_copy(backfill, original) %}
+    {%- set mv = backfill.mv.render() -%}
+    {%- do dbt_backfill.refuse(
+        mv ~ ' is a copy of the MV ' ~ original ~ ', and so is its state, by something else than clone_backfill, so that nobody '
+            ~ 'knows whether they are of one barrier',
+        'Drop them and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If it was only renamed, with its state: ALTER TABLE ' ~ mv
+            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
+    ) -%}
 {% endmacro %}

@@ -216,7 +216,7 @@
             'Let them come to the end (without backfill_vnodes) with the query of before, or rebuild the MV with --full-refresh'
         ) -%}
     {%- endif -%}
-    {%- set left = (dbt_backfill.get_open_filling(state) or {'drops': []}).drops -%}
+    {%- set left = state.committed.get('drops') or [] if state.dirty else [] -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set known = dbt_backfill.parse_columns(state.committed.query_columns) -%}
     {%- do dbt_backfill.check_new_columns(backfill.mv, properties, dbt_backfill._without_names(columns.fills, known), left) -%}

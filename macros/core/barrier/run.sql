@@ -117,7 +117,7 @@
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
-    What Spark says is none of it: see new_observed, observe_upstream and new_learned.
+    What Spark says is none of it: see observe_state, observe_upstream and new_learned.
 
     Outside of a run, `name` is that of the model, for messages.
 -#}

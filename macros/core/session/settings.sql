@@ -15,18 +15,13 @@
     Return a SQL map of the three settings that a plan records only where the query depends on them, see find_used_settings: they are often
     set, and their defaults are those of the machine. No function returns a setting but the time zone; the other two are found by what they do.
 -#}
-{% macro common_settings_sql() %}
-    {%- set expressions = {
-        'spark.sql.session.timeZone': 'current_timezone()',
-        'spark.sql.ansi.enabled': "typeof(coalesce(1, '1')) <> 'string'",
-        'spark.sql.ansi.doubleQuotedIdentifiers': "typeof(transform(array(1), a -> \"a\")) = 'array<int>'",
-    } -%}
-    {%- set entries = [] -%}
-    {%- for name, expression in expressions.items() -%}
-        {%- do entries.append("'" ~ name ~ "', cast(" ~ expression ~ ' as string)') -%}
-    {%- endfor -%}
-    {{ return('map(' ~ entries | join(', ') ~ ')') }}
-{% endmacro %}
+{% macro common_settings_sql() -%}
+    map(
+        'spark.sql.session.timeZone', cast(current_timezone() as string),
+        'spark.sql.ansi.enabled', cast(typeof(coalesce(1, '1')) <> 'string' as string),
+        'spark.sql.ansi.doubleQuotedIdentifiers', cast(typeof(transform(array(1), a -> "a")) = 'array<int>' as string)
+    )
+{%- endmacro %}
 
 
 {#-
@@ -43,8 +38,8 @@
         'legacy.execution.pandas.groupedMap.assignColumnsByName', 'legacy.followThreeValuedLogicInArrayExists',
         'legacy.histogramNumericPropagateInputType', 'legacy.literal.pickMinimumPrecision', 'legacy.replaceDatabricksSparkAvro.enabled',
         'legacy.setCommandRejectsSparkCoreConfs', 'legacy.sizeOfNull', 'legacy.viewSchemaBindingMode', 'legacy.viewSchemaCompensation',
-        'mapZipWithUsesJavaCollections', 'optimizer.enableCsvExpressionOptimization', 'optimizer.enableJsonExpressionOptimization', 'parquet.inferTimestampNTZ.enabled',
-        'parquet.int96AsTimestamp', 'runCollationTypeCastsBeforeAliasAssignment.enabled',
+        'mapZipWithUsesJavaCollections', 'optimizer.enableCsvExpressionOptimization', 'optimizer.enableJsonExpressionOptimization',
+        'parquet.inferTimestampNTZ.enabled', 'parquet.int96AsTimestamp', 'runCollationTypeCastsBeforeAliasAssignment.enabled',
     ] -%}
     {%- set off = [
         'analyzer.singlePassResolver.enabled', 'analyzer.singlePassResolver.enabledTentatively',
@@ -70,35 +65,22 @@
 
 
 {#-
-    Return those of the session's settings that give a query other values: {name: text}, the common ones, and any other that the session sets.
-
-    Arguments:
-      settings (dict): as read_settings returned them.
-      common (dict): what common_settings_sql gave.
+    Return those of the settings that give a query other values: {name: text}. Of the ones of common_settings_sql only those whose names are
+    in `common`: all of them for a state, and for a plan those that its query depends on.
 -#}
 {% macro get_result_settings(settings, common) %}
-    {%- set found = dict(common) -%}
-    {%- for name, value in settings.items() if name not in found and dbt_backfill.default_of_result_setting(name) is not none -%}
+    {%- set found = {} -%}
+    {%- for name, value in settings.items() if name in common or dbt_backfill.default_of_result_setting(name) is not none -%}
         {%- do found.update({name: value}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
 
 
-{#- Return what get_result_settings does, by a statement of its own. A run that reads a state asks for the common ones with it. -#}
+{#- Return the result settings by a statement of their own. A run that reads a state asks for the common ones with it. -#}
 {% macro read_result_settings(settings) %}
-    {%- set sql = 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')' -%}
-    {{ return(dbt_backfill.get_result_settings(settings, dbt_backfill.run_json('read the common settings', sql)[0])) }}
-{% endmacro %}
-
-
-{#- Return what a plan records of the settings that get_result_settings returned: of the common ones only those that are `used`. -#}
-{% macro get_settings_to_record(settings, used) %}
-    {%- set recorded = {} -%}
-    {%- for name, value in settings.items() if name in used or dbt_backfill.default_of_result_setting(name) is not none -%}
-        {%- do recorded.update({name: value}) -%}
-    {%- endfor -%}
-    {{ return(recorded) }}
+    {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
+    {{ return(dbt_backfill.get_result_settings(dict(settings, **common), common)) }}
 {% endmacro %}
 
 
@@ -110,7 +92,7 @@
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
-    {%- set now, corrupt = dbt_backfill.get_settings_to_record(settings, recorded.keys()), 'spark.sql.columnNameOfCorruptRecord' -%}
+    {%- set now, corrupt = dbt_backfill.get_result_settings(settings, recorded), 'spark.sql.columnNameOfCorruptRecord' -%}
     {#- An earlier version recorded 29 settings, set or not, and no others. It recorded three of them in another form. -#}
     {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
         and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
@@ -139,33 +121,15 @@
       settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
-    {%- for name, refused in dbt_backfill.refused_settings().items()
-            if refused.get('format', backfill.options.file_format) == backfill.options.file_format
-            and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
-        {%- do dbt_backfill.refuse(
-            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does, refused.to_do, mv=backfill.get('name')
-        ) -%}
-    {%- endfor -%}
-    {%- do dbt_backfill.check_catalog_cache(backfill, settings) -%}
-    {%- do dbt_backfill.check_table_overrides(backfill, settings) -%}
-{% endmacro %}
-
-
-{#-
-    Return the settings that are refused: {name: {
-      'value': a regular expression of the texts, in lower case, with which it is refused,
-      'is': how a message calls that, 'does': what Spark does then, as the end of a sentence, 'to_do': the hint,
-      'format': of the MVs for which it is refused; absent for all
-    }}
--#}
-{% macro refused_settings() %}
+    {#- 'value': a regular expression of the texts, in lower case, with which a setting is refused; 'is': how a message calls that; 'does': what
+        Spark does then; 'to_do': the hint; 'format': of the MVs for which it is refused; absent for all. -#}
     {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
     {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set on = {'value': 'true', 'is': 'on', 'to_do': 'Set it to false' ~ for_dbt} -%}
     {%- set off = {'value': 'false', 'is': 'off', 'to_do': 'Set it to true' ~ for_dbt} -%}
     {#- Any duration but none. A fence that reads an old state lets a stale run pass. -#}
     {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'to_do': 'Set it to 0' ~ for_dbt} -%}
-    {{ return({
+    {%- set unsafe = {
         'spark.sql.parser.escapedStringLiterals': dict(
             on, does='the texts in its statements mean something else', to_do=on.to_do ~ ', and write the backslashes of the query twice',
         ),
@@ -184,45 +148,47 @@
             'value': '.+', 'is': 'set', 'does': 'Delta skips all writes to a table but the first', 'format': 'delta',
             'to_do': 'Unset it, and spark.databricks.delta.write.txnVersion,' ~ for_dbt,
         },
-    }) }}
-{% endmacro %}
-
-
-{#- Refuse an Iceberg catalog that overrides a table property that exactness needs. -#}
-{% macro check_table_overrides(backfill, settings) %}
-    {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-    {%- set catalog = dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
-    {%- for name, value in dbt_backfill.exact_table_properties('iceberg').items() -%}
-        {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
-        {%- if settings.get(setting, value) | lower != value -%}
-            {%- do dbt_backfill.refuse(
-                'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
-                'Set it to ' ~ value ~ ', or leave it out', mv=backfill.get('name')
-            ) -%}
-        {%- endif -%}
+    } -%}
+    {%- for name, refused in unsafe.items()
+            if refused.get('format', backfill.options.file_format) == backfill.options.file_format
+            and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
+        {%- do dbt_backfill.refuse(
+            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does, refused.to_do, mv=backfill.get('name')
+        ) -%}
     {%- endfor -%}
+    {%- do dbt_backfill.check_iceberg_catalogs(backfill, settings) -%}
 {% endmacro %}
 
 
 {#-
     Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so that a run would use
-    a stale state, a fence let a stale run pass, or an upstream be behind its change table.
+    a stale state, a fence let a stale run pass, or an upstream be behind its change table. Refuse one that overrides a table property
+    that exactness needs.
 -#}
-{% macro check_catalog_cache(backfill, settings) %}
-    {%- set relations = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}
+{% macro check_iceberg_catalogs(backfill, settings) %}
+    {%- set tables = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}
     {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}
     {%- for table in followed if table and table.kind and dbt_backfill.upstream_traits(table).may_be_cached -%}
-        {%- do relations.append(table.relation) -%}
+        {%- do tables.append(table.relation) -%}
     {%- endfor -%}
-    {%- for relation in relations -%}
-        {%- set catalog = dbt_backfill.get_catalog(relation) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
-        {%- set name = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
-        {%- if settings.get(name, 'true') | lower != 'false' -%}
+    {%- for table in tables -%}
+        {%- set catalog = dbt_backfill.get_catalog(table) or settings.get('spark.sql.defaultCatalog', 'spark_catalog') -%}
+        {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
+        {%- if settings.get(setting, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
-                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ relation.render() ~ ' caches tables, so a run would not see what another one committed',
-                'Set ' ~ name ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
+                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ table.render() ~ ' caches tables, so a run would not see what another one committed',
+                'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
                 mv=backfill.get('name')
             ) -%}
         {%- endif -%}
+        {%- for name, value in (dbt_backfill.exact_table_properties('iceberg') if table == backfill.mv else {}).items() -%}
+            {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
+            {%- if settings.get(setting, value) | lower != value -%}
+                {%- do dbt_backfill.refuse(
+                    'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
+                    'Set it to ' ~ value ~ ', or leave it out', mv=backfill.get('name')
+                ) -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}

@@ -21,7 +21,7 @@
       generation: of a swap, {'relation', 'id', 'version'} of the MV that is put in place
       next_bounds, bounds_complete: the ends of the ranges to come, of those that fill while there are any; true if they reach the end
       query, query_hash, query_columns, alias_columns (see find_alias_columns)
-      settings: see get_settings_to_record
+      settings: see get_result_settings
       key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
       invocation_id, planned_at: of the run that made it; only in what was read back

@@ -35,14 +35,6 @@
 {% endmacro %}
 
 
-{#- Return a select of no rows with these columns. -#}
-{% macro get_no_progress_sql(columns) -%}
-    {%- set nulls = [] -%}
-    {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
-    select {{ nulls | join(', ') }} from range(0)
-{%- endmacro %}
-
-
 {#-
     Return a select of one row per MV. A share is of the rows of the upstream as it was last counted, or, while columns are filled, of those
     that were read before. Rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
@@ -58,7 +50,7 @@
         'rows_per_second': 'if(complete, null, rows_per_second)',
         'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
         'kind': 'barrier.kind', 'committed_at': 'barrier.committed_at',
-        'lag_seconds': dbt_backfill.get_lag_sql('get(barrier.sources, 0).committed_at'),
+        'lag_seconds': 'timestampdiff(second, try_cast(get(barrier.sources, 0).committed_at as timestamp_ltz), current_timestamp())',
         'rows_changed': 'barrier.changed_row_count', 'rows_deleted': 'barrier.deleted_row_count',
         'invocation_id': 'barrier.invocation_id', 'mode': 'barrier.backfill_mode',
         'filling': "if(is_filling, array_join(barrier.fills.name, ', '), null)", 'paused': "allowed.ruled_by = 'pause'",
@@ -189,22 +181,27 @@
     from measured
     left join (
         select
-            owner.relation,
-            max_by({{ dbt_backfill.get_control_value_sql() }}, set_at) as rows,
-            max_by(set_by, set_at) as set_by,
-            max(cast(set_at as timestamp_ltz)) as set_at
+            owner.relation, max_by(value, controls.set_at) as rows, max_by(set_by, controls.set_at) as set_by,
+            max(controls.set_at) as set_at
         from (
-            select cast(null as string) as relation, '' as control, '' as value, '' as set_by, current_timestamp() as set_at, '' as backfill_id
-            from range(0)
+            select '' as relation, '' as backfill_id, '' as value, '' as set_by, current_timestamp() as set_at from range(0)
             {%- for backfill in backfills if backfill.has_controls %}
             union all
-            select {{ dbt_backfill.string_literal(backfill.ruled_by) }}, control, value, set_by, set_at, backfill_id
-            from {{ backfill.relations.controls.render() }}
+            {{ dbt_backfill.get_controls_sql(backfill) }}
             {%- endfor %}
         ) as controls
         join measured as owner on controls.relation = owner.relation and controls.backfill_id = owner.barrier.backfill_id
         group by owner.relation
     ) as controls on measured.controlled = controls.relation
+{%- endmacro %}
+
+
+{#- Return a select of the rate limits that people have set for an MV, see get_control_statement, by the id of its backfill. -#}
+{% macro get_controls_sql(backfill) -%}
+    select
+        {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation, backfill_id,
+        if(control = 'pause', if(value = 'true', '0', 'default'), value) as value, set_by, cast(set_at as timestamp_ltz) as set_at
+    from {{ backfill.relations.controls.render() }}
 {%- endmacro %}
 
 

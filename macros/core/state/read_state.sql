@@ -10,7 +10,7 @@
       'settings': the session's, see get_result_settings; none if they were not given,
       'lag_seconds': the age of the version that the MV shows; absent if that is not known,
       'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
-      'control': what people have set for it, see get_control_sql; {} where nothing is, or nobody asked,
+      'control': what people have set for it, see get_control_statement; {} where nothing is, or nobody asked,
       'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
       'executed': see get_state_sql
     }
@@ -21,21 +21,21 @@
       controls_of (string): the id of the MV whose control is to be read; else none.
 -#}
 {% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
-    {%- set controlled = controls_of is not none -%}
     {%- set sql = dbt_backfill.get_state_sql(
-        relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), control=controlled,
+        relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), control=controls_of is not none,
         settings=settings is not none
     ) -%}
-    {%- if controlled -%}
+    {%- if controls_of is not none -%}
         {%- set sql = 'begin\n    declare __bf_control string;\n    ' ~ dbt_backfill.get_control_statement(relations, controls_of)
             ~ '\n    ' ~ sql ~ ';\nend' -%}
     {%- endif -%}
     {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
-    {%- set written = -1 if read.get('written') is none else read.written -%}
-    {%- set state = dbt_backfill.parse_state(
-        read, written if history_of else none, dbt_backfill.get_result_settings(settings, read.settings) if settings is not none else none
-    ) -%}
-    {%- do dbt_backfill.check_controls_are_ours(relations, state) -%}
+    {%- set written = none if not history_of else -1 if read.get('written') is none else read.written -%}
+    {%- if settings is not none -%}
+        {%- set settings = dbt_backfill.get_result_settings(dict(settings, **read.settings), read.settings) -%}
+    {%- endif -%}
+    {%- set state = dbt_backfill.parse_state(read, written, settings) -%}
+    {%- if state.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
     {{ return(state) }}
 {% endmacro %}
 
@@ -49,14 +49,14 @@
       control (boolean): true if the script has such a variable, to be returned with it.
       settings (boolean): true to ask for the session's common ones; a run asks once.
 -#}
-{% macro get_state_sql(
-    relations, history_of=none, plan=none, followed=none, control=false, settings=false
-) -%}
+{% macro get_state_sql(relations, history_of=none, plan=none, followed=none, control=false, settings=false) -%}
     {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
         if followed and dbt_backfill.upstream_traits(followed).log_in_state else none -%}
     select to_json(struct(
         progress.*,
-        {{ dbt_backfill.get_lag_sql("get_json_object(progress.last, '$.sources[0].committed_at')") }} as lag_seconds
+        timestampdiff(
+            second, try_cast(get_json_object(progress.last, '$.sources[0].committed_at') as timestamp_ltz), current_timestamp()
+        ) as lag_seconds
         {{- ',\n        ' ~ dbt_backfill.common_settings_sql() ~ ' as settings' if settings }}
         {{- ',\n        ' ~ log ~ ' as log' if log }}
         {{- ',\n        __bf_control as control' if control }}
@@ -86,12 +86,6 @@
             from {{ relations.progress.render() }}
         )
     ) as progress
-{%- endmacro %}
-
-
-{#- Return the age in seconds of a version that was committed at `at`, which a kind of upstream gave as text; null if it gave none. -#}
-{% macro get_lag_sql(at) -%}
-    timestampdiff(second, try_cast({{ at }} as timestamp_ltz), current_timestamp())
 {%- endmacro %}
 
 
@@ -156,14 +150,6 @@
 {% endmacro %}
 
 
-{#- Return get_filling with the columns that a given-up plan was to drop, also where none is being filled. -#}
-{% macro get_open_filling(state) %}
-    {%- set filling, drops = dbt_backfill.get_filling(state), state.committed.get('drops') or [] -%}
-    {%- if not state.dirty or not drops -%} {{ return(filling) }} {%- endif -%}
-    {{ return(dict(filling or dbt_backfill.new_filling([]), drops=drops)) }}
-{% endmacro %}
-
-
 {#- Return what is being filled, and to be dropped, before a plan is executed; none of a plan that does neither. -#}
 {% macro get_filling_of_plan(plan) %}
     {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
@@ -171,53 +157,29 @@
 {% endmacro %}
 
 
-{#- Return what a plan records that drops the columns and fills them all: it compares all of the MV at once, or the ranges after it do. -#}
-{% macro end_filling(filling) %}
-    {%- if not filling -%} {{ return({}) }} {%- endif -%}
-    {%- if not filling.columns -%} {{ return({'drops': filling.drops}) }} {%- endif -%}
-    {{ return({
-        'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
-        'next_bounds': [], 'bounds_complete': false, 'drops': filling.drops,
-    }) }}
-{% endmacro %}
-
-
 {#-
-    What people have set for an MV while it is backfilled, `<mv>__controls`: one row each time, and the newest one applies. The table is made
-    when something is first set, and a barrier only reads it: to set it is an INSERT, which conflicts with nothing, so that a run that
-    commits just then goes on.
+    Return a statement of a script that reads what people have set for an MV into the script's variable `__bf_control`, as JSON: {'value',
+    'set_by', 'set_at'}; null if nothing is set. `value` is the rate limit, 0 for a pause, or `default`.
 
-    `control` is `rate_limit`, and its value a number of rows, 0 for a pause, or `default`. Earlier versions wrote `pause`, with `true` or
-    `false`, beside it. Rows of another `backfill_id` are of an earlier MV.
--#}
-
-
-{#- Return the value of such a row as the rate limit that it sets, also of a row of before. -#}
-{% macro get_control_value_sql() %}
-    {{ return("if(control = 'pause', if(value = 'true', '0', 'default'), value)") }}
-{% endmacro %}
-
-
-{#- Return a select of the newest row of an MV, as JSON: {'value', 'set_by', 'set_at'}; null if there is none. -#}
-{% macro get_control_sql(relations, backfill_id) -%}
-    select to_json(max_by(
-        struct({{ dbt_backfill.get_control_value_sql() }} as value, set_by, date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at), set_at
-    ))
-    from {{ relations.controls.render() }}
-    where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
-{%- endmacro %}
-
-
-{#-
-    Return a statement of a script that reads it into its variable `__bf_control`, null where there is no such table. The table may appear at
-    any time, also during a run, so each barrier looks for it. Spark finds before any job that it is missing, or that it has other columns,
-    which check_controls_are_ours refuses.
+    It is the newest row of `<mv>__controls`; rows of another `backfill_id` are of an earlier MV. Earlier versions wrote the control `pause`,
+    with `true` or `false`, beside `rate_limit`. The table is made when something is first set, also during a run, so each barrier looks
+    for it. Spark finds before any job that it is missing, or that it has other columns: then it is `foreign`, and is refused.
 -#}
 {% macro get_control_statement(relations, backfill_id) -%}
     begin
         declare exit handler for sqlstate '42P01' begin end;
         declare exit handler for sqlstate '42703' begin set __bf_control = '{"foreign": true}'; end;
-        set __bf_control = ({{ dbt_backfill.get_control_sql(relations, backfill_id) }});
+        set __bf_control = (
+            select to_json(max_by(
+                struct(
+                    if(control = 'pause', if(value = 'true', '0', 'default'), value) as value, set_by,
+                    date_format(set_at, 'yyyy-MM-dd HH:mm') as set_at
+                ),
+                set_at
+            ))
+            from {{ relations.controls.render() }}
+            where backfill_id = {{ dbt_backfill.string_literal(backfill_id) }}
+        );
     end;
 {%- endmacro %}
 
@@ -229,42 +191,9 @@
 {% endmacro %}
 
 
-{#- Refuse a table of their name that is not ours, as what was read of it shows. -#}
-{% macro check_controls_are_ours(relations, state) %}
-    {%- if state.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(relations) -%} {%- endif -%}
-{% endmacro %}
-
-
 {% macro refuse_foreign_controls(relations) %}
     {%- do dbt_backfill.refuse(
         relations.controls.render() ~ ' exists, and has no controls of ours', 'Rename it, or give the model another alias',
         mv=relations.get('name')
     ) -%}
 {% endmacro %}
-
-
-{#-
-    Return a script that sets a rate limit, and returns what is set then. When, and by whom, are literals in it: sent twice, the second
-    row says what the first one does.
-
-    Arguments:
-      setting (dict): {'value', 'by', 'at': microseconds since 1970}.
-      location (string): the clause of the place where the table is made, empty for the catalog's own.
--#}
-{% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
-    {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}
-    begin
-        create table if not exists {{ operated.controls.render() }}
-            (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
-        using {{ format }}
-        {{ location }}
-        tblproperties {{ dbt_backfill.property_list(dict(
-            dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
-        )) }};
-        insert into {{ operated.controls.render() }}
-        select
-            'rate_limit', {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
-            {{ text(backfill_id) }};
-        {{ dbt_backfill.get_control_sql(operated, backfill_id) }};
-    end
-{%- endmacro %}

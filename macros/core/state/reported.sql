@@ -125,15 +125,13 @@
     select * except (newest)
     from (
         select
-            states.relation, {{ dbt_backfill.get_control_value_sql() }} as value, controls.set_by,
-            cast(controls.set_at as timestamp_ltz) as set_at,
+            states.relation, controls.value, controls.set_by, controls.set_at,
             row_number() over (partition by states.relation order by controls.set_at desc) as newest
         from states
         join (
             {%- for backfill in backfills %}
             {{- '\n            union all' if not loop.first }}
-            select {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation, *
-            from {{ backfill.relations.controls.render() }}
+            {{ dbt_backfill.get_controls_sql(backfill) }}
             {%- endfor %}
         ) as controls
         on states.relation = controls.relation and get_json_object(states.last, '$.backfill_id') = controls.backfill_id

@@ -164,7 +164,7 @@
 
     Arguments:
       columns (list of {'name', 'type'}): of its query, and not of the MV, as far as the state knows.
-      left (list): the names of columns that a plan was to drop and may not have dropped, see get_open_filling.
+      left (list): the names of columns that a plan was to drop and may not have dropped.
 -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}

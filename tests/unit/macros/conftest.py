@@ -290,7 +290,8 @@ def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> A
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
         macros.results = [[[json.dumps({"created_id": "b1", "is_ours": is_ours})]]]
-        state = macros.call("get_missing_state", backfill, learned, {})
+        macros.stub("learn_query", lambda *_: learned)
+        state = macros.call("observe_missing", backfill, {})["state"]
         macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
         return statement.sql

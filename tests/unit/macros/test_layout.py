@@ -25,7 +25,7 @@ HOOKS = "features/hooks.sql"
 FEATURES_IN_CORE = {
     "find_takeover", "get_allowance", "get_allowance_text", "get_control_text", "get_lowering_sql",
     "get_rescale_statement", "get_sized_rows", "is_budget_spent", "may_replicate",
-    "read_left_state", "take_over_table", "why_no_replica",
+    "take_over_table", "why_no_replica",
 }  # fmt: skip
 """Macros of features that the core still calls by their names, and not by `features/hooks.sql`: a
 debt. Names go; none is added.

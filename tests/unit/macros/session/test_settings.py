@@ -21,7 +21,7 @@ def check(macros: Macros, backfill: Any, options: Any) -> Any:
         default = catalogs.pop(CACHE.format("default"), None)
         if default:
             catalogs["spark.sql.defaultCatalog"] = default
-        macros.call("check_catalog_cache", backfill, {"spark.master": "local", **catalogs})
+        macros.call("check_iceberg_catalogs", backfill, {"spark.master": "local", **catalogs})
 
     return check
 
@@ -166,12 +166,14 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
 ) -> None:
     options["file_format"] = "iceberg"
     name = "spark.sql.catalog.prod.table-override.write.wap.enabled"
-    settings = {"spark.sql.defaultCatalog": "prod", name: value}
+    settings = {
+        "spark.sql.defaultCatalog": "prod", CACHE.format("prod"): "false", name: value
+    }  # fmt: skip
     if value == "false":
-        macros.call("check_table_overrides", backfill, settings)
+        macros.call("check_iceberg_catalogs", backfill, settings)
         return
     with refused(f"the session has {name} = true, under which barriers are not exact. Set it to "):
-        macros.call("check_table_overrides", backfill, settings)
+        macros.call("check_iceberg_catalogs", backfill, settings)
 
 
 # -- settings that give a query other values ---------------------------------------------------
@@ -183,12 +185,12 @@ ZONE = {"spark.sql.session.timeZone": "UTC"}
 
 def test_of_the_settings_that_are_set_those_count_that_give_other_values(macros: Macros) -> None:
     session = {**NTZ, "spark.sql.shuffle.partitions": "2", "spark.sql.legacy.unheardOf": "true"}
-    settings = macros.call("get_result_settings", session, ZONE)
+    settings = macros.call("get_result_settings", {**session, **ZONE}, ZONE)
 
     assert settings == {**ZONE, **NTZ, "spark.sql.legacy.unheardOf": "true"}
     recorded = {name: value for name, value in settings.items() if name not in ZONE}
-    assert macros.call("get_settings_to_record", settings, []) == recorded
-    assert macros.call("get_settings_to_record", settings, list(ZONE)) == settings
+    assert macros.call("get_result_settings", settings, []) == recorded
+    assert macros.call("get_result_settings", settings, list(ZONE)) == settings
 
 
 LEGACY = "spark.sql.legacy."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,14 +48,23 @@ def test_nothing_is_filled_after_the_last_slice_or_without_new_columns(
     assert macros.call("get_filling", make_state()) is None
 
 
-def test_what_compares_all_rows_ends_it(macros: Macros, filling: Any) -> None:
-    now = macros.call("get_filling", filling())
+def test_what_compares_all_rows_ends_it(
+    macros: Macros, backfill: Any, observed: Any, learned: Any, filling: Any
+) -> None:
+    macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    state = filling()
 
-    assert macros.call("end_filling", now) == {
+    def reanchor(now: Any) -> Any:
+        given = (backfill, state, observed, learned, "-", True)
+        return macros.call("choose_reanchor", *given, whole=True, filling=now)
+
+    ended = {
         "fills": FILLS, "fill_low": ["2", "3"], "fill_high": None, "last_fill": True,
         "next_bounds": [], "bounds_complete": False, "drops": [],
     }  # fmt: skip
-    assert macros.call("end_filling", None) == {}
+    plan = reanchor(macros.call("get_filling", state))
+    assert plan["kind"] == "reanchor" and plan == {**plan, **ended}
+    assert not {"fills", "last_fill", "drops"} & set(reanchor(None))
 
 
 # -- what is said of it ---------------------------------------------------------------------------

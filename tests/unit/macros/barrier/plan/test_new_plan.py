@@ -203,11 +203,12 @@ def order(macros: Macros) -> Callable[..., str]:
 @pytest.mark.parametrize("configured", ["ascending", "descending"])
 def test_a_backfill_begins_in_the_order_of_the_config(
     macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, order: Any,
-    configured: str,
+    no_questions: None, configured: str,
 ) -> None:  # fmt: skip
     options["backfill_order"] = configured
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    missing = macros.call("get_missing_state", backfill, learned, {})
+    macros.stub("learn_query", lambda *_: learned)
+    missing = macros.call("observe_missing", backfill, {})["state"]
     state = make_state()
 
     assert order(missing["committed"]) == configured
