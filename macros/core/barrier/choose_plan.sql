@@ -26,6 +26,7 @@
     {%- set version = state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version -%}
     {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
     {%- set filling, undropped = dbt_backfill.get_filling(state), state.committed.get('drops') if state.dirty else none -%}
+    {#- A plan that was given up may not have dropped what it was to drop, also where no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
     {#- With a change table of the user's own its new rows tell whether there may be changes. -#}

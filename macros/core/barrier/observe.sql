@@ -249,16 +249,14 @@
 
 {#-
     Return how an Iceberg MV has left the snapshot of the last barrier: none, or {
-      'begun_anew': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed
-          since: it has left its id and another oldest ancestor, or the table began anew and is empty, so that there is
-          nothing to lose,
+      'begun_anew': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed since: it
+          has left its id and another oldest ancestor, or the table began anew and is empty, so that there is nothing to lose,
       'rows': it has now
     }
 
-    CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the
-    MV itself before it is committed or given up. Two runs may both have executed one reset, and the id is that of the last:
-    so it counts only if the oldest ancestor is another one than at the last commit. A snapshot that has expired says
-    nothing, unless the table began anew since that barrier.
+    CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it
+    is committed or given up. Two runs may both have executed one reset, and the id is that of the last: so it counts only if the oldest
+    ancestor is another one than at the last commit. A snapshot that has expired says nothing, unless the table began anew since that barrier.
 
     Arguments:
       relations (dict): see get_relations.
