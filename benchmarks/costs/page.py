@@ -8,12 +8,12 @@ from costs.figures import BYTES, SECONDS, Environment, Figure, Measured, Result,
 
 INTRODUCTION = """# What it costs
 
-Peers and project in turn, in one warm Spark session, several rounds. Each ratio is of two acts of
-the same round of one run. What is shown is the median of the rounds and, in brackets, the lowest
-and the highest. `make bench` measures all of it anew and writes this page;
-[benchmarks/README.md](README.md#make-bench) says what is compared with what. After few rounds of
-warm-up the driver still compiles its own code, most of it for what sends the most statements. Spark
-logs its events all the while, which also burdens most what sends the most statements.
+Peers and project run one after the other, in one warm Spark session, in several rounds. Each ratio
+compares two acts of the same round of one run. The page shows the median of the rounds and, in
+brackets, the lowest and the highest. `make bench` measures everything again and writes this page;
+[benchmarks/README.md](README.md#make-bench) explains the comparisons. After a few rounds of warm-up
+the driver still compiles its own code, most of it for the contestant with the most statements.
+Spark logs its events meanwhile, which also slows the contestant with the most statements most.
 """
 
 PLOT = "![What each takes beside create table as select, on {format}](results-{format}.svg)\n"
