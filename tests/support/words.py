@@ -35,7 +35,7 @@ _STRINGS = re.compile(_STRING, re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|^#[^\n]*$|\]\([^)\s]*\)", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"`[^`\n]*`|:(?:param|ivar|raises) [\w, ]+:")
+_NAME = re.compile(r"`[^`\n]*`|\b\w+\.[a-z_]\w*|:(?:param|ivar|raises) [\w, ]+:")
 
 
 @dataclass(frozen=True)
