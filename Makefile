@@ -46,7 +46,7 @@ help:
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make docs       the pages of docs/ as a site, in site/'
-	@echo 'make lint       ruff, ruff format, mypy'
+	@echo 'make lint       ruff, ruff format, mypy, and the private words of tests/support/words.toml'
 	@echo 'make format     let ruff repair what it can'
 	@echo 'make clean      remove .venv and what dbt and Spark left behind'
 
@@ -164,6 +164,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=tests $(BIN)/python -m support.words
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

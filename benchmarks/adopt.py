@@ -1,9 +1,9 @@
 """A large table is adopted: none of its rows is written, and those that differ are found.
 
-A table of so many rows, made by `create table as`, is adopted twice: as it is, and again, after its
-state was dropped, with 1,000 rows of it changed, deleted or added. Printed are the rows that the
-MERGEs of the ranges wrote, the files of the table that stayed, and the seconds of both; and beside
-them how long the `create table as` took.
+A table of `--rows` rows, made by `create table as`, is adopted twice: without changes, and again,
+after its state was dropped, with 1,000 rows changed, deleted or added. The script prints the rows
+that the MERGEs of the ranges wrote, the files of the table that stayed, the seconds of both
+adoptions, and the seconds of the `create table as`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ console = Console()
 
 
 def prepare(project: Project, rows: int) -> float:
-    """The upstream, and the table that its query gives, in files ordered by the key."""
+    """The upstream, and the table with the rows of its query, in files ordered by the key."""
     project.create_table("up", "id bigint, amount decimal(12, 2)")
     project.sql(
         "insert into {schema}.up select id, cast(id / 7 as decimal(12, 2))"
@@ -44,7 +44,7 @@ def prepare(project: Project, rows: int) -> float:
 
 
 def spoil(project: Project, rows: int) -> None:
-    """300 rows are changed, 400 are gone, and 300 there is no reason for."""
+    """300 rows are changed, 400 are deleted, and 300 are added that the query does not return."""
     step = rows // 300
     project.sql(
         f"update {{schema}}.mv set name = 'other' where id % {step} = 1 and id < {300 * step}"
@@ -58,7 +58,7 @@ def spoil(project: Project, rows: int) -> None:
 
 
 def written(project: Project, since: int) -> dict[str, int]:
-    """How many rows the MERGEs after the first `since` ones wrote."""
+    """Return the rows that the MERGEs after the first `since` ones wrote."""
     names = ("Inserted", "Updated", "Deleted")
     found: list[dict[str, int]] = []
     if project.file_format == "delta":

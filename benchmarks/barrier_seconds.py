@@ -1,8 +1,8 @@
-"""How near ranges come to the duration that `barrier_seconds` asks for.
+"""How close ranges come to the duration that `barrier_seconds` asks for.
 
-A narrow MV (6 of lineitem's columns, one filter) is backfilled in one run, whose ranges are sized
-by what the last ones took. The first one is a guess, and the second one is sized by a session that
-was not warm yet.
+A narrow MV (6 of lineitem's columns, one filter) is backfilled in one run. Each range gets its size
+from the duration of the previous ones. The size of the first range is a guess, and that of the
+second one comes from a session that was not warm yet.
 """
 
 from __future__ import annotations

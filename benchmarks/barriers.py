@@ -1,13 +1,13 @@
-"""What ranges and changes cost beside the plain statements that one would have written.
+"""The costs of ranges and changes, compared with the plain statements that one would have written.
 
 A narrow MV (6 of lineitem's 16 columns, one filter) in one warm session:
 
-* 4 ranges: four barriers beside four INSERTs of the same windows;
-* 1 % of the rows, scattered: one barrier beside one MERGE of the rows that were changed;
-* 3,000 rows in one window of keys: the same.
+* 4 ranges: four barriers, compared with four INSERTs of the same intervals;
+* 1 % of the rows, scattered: one barrier, compared with one MERGE of the changed rows;
+* 3,000 rows in one interval of keys: the same comparison.
 
-Both first run over a small table, as in `first_run.py`. The plain MERGE is told which rows changed
-and in which window of keys; the barrier finds out.
+Both first run over a small table, as in `first_run.py`. The plain MERGE knows which rows changed
+and in which interval of keys; the barrier finds out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ console = Console()
 
 @dataclass(frozen=True)
 class Step:
-    """Seconds of the plain statement and of the barrier, and of the statements of the latter."""
+    """Seconds of the plain statement, of the barrier, and of the barrier's statements."""
 
     plain: float
     barrier: float
@@ -68,7 +68,7 @@ class Case:
         return f"{{{{ config({config}) }}}} " + QUERY.format(relation=source)
 
     def begin(self) -> None:
-        """Both tables anew: the plain one is empty, and that of the model not made yet."""
+        """Both tables at the start: the plain one is empty, and the model has none."""
         for name in (self.mv, f"{self.mv}__progress", f"{self.mv}__barriers", self.plain):
             self.project.sql(f"drop table if exists {{schema}}.{name}")
         self.project.sql(
@@ -83,7 +83,7 @@ class Case:
         self.project.run("--select", self.mv)
 
     def insert_windows(self) -> None:
-        """Four INSERTs, each of one window of keys, as plain literals."""
+        """Four INSERTs, each of one interval of keys, as plain literals."""
         bounds = [0, *(self.last * n // RANGES for n in range(1, RANGES)), 1 << 62]
         for low, high in pairwise(bounds):
             self.project.sql(
@@ -96,7 +96,7 @@ class Case:
         self.project.sql(f"update {self.table} set l_quantity = l_quantity + 1 where {where}")
 
     def merge_changed(self, where: str) -> None:
-        """One MERGE of the rows that the update has changed, with its window of keys in ON."""
+        """One MERGE of the rows that the update has changed, with their interval of keys in ON."""
         self.project.sql(
             f"merge into {{schema}}.{self.plain} as mv using ("
             + QUERY.format(relation=self.table)
@@ -107,7 +107,7 @@ class Case:
         )
 
     def play(self) -> dict[str, Step]:
-        """Each step, plain and as a barrier."""
+        """Run each step, plain and as a barrier."""
         self.begin()
         plain, clock = timed(self.insert_windows), Clock()
         with intercepted(clock.intercept):

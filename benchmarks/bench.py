@@ -1,8 +1,8 @@
-"""What the project costs beside its peers, on a page: `make bench`.
+"""Compare the costs of the project with its peers, on a page: `make bench`.
 
-Plays workloads of `costs/workloads.py`, peers and project in turn, and writes what it measured
-into results.json, in place of what stands there of the same workloads and format; then RESULTS.md
-and the plots from all that stands there.
+Runs workloads of `costs/workloads.py`, peers and project one after the other. Writes the results
+into results.json, where they replace those of the same workloads and format. Then writes RESULTS.md
+and the plots from all results in this file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_arguments() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Exits with 1 if a workload failed; what the others took is kept."""
+    """Exit with 1 if a workload failed; the results of the others are kept."""
     options = make_arguments().parse_args()
     if options.page_only:
         write_page(options.output)
@@ -59,9 +59,9 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> list[str]:
-    """Play the workloads, and keep what each one took as soon as it has ended.
+    """Run the workloads, and keep the result of each one as soon as it has ended.
 
-    :returns: those that failed, whose errors are printed
+    :returns: the workloads that failed, whose errors are printed
     """
     failed = []
     project, log = _open(options.format)
@@ -98,7 +98,7 @@ def measure(options: argparse.Namespace) -> list[str]:
 
 
 def write_page(output: Path) -> None:
-    """RESULTS.md, and a plot of each format that has one."""
+    """Write RESULTS.md, and a plot of each format that has one."""
     results = read(output / "results.json")
     plotted = set()
     for file_format in {result.file_format for result in results}:
@@ -144,7 +144,7 @@ def _workloads(text: str) -> dict[str, Workload]:
 
 
 def _option(text: str) -> Mapping[str, str]:
-    """`name=value` as an option by its name."""
+    """Return `name=value` as an option by its name."""
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
         raise argparse.ArgumentTypeError(f"not name=value: {text}")

@@ -1,4 +1,4 @@
-"""Seconds of what a benchmark does, and of the statements that a barrier sends."""
+"""Seconds of the steps of a benchmark, and of the statements that a barrier sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def timed(act: Callable[[], object]) -> float:
 
 
 class Clock:
-    """Seconds of each statement of the materialization, by what its comment says."""
+    """Seconds of each statement of the materialization, by the step in its comment."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""What a first, unlimited run costs beside `create table as select`, over TPC-H lineitem.
+"""Compare a first, unlimited run with `create table as select`, over TPC-H lineitem.
 
 Both models run in this process and in one Spark session. A driver that has just started compiles
-its own code for minutes: so both first run over a small table, in rounds whose times show when
-they fall no more, and then one round that is not counted.
+its own code for minutes. So both first run over a small table, in rounds whose times show when
+they no longer decrease, and then one round that is not counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def timed_run(project: Project, model: str) -> float:
 
 
 def steps(project: Project) -> list[str]:
-    """What each statement of the last run did."""
+    """The statements of the last run, with their seconds."""
     assert project.last is not None
     return project.last.steps
 
 
 def timed_round(project: Project, upstream: str) -> tuple[float, float]:
-    """Seconds of `create table as`, and of a first run, over a table that nothing was made of."""
+    """Seconds of `create table as`, and of a first run, over a table that was not read before."""
     for suffix in ("mv", "mv__progress", "mv__barriers", "plain"):
         project.sql(f"drop table if exists {{schema}}.{upstream}_{suffix}")
     plain = timed_run(project, f"{upstream}_plain")

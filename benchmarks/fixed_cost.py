@@ -1,8 +1,8 @@
-"""What a small barrier costs beside one plain MERGE of the same rows, in one warm session.
+"""Compare a small barrier with one plain MERGE of the same rows, in one warm session.
 
-Each barrier reads a range of 5,000 rows and merges 50 changed keys. The plain MERGE is told which
-rows these are, and merges them into a copy of the MV. Both are repeated until the driver has
-compiled its own code, and then measured in turn; figures are medians, and ratios of them.
+Each barrier reads a range of 5,000 rows and merges 50 changed keys. The plain MERGE knows these
+rows, and merges them into a copy of the MV. Both are repeated until the driver has
+compiled its own code, and then measured alternately; figures are medians, and ratios of medians.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def create_tables(project: Project, barriers: int) -> None:
 
 
 def change(project: Project, number: int) -> str:
-    """Changes 50 keys of those that were read; a predicate of these."""
+    """Change 50 keys of the rows that were read; return a predicate of these keys."""
     step = max(1, number * RANGE // CHANGED)
     changed = f"id < {number * RANGE} and id % {step} = {number % step}"
     project.sql(f"update {{schema}}.events set amount = amount + 1 where {changed}")
@@ -54,7 +54,7 @@ def change(project: Project, number: int) -> str:
 
 
 def merge(project: Project, number: int, changed: str) -> None:
-    """One MERGE of the changed rows and the range, both told by literals."""
+    """One MERGE of the changed rows and the range, both given by literals."""
     low, high = number * RANGE, (number + 1) * RANGE
     project.sql(
         f"merge into {{schema}}.{COPY} as mv using ("
@@ -75,7 +75,7 @@ def commits(project: Project) -> int:
 
 
 def assert_same(project: Project) -> None:
-    """The MV is what the plain MERGEs made, as far as both go: a range ends near 5,000 rows."""
+    """The MV has the rows of the plain MERGEs, as far as both go: a range ends near 5,000 rows."""
     both = (
         "select {columns} from {{schema}}.{table} where id <= least("
         f"(select max(id) from {{{{schema}}}}.mv), (select max(id) from {{{{schema}}}}.{COPY}))"
@@ -86,7 +86,7 @@ def assert_same(project: Project) -> None:
 
 
 class Rounds:
-    """Medians of what was measured in turn."""
+    """Medians of measurements that alternate."""
 
     def __init__(self, project: Project) -> None:
         self.project = project

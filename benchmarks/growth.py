@@ -1,20 +1,20 @@
-"""What becomes dearer as an MV lives on: small barriers at the beginning against the same later.
+"""The costs that grow with the life of an MV: small barriers at the beginning and later.
 
 * `runs`: one barrier a `dbt run`, the first ten against the last ten of `--barriers`; and what the
   driver's heap holds after a collection, and this Python, every hundred barriers;
-* `one-run`: the same of as many barriers of one `dbt run`;
+* `one-run`: the same for as many barriers of one `dbt run`;
 * `vnodes`: 256 vnodes against `--vnodes`;
 * `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
   as many new rows in all;
 * `history`: a history of a few rows against `--history` of them;
-* `commits`: an MV and a state as they were made against the same after `--commits` each, on Delta
-  of a file in place of that of the one before;
+* `commits`: a new MV and state against the same after `--commits` commits each, on Delta
+  each with a file that replaces the previous file;
 * `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
 
-Each case compares medians, of ten unless told otherwise, and names the statements that make the
-difference. What else the machine does comes and goes, so a query that never grows is timed before
-each run, and the second ratio is that of multiples of it. Spark generates no code, which makes
-small statements quicker and even. At the end of each case its MVs are compared with their queries.
+Each case compares medians, of ten unless set otherwise, and names the statements that make the
+difference. Other work of the machine varies, so a query that never grows is timed before each run,
+and the second ratio compares multiples of its time. Spark generates no code, so small statements
+are faster and more even. At the end of each case its MVs are compared with their queries.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ FEW_VERSIONS = 10
 FEW_VNODES = 256
 YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(300000) group by n)"
 BATCH = 5_000
-"""Versions after which there is a checkpoint; Spark makes one after ten."""
+"""The number of versions between two checkpoints; Spark's default is ten."""
 CHECKPOINT = 10
-"""Of Delta: Spark makes one with each commit whose version this divides."""
+"""A setting of Delta: Spark makes a checkpoint with each commit whose version this divides."""
 LARGEST = 4
-"""How many statements are named of each case."""
+"""The number of statements that are named for each case."""
 PROGRESS_EVERY = 50
 MEMORY_EVERY = 100
 
@@ -62,7 +62,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "3g",
-    # What Spark and Delta keep as they come, and the tests let them forget.
+    # Spark and Delta keep these; the tests let them forget.
     "spark.databricks.delta.delta.log.cacheSize": "10000",
     "spark.ui.retainedJobs": "1000",
     "spark.ui.retainedStages": "1000",
@@ -80,7 +80,7 @@ class Lap:
     seconds: float
     clock: Clock
     yard: float
-    """Seconds of the yardstick before it."""
+    """The seconds of the yardstick before it."""
 
 
 @dataclass
@@ -96,11 +96,11 @@ class Sample:
 
     @property
     def multiple(self) -> float:
-        """The median of what each took as a multiple of the yardstick."""
+        """The median of each time as a multiple of the yardstick."""
         return statistics.median(lap.seconds / lap.yard for lap in self.laps)
 
     def steps(self) -> dict[str, float]:
-        """The median seconds of each statement; of one that was not sent each time, with zeros."""
+        """The median seconds of each statement; if it was not sent each time, with zeros."""
         clocks = [lap.clock.seconds for lap in self.laps]
         return {
             name: statistics.median(sum(clock.get(name, [])) for clock in clocks)
@@ -109,7 +109,7 @@ class Sample:
 
 
 def run(project: Project, model: str) -> None:
-    """Without dbt's lines, among which ours would be lost."""
+    """Run without dbt's lines, among which the benchmark's own lines would be lost."""
     project.run("--quiet", "--select", model)
 
 
@@ -117,7 +117,7 @@ def timed_run(project: Project, model: str) -> Lap:
     yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
 
     def intercept(sql: str, proceed: Proceed) -> None:
-        # Of the two MVs of a case it is the same statement.
+        # It is the same statement for the two MVs of a case.
         clock.intercept(re.sub(r": describe \w+ \*/", ": describe a table */", sql), proceed)
 
     with intercepted(intercept):
@@ -149,7 +149,7 @@ def _figures(few: float, many: float) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """MB that the driver's heap holds after a collection, and that this Python process has."""
+    """The MB of the driver's heap after a collection, and of this Python process."""
 
     heap: float
     python: float
@@ -160,7 +160,7 @@ class Memory:
         assert isinstance(project.lake, SessionLake)
         jvm = project.lake.spark.sparkContext._jvm
         assert jvm is not None
-        for _ in range(3):  # what a reference queue or a cleaner of Spark's lets go comes late
+        for _ in range(3):  # Spark's reference queues release memory late
             jvm.java.lang.System.gc()
             time.sleep(0.5)
         runtime = jvm.java.lang.Runtime.getRuntime()
@@ -172,7 +172,7 @@ class Memory:
 
 
 class Series:
-    """Barriers of one MV, one after the other, of which the first and the last ones are kept."""
+    """Barriers of one MV, one after the other; the first and the last ones are kept."""
 
     def __init__(self, case: str, project: Project, options: argparse.Namespace) -> None:
         self.case, self.project = case, project
@@ -217,7 +217,7 @@ class Series:
 
 
 class Growth:
-    """The cases, each on tables of its own."""
+    """The cases, each with tables of its own."""
 
     def __init__(self, project: Project, options: argparse.Namespace) -> None:
         self.project, self.options = project, options
@@ -237,13 +237,13 @@ class Growth:
             self.project.write({name: text}, sources=[upstream])
 
     def run(self, model: str, number: int, sample: Sample) -> None:
-        """The run of this number, which goes into the sample once it is warm."""
+        """The run with this number; it is added to the sample once it is warm."""
         lap = timed_run(self.project, model)
         if number >= self.options.warm_up:
             sample.laps.append(lap)
 
     def change(self, upstream: str) -> None:
-        """Changes a few keys, all of which the first barrier has read."""
+        """Change a few keys, all of which the first barrier has read."""
         self.turn += 1
         self.project.sql(
             f"update {{schema}}.{upstream} set amount = amount + 1 "
@@ -251,7 +251,7 @@ class Growth:
         )
 
     def check(self, mv: str, upstream: str) -> None:
-        """The end of a case: after one more run the MV is its query, as far as it has read."""
+        """The end of a case: after one more run the MV equals its query, up to its position."""
         run(self.project, mv)
         select = f"select {COLUMNS} from {{schema}}.{{table}}"
         read = f" where id <= (select max(id) from {{schema}}.{mv})"
@@ -291,7 +291,7 @@ class Growth:
         return series.comparison()
 
     def vnodes(self) -> Comparison:
-        """Ranges in which nearly each of the many vnodes has rows, which a plan counts."""
+        """Ranges in which nearly all of the many vnodes have rows, which a plan counts."""
         barriers = self.options.warm_up + self.options.rounds
         limit = 2 * self.options.vnodes
         configs = {
@@ -309,7 +309,7 @@ class Growth:
         return Comparison("vnodes", few, many)
 
     def versions(self) -> Comparison:
-        """The MV has read all, so that each new row is a change."""
+        """The MV has read everything, so each new row is a change."""
         self.prepare("versions_of", RANGE, versions="")
         run(self.project, "versions")
         many = self.options.versions
@@ -323,10 +323,10 @@ class Growth:
         return Comparison("versions to follow", *samples.values())
 
     def _follow(self, versions: int) -> Lap:
-        """A barrier that follows so many, which have `--versions` new rows in all.
+        """A barrier after many versions, which have `--versions` new rows in all.
 
-        The last version is an UPDATE of Spark's, whose commit makes a checkpoint; what it takes to
-        get there is read by the barrier before.
+        The last version is an UPDATE of Spark's, whose commit makes a checkpoint. The previous
+        barrier reads the versions before it.
         """
         self.align("versions_of", versions)
         self.change("versions_of")
@@ -366,7 +366,7 @@ class Growth:
         return Comparison("commits of the MV and of its state", few, many)
 
     def _lengthen_history(self) -> None:
-        """Rows of barriers that would have been before; on Delta in one file, as later anyway."""
+        """Rows of barriers that would have come before; on Delta in one file, as later anyway."""
         assert isinstance(self.project.lake, SessionLake)
         table = "{schema}.history__barriers"
         columns = self.project.lake.columns(table.replace("{schema}", self.project.schema))
@@ -405,7 +405,7 @@ class Growth:
     # -- versions -----------------------------------------------------------------------------
 
     def append(self, table: str, versions: int, rows: int) -> None:
-        """So many commits, with so many new rows in all."""
+        """Several commits, with so many new rows in all."""
         began, key = time.perf_counter(), self._next_key(table) if rows else 0
         bounds = [rows * number // versions for number in range(versions + 1)] if versions else []
         counts = [end - start for start, end in pairwise(bounds)]
@@ -424,9 +424,9 @@ class Growth:
             console.print(f"{versions:,} versions of {table} in {seconds:.0f} s")
 
     def _replace_files(self, table: str, versions: int) -> None:
-        """So many commits, on Delta each of a file in place of that of the one before, and no rows.
+        """Several commits without rows, on Delta each with a file that replaces the previous file.
 
-        A barrier does so with the state, and Delta knows for a week which files there were.
+        A barrier does this with the state, and Delta keeps the names of the old files for a week.
         """
         if self.project.file_format != "delta":
             self.append(table, versions, 0)
@@ -472,9 +472,9 @@ class Growth:
 
 
 class _Laps:
-    """Takes the time from one commit of a run to the next, without what is done in between.
+    """Take the time from one commit of a run to the next, without that of the yardstick.
 
-    :param between: returns how long the yardstick takes
+    :param between: returns the time of the yardstick
     """
 
     def __init__(self, series: Series, between: Callable[[], float]) -> None:
@@ -497,9 +497,9 @@ class DeltaLog:
 
     place: Path
     version: int
-    """The newest one."""
+    """The newest version."""
     key: int
-    """Of the next row."""
+    """The number of the next row."""
 
     def append(self, counts: Sequence[int]) -> None:
         """A commit for each count, with so many rows in a file; with 0 it changes nothing."""
@@ -534,7 +534,7 @@ class DeltaLog:
         name.write_text("\n".join(map(json.dumps, [{"commitInfo": entry}, *actions])))
 
     def repeat_checkpoint(self) -> None:
-        """The last checkpoint as that of the newest version, if all since have changed nothing.
+        """Write the last checkpoint as that of the newest version, if none since changes rows.
 
         Spark takes minutes to make one of some thousand commits.
         """

@@ -21,13 +21,13 @@ from support.project import Project, install_package
 
 KEY = ["l_orderkey", "l_linenumber"]
 
-# A table over which a driver that has just started compiles its own code.
+# A table over which a new driver compiles its own code.
 SMALL = "small"
 SMALL_ROWS = 10_000
 
 REAL_WORK = {
     "spark.driver.memory": "4g",
-    # What the tests switch off.
+    # Settings that the tests switch off.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.shuffle.partitions": "4",
@@ -36,7 +36,7 @@ REAL_WORK = {
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """What all benchmarks on it can be told."""
+    """The arguments of all benchmarks on lineitem."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
@@ -53,7 +53,7 @@ def passing_directory(prefix: str) -> Path:
 def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
     """A project on a lake of its own, whose plain table names mean tables of this format.
 
-    :param settings: further ones of Spark
+    :param settings: further settings of Spark
     """
     directory = passing_directory("lineitem")
     for name in ("lake", "project"):
@@ -70,7 +70,7 @@ def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
 
 
 def load_lineitem(project: Project, scale: float) -> int:
-    """Generate lineitem as a table that can be followed, in 24 files; returns its rows."""
+    """Generate lineitem as a table with a change feed, in 24 files; return its rows."""
     project.sql(
         create_followable("lineitem", project.file_format)
         + "select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
@@ -80,7 +80,7 @@ def load_lineitem(project: Project, scale: float) -> int:
 
 
 def copy_rows(project: Project, table: str, rows: int) -> None:
-    """Some rows of lineitem as another table that can be followed."""
+    """Some rows of lineitem as another table with a change feed."""
     project.sql(
         create_followable(table, project.file_format)
         + f"select * from {{schema}}.lineitem limit {rows}"
@@ -88,7 +88,7 @@ def copy_rows(project: Project, table: str, rows: int) -> None:
 
 
 def count_differing(project: Project, one: str, other: str) -> int:
-    """By how many rows the results of two queries differ."""
+    """The number of rows by which the results of two queries differ."""
     counts = [
         f"(select count(*) from ({a} except all {b}))" for a, b in ((one, other), (other, one))
     ]
@@ -96,7 +96,7 @@ def count_differing(project: Project, one: str, other: str) -> int:
 
 
 def generate(project: Project, table: str, scale: float) -> str:
-    """Make the rows of one of TPC-H's tables in a file; returns what stands for it in SQL."""
+    """Write the rows of one of TPC-H's tables to a file; return its name in SQL."""
     program = Path(sys.executable).parent / "tpchgen-cli"
     command = [str(program), "parquet", "-s", str(scale), f"--output-dir={project.root}"]
     subprocess.run([*command, f"--tables={table}"], check=True, capture_output=True)
@@ -104,7 +104,7 @@ def generate(project: Project, table: str, scale: float) -> str:
 
 
 def create_followable(table: str, file_format: str) -> str:
-    """How a statement begins that creates a table that can be followed; its query comes next."""
+    """The beginning of a statement that creates a table with a change feed; a query follows."""
     properties = properties_clause(FORMATS[file_format].followable)
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
 
@@ -118,5 +118,5 @@ def cheap_merges(file_format: str) -> dict[str, str]:
 
 
 def plain_properties(file_format: str) -> str:
-    """The same as a clause of `create table`."""
+    """The same properties as a clause of `create table`."""
     return properties_clause(cheap_merges(file_format))

@@ -1,9 +1,9 @@
-"""What a column costs that is added to a large MV, slice by slice, while the upstream changes.
+"""The cost of a column that is added to a large MV, slice by slice, while the upstream changes.
 
-A narrow MV (6 of lineitem's columns, one filter) gets one column more. Beside it, what one would
-have written: ALTER TABLE and one MERGE of the column over all rows. Before each barrier some rows
-change all over the upstream; after it the MV is compared with the query: all columns of before in
-all rows, and the new one up to the second position.
+A narrow MV (6 of lineitem's columns, one filter) gets one column more. It is compared with the
+statements that one would have written: ALTER TABLE and one MERGE of the column over all rows.
+Before each barrier some rows change all over the upstream. After it the MV is compared with the
+query: all previous columns in all rows, and the new one up to the second position.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write(project: Project, query: str, rate_limit: int | None = None) -> None:
 
 
 def second_position(project: Project) -> str | None:
-    """A predicate for the rows up to it; None once the column is filled."""
+    """A predicate for the rows up to the second position; None once the column is filled."""
     last = json.loads(project.value("select last from {schema}.mv__progress where vnode = 0"))
     if last.get("last_fill") or "fills" not in last:
         return None
@@ -52,7 +52,8 @@ def second_position(project: Project) -> str | None:
 
 
 def wrong_rows(project: Project, where: str) -> int:
-    """By how many rows the MV and its query differ, in the new column only `where` it is filled.
+    """The number of rows by which the MV and its query differ, in the new column only `where` it is
+    filled.
 
     Equal rows have equal sums of hashes; only where they differ are the rows themselves compared.
     """

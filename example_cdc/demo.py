@@ -1,12 +1,12 @@
 """Backfill a table of a live PostgreSQL while applications write to it, and check every barrier.
 
-Nothing is installed in the database and nothing is locked. Beside it runs Spark's Thrift server, in
-it `dbt-backfill land`, which lands what a replication slot tells, and `dbt run` after `dbt run`.
-Each barrier is compared with the truth: a second slot, which this script alone reads, replayed in
-memory up to the position that the barrier says it shows.
+Nothing is installed in the database and nothing is locked. The script runs Spark's Thrift server,
+`dbt-backfill land` in this server, which lands the changes of a replication slot, and repeats `dbt
+run`. Each barrier is compared with the truth: a second slot, which only this script reads, replayed
+in memory up to the position that the barrier reports.
 
-PostgreSQL's cluster is in a temporary directory, all else in `.lake`, which each start empties.
-Exits with 1 if a step fails or a check finds a difference, with 130 on Ctrl-C.
+PostgreSQL's cluster is in a temporary directory, and everything else in `.lake`. Each start empties
+`.lake`. Exits with 1 if a step fails or a check finds a difference, with 130 on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KEYS = 30_000
 WRITERS = 6
 TRANSACTIONS_PER_SECOND = 60
 AFTERWARDS = 3
-"""Barriers once all has been read: only changes are left."""
+"""Barriers once everything has been read: only changes are left."""
 # Small tables: compiling a statement would take longer than executing it.
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
@@ -72,7 +72,7 @@ or let this do it: make demo-cdc INSTALL=1"""
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a barrier shows; `differences` are rows too many and too few."""
+    """What a barrier shows; `differences` counts rows too many and too few."""
 
     rows: int
     differences: int
@@ -94,12 +94,12 @@ class Demo:
         self.dbt = Dbt()
         self.table = orders(KEYS)
         self.comparisons: dict[int, Comparison] = {}
-        """By barrier."""
+        """For each barrier."""
         self.seconds: Counter[int] = Counter()
-        """By barrier; of a run whose barrier is still to come, too."""
+        """For each barrier, also for one that a run has not committed yet."""
 
     def run(self) -> bool:
-        """Tell it; True if no check found a difference."""
+        """Play the story; return True if no check found a difference."""
         self.start_database()
         self.start_spark()
         self.start_landing()
@@ -197,7 +197,7 @@ class Demo:
         return all(finished for (finished,) in self.sql(f"select finished from {POSITION}"))
 
     def compare(self, version: str, finished: bool, last: int | None) -> Comparison:
-        """The MV with the query of what the truth says of its position."""
+        """Compare the MV with its query over the truth at its position."""
         truth = self.truth.at("orders", int(version))
         wanted = Counter(
             (row["id"], row["amount"] * 100, row["label"])
@@ -262,7 +262,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def find_programs() -> Path | None:
-    """Where PostgreSQL's programs are; None after having said what is missing."""
+    """Return the directory of PostgreSQL's programs; None after a message about what is missing."""
     if binaries() is None and os.environ.get("INSTALL") and os.geteuid() == 0:
         subprocess.run(INSTALL.split(), check=True)
     if binaries() is None:

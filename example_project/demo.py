@@ -1,8 +1,8 @@
 """Backfill a real table while it changes, one `dbt run` after another, and check every barrier.
 
-dbt runs in this process, so that one Spark serves all of it. Everything it writes is in `.lake`,
-which each start empties. Exits with 1 if a step fails or a check finds a difference, with 130 on
-Ctrl-C.
+dbt runs in this process, so that one Spark is enough. Everything that the script writes is in
+`.lake`, which each start empties. Exits with 1 if a step fails or a check finds a difference, with
+130 on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SUMMARY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit of the upstream: a run-operation and its day."""
+    """One commit of the upstream: a run-operation and the day of its argument."""
 
     operation: str
     day: str
@@ -53,7 +53,7 @@ def withdraw(day: str) -> list[Commit]:
     return [Commit("withdraw_day", day)]
 
 
-# What happens to the upstream before each `dbt run`. A barrier moves current_pos by some 55 days,
+# What happens to the upstream before each `dbt run`. A barrier moves current_pos by about 55 days,
 # so the rounds touch rows on both sides of it.
 WHILE_BACKFILLING = [
     replay("2013-01-01", "2013-02-08", "2013-09-12"),
@@ -82,7 +82,7 @@ class Demo:
         self.barrier_seconds: list[float] = []
 
     def run(self) -> bool:
-        """Tell it; True if no check found a difference."""
+        """Play the story; return True if no check found a difference."""
         self.prepare()
         rounds = iter(WHILE_BACKFILLING)
         while not self.lake.position().finished:

@@ -1,3 +1,3 @@
-"""What `bench.py` plays, and what it makes of what it measured."""
+"""The workloads of `bench.py`, and the page of its results."""
 
 import lineitem  # noqa: F401  puts the folders of `support` and `nyc` on the path

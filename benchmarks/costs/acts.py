@@ -1,4 +1,4 @@
-"""How the results call what was measured."""
+"""The names of the measurements in the results."""
 
 CTAS = "create table as select"
 TABLE = "dbt table"

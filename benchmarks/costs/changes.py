@@ -1,6 +1,6 @@
-"""What happens to an upstream between two refreshes, and what a hand-written MERGE is told of it.
+"""Changes of an upstream between two refreshes, and what a hand-written MERGE knows of them.
 
-A change is a few statements with places in braces: `{table}`, `{keys}` and the columns of
+A change is a few statements with placeholders: `{table}`, `{keys}` and the columns of
 `upstreams.Source`; `{n}` is the number of the round, so that each round changes other rows.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from costs.upstreams import Upstream
 
 DAY = "date_add(date'2000-01-01', {n})"
-"""The day that a change sets: after all of TPC-H's, and of the changes before."""
+"""The day that a change sets: after all days of TPC-H, and of earlier changes."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Change:
     gone: str | None = None
 
     def on(self, upstream: Upstream, table: str, n: int) -> Change:
-        """The same in SQL, for a table that has the rows of an upstream."""
+        """The same statements in SQL, for a table that has the rows of an upstream."""
 
         def fill(text: str) -> str:
             source = upstream.source
@@ -41,21 +41,21 @@ class Change:
 
 
 def updates(one_in: int) -> Change:
-    """One row in so many is updated, wherever its key is."""
+    """One row in `one_in` is updated, anywhere in the table."""
     picked = f"pmod(xxhash64({{keys}}), {one_in}) = {{n}} % {one_in}"
     return Change((f"{_UPDATE} where {picked}",), picked)
 
 
 def hot_keys(one_in: int, commits: int) -> Change:
-    """The same few keys each time, by so many commits."""
+    """The same few keys each time, by several commits."""
     picked = f"pmod(xxhash64({{keys}}), {one_in}) = 0"
     return Change((f"{_UPDATE} where {picked}",) * commits, picked)
 
 
 def refreshes(one_in: int) -> Change:
-    """As TPC-H's RF1 and RF2: one order in so many is new, and one is deleted, with their lines.
+    """Like TPC-H's RF1 and RF2: one order in so many is new, and one is deleted, with their lines.
 
-    New ones get keys that TPC-H leaves out.
+    New orders get keys that TPC-H leaves out.
     """
     native = "{order} % 32 < 8"
     taken = f"pmod(xxhash64({{order}}), {one_in})"

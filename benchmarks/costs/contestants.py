@@ -1,6 +1,6 @@
-"""Who makes a table of an upstream's rows and keeps it up to date: the peers, and the project.
+"""The peers and the project, which make a table of an upstream's rows and keep it up to date.
 
-Each has a table of its own. Peers written by hand are told what they need to know: the windows of
+Each has a table of its own. Peers written by hand know what they need: the intervals of
 keys, and which rows a change touched.
 """
 
@@ -30,20 +30,20 @@ from support.project import Project, RunResult
 Window = tuple[str | None, str | None]
 
 BESIDE = ("__progress", "__barriers", "__controls", "__staged", "__replica")
-"""What stands beside an MV, by the ends of the names."""
+"""The ends of the names of an MV's companion tables."""
 
 SAMPLED = 10_000
-"""Keys of each window that bounds of texts are found by."""
+"""The number of keys per interval from which bounds of texts are found."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """Where they compete: an upstream that has been made, and the windows of a backfill."""
+    """An upstream that has been made, and the intervals of a backfill."""
 
     project: Project
     upstream: Upstream
     windows: tuple[Window, ...]
-    """Literals of the first key column, each window above the first and up to the second."""
+    """Literals of the first key column; each interval is above the first and up to the second."""
 
     rows: int
 
@@ -60,7 +60,7 @@ class Field:
         return f"select * from {{{{ source('lake', '{self.upstream.name}') }}}}"
 
     def inside(self, window: Window) -> str:
-        """The predicate of a window."""
+        """The predicate of an interval."""
         column = self.upstream.key_columns[0]
         low, high = window
         above = [f"{column} > {low}"] if low is not None else []
@@ -68,7 +68,7 @@ class Field:
         return " and ".join(above + upto) or "true"
 
     def keys(self, number: int, windows: int) -> list[str]:
-        """So many values of the first key column, or fewer, spread over the first windows."""
+        """At most so many values of the first key column, spread over the first intervals."""
         upper = [high for _, high in self.windows[:windows] if high is not None]
         step = max(1, len(upper) // number)
         return upper[step - 1 :: step][:number]
@@ -76,9 +76,9 @@ class Field:
 
 class Contestant(ABC):
     """
-    :ivar name: as the results show it
-    :ivar table: its name in the project's schema, also that of its model if it has one
-    :ivar remark: how the table was built last, where that is to be told
+    :ivar name: its name in the results
+    :ivar table: its name in the project's schema, and the name of its model if it has one
+    :ivar remark: how the table was built last, if the results should say so
     """
 
     name: str
@@ -103,7 +103,7 @@ class Contestant(ABC):
 
     @abstractmethod
     def build(self) -> None:
-        """Make the whole table, which is not there."""
+        """Make the whole table, which does not exist."""
 
     def check(self, condition: str = "true") -> None:
         """:raises AssertionError: if the table does not have the rows of the query that meet it"""
@@ -134,11 +134,11 @@ class Contestant(ABC):
 
 
 class Refreshed(Contestant):
-    """One that can also bring its table up to date."""
+    """A contestant that can also bring its table up to date."""
 
     @abstractmethod
     def refresh(self, change: Change) -> None:
-        """After this change of the upstream."""
+        """Bring the table up to date after this change of the upstream."""
 
 
 class CreateTableAs(Refreshed):
@@ -149,7 +149,7 @@ class CreateTableAs(Refreshed):
         self._create()
 
     def build_prefix(self, condition: str) -> None:
-        """The rows that meet it, in place of those that the table has."""
+        """Replace the table's rows by those that meet the condition."""
         self.clear()
         self._create(condition)
 
@@ -183,14 +183,14 @@ class PlainMerges(Refreshed):
             self._merge(f"{self.field.query} where {inside}", of_table)
 
     def refresh(self, change: Change) -> None:
-        """One MERGE of what was changed; what was deleted by a DELETE."""
+        """One MERGE of what was changed, and one DELETE of what was deleted."""
         self._merge(f"{self.field.query} where {change.changed}")
         if change.gone:
             self.project.sql(f"delete from {{schema}}.{self.table} where {change.gone}")
 
 
 class Modelled(Refreshed):
-    """One that is a dbt model."""
+    """A contestant that is a dbt model."""
 
     @abstractmethod
     def config(self) -> Mapping[str, str]:
@@ -257,14 +257,14 @@ class Backfilled(Modelled):
     """The project.
 
     :param options: of the MV; the results name them
-    :param number: tells its table apart from those with other options
+    :param number: distinguishes its table from those with other options
     :param barriers_per_run: as in SQL
     """
 
     name = BACKFILLED
     suffix = "mv"
 
-    # A range ends near its limit: all barriers may be one more, or one less, than the windows.
+    # A range ends near its limit: all barriers may be one more, or one less, than the intervals.
     ALL = "'all'"
 
     def __init__(
@@ -284,13 +284,13 @@ class Backfilled(Modelled):
             self.table = f"{self.table}_{number}"
 
     def build(self) -> None:
-        """It remarks whether its ranges were read from a copy of the upstream."""
+        """Remark if its ranges were read from a copy of the upstream."""
         output = self.run().output
         if len(self.field.windows) > 1:
             self.remark = "through a copy" if ": copied " in output else "without a copy"
 
     def filled(self) -> str:
-        """The predicate of the upstream's rows up to the greatest key that it has."""
+        """The predicate of the upstream's rows up to the greatest key of the table."""
         key = f"struct({', '.join(self.field.upstream.key_columns)})"
         return f"{key} <= (select max({key}) from {{schema}}.{self.table})"
 
@@ -322,7 +322,7 @@ PEERS_OF_REFRESH: Sequence[type[Refreshed]] = (
 
 
 def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Window, ...]:
-    """So many windows of about as many rows, by the first column of the key."""
+    """Intervals with about the same number of rows, by the first column of the key."""
     if number == 1:
         return ((None, None),)
     table, column = f"{{schema}}.{upstream.name}", upstream.key_columns[0]
@@ -332,7 +332,7 @@ def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Windo
 
 
 def _bounds_of_numbers(table: str, column: str, number: int) -> str:
-    """One array; each bound is off by at most a hundredth of a window."""
+    """One array; each bound is wrong by at most a hundredth of an interval."""
     shares = ", ".join(f"{part / number}D" for part in range(1, number))
     return f"select approx_percentile({column}, array({shares}), {100 * number}) from {table}"
 

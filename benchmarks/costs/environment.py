@@ -1,4 +1,4 @@
-"""Where and with what a run was."""
+"""The machine and the versions of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nyc.thrift_server import DELTA, ICEBERG
 from costs.figures import Environment
 from support.project import REPOSITORY
 
-# What figures depend on; the results themselves are written while a run is at work.
+# Files on which figures depend. The results themselves are written during a run.
 MEASURED = ("dbt", "macros", "benchmarks", "tests/support", "example_project/nyc")
 RESULTS = (":!benchmarks/results*", ":!benchmarks/RESULTS.md")
 
@@ -38,7 +38,7 @@ def environment(java: str) -> Environment:
 
 
 def load() -> float:
-    """Of the machine in the last minute, in processes."""
+    """The load of the machine in the last minute, in processes."""
     return round(os.getloadavg()[0], 1)
 
 
@@ -59,7 +59,7 @@ def _machine() -> str:
 
 
 def _processor() -> str:
-    """Its name as Linux tells it, or its architecture."""
+    """The processor's name as Linux shows it, or its architecture."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,12 +1,12 @@
-"""The bytes that are read of a table, from the log of Spark's events.
+"""The bytes that are read from a table, by Spark's event log.
 
-Of a Delta table those that Spark's tasks read. A stage counts if a scan of the table is in it, with
-all that its tasks read. So a stage that also reads something else, such as a cached table, counts
-too high.
+For a Delta table these are the bytes that Spark's tasks read. A stage that has a scan of the table
+counts with everything that its tasks read. So a stage that also reads something else, such as a
+cached table, counts too high.
 
-Iceberg reads several ranges of a file at once, of which Hadoop counts no bytes. So of an Iceberg
-table the files count that each scan has planned, in their whole size, however few of their columns
-it reads.
+Iceberg reads several ranges of a file at once, and Hadoop does not count these bytes. So for an
+Iceberg table the figure is the whole size of all files that each scan has planned, however few of
+their columns it reads.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    # Hadoop counts no bytes that are read from a local disk in several ranges at once. Iceberg
+    # Hadoop does not count bytes that are read from a local disk in several ranges at once. Iceberg
     # sets this for itself.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
-"""Of Spark, beside `spark.eventLog.dir`."""
+"""Spark's settings, besides `spark.eventLog.dir`."""
 
 PLANS = ("SparkListenerSQLExecutionStart", "SparkListenerSQLAdaptiveExecutionUpdate")
 BYTES_READ = "internal.metrics.input.bytesRead"
@@ -34,7 +34,7 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """The log of the application that is at work, in a directory of its own."""
+    """The event log of the running application, in a directory of its own."""
 
     def __init__(self, directory: Path) -> None:
         [path] = directory.iterdir()
@@ -42,13 +42,13 @@ class EventLog:
         self._begun = b""
 
     def read(self) -> list[Event]:
-        """What was logged since it was read last; Spark must have written all of it."""
+        """The events since the last read; Spark must have written all of them."""
         *lines, self._begun = (self._begun + self._file.read()).split(b"\n")
         return [json.loads(line) for line in lines]
 
 
 def bytes_read(events: Iterable[Event], table: str) -> int:
-    """What is read by scans of a table of this name."""
+    """The bytes that scans of a table of this name read."""
     of_tasks: set[int] = set()
     of_files: set[int] = set()
     read = 0
@@ -78,6 +78,6 @@ def _scans(plan: Event, table: str) -> Iterator[dict[str, int]]:
 
 
 def _reads(plan: Event, table: str) -> bool:
-    """By its name in a catalog, or by the directory of its files."""
+    """True for its name in a catalog, or for the directory of its files."""
     location = plan.get("metadata", {}).get("Location", "")
     return plan["nodeName"].endswith(f".{table}") or f"/{table}]" in location

@@ -1,4 +1,4 @@
-"""What was measured, as data: values by act and round, their spreads and ratios, and JSON."""
+"""Measurements as data: values by act and round, their spreads and ratios, and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES = "bytes"
 
 @dataclass(frozen=True)
 class Spread:
-    """Of several rounds: the value in the middle, the lowest and the highest."""
+    """The median, the lowest and the highest value of several rounds."""
 
     median: float
     low: float
@@ -23,16 +23,16 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
-        """:raises statistics.StatisticsError: of no values"""
+        """:raises statistics.StatisticsError: if there are no values"""
         return Spread(statistics.median(values), min(values), max(values))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one act took in each round of one run, in `unit`.
+    """The values of one act in each round of one run, in `unit`.
 
-    :param base: the act that is 1 beside it
-    :param remark: how it came about, where that is to be told
+    :param base: the act with which it is compared, which is 1
+    :param remark: how the value arose, if the results should say so
     """
 
     act: str
@@ -48,7 +48,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where and with what a run was: all that its figures depend on beside the workload."""
+    """The machine and versions of a run, on which its figures depend."""
 
     commit: str
     date: str
@@ -70,7 +70,7 @@ class Result:
     """Rounds over a small table before. After few of them a driver still compiles its own code."""
 
     load: float
-    """Of the machine in the minute before, in processes: others may have used it too."""
+    """The load of the machine in the minute before, in processes: others may have used it too."""
 
     measured: tuple[Measured, ...]
     environment: Environment
@@ -80,7 +80,7 @@ class Result:
         return found[0] if found else None
 
     def ratio(self, act: str, base: str, unit: str = SECONDS) -> Spread | None:
-        """Of the two in the same round; None if one of them was not measured, or the base is 0."""
+        """The ratio of both in one round; None if one was not measured, or the base is 0."""
         one, other = self.find(act, unit), self.find(base, unit)
         if one is None or other is None or 0 in other.values:
             return None
@@ -89,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Figure:
-    """What the project is judged by: a ratio of two acts of one run of a workload."""
+    """A ratio of two acts of one run of a workload, by which the project is judged."""
 
     title: str
     workload: str
@@ -105,7 +105,7 @@ class Figure:
 
 
 def read(path: Path) -> list[Result]:
-    """Those of a file, none if there is no file."""
+    """The results in a file, none if there is no file."""
     if not path.exists():
         return []
     return [_result(each) for each in json.loads(path.read_text())]
@@ -118,7 +118,7 @@ def write(path: Path, results: Sequence[Result]) -> None:
 def replaced(
     before: Sequence[Result], fresh: Sequence[Result], order: Sequence[str]
 ) -> list[Result]:
-    """All results, the fresh ones in place of those of the same workload and format.
+    """All results, in which the fresh ones replace those of the same workload and format.
 
     :param order: of the workloads; others are left out
     """

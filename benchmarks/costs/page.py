@@ -1,4 +1,4 @@
-"""`RESULTS.md`, from what was measured."""
+"""`RESULTS.md`, from the measurements."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from costs.figures import BYTES, SECONDS, Environment, Figure, Measured, Result,
 
 INTRODUCTION = """# What it costs
 
-Peers and project in turn, in one warm Spark session, several rounds. Each ratio is of two acts of
-the same round of one run. What is shown is the median of the rounds and, in brackets, the lowest
-and the highest. `make bench` measures all of it anew and writes this page;
-[benchmarks/README.md](README.md#make-bench) says what is compared with what. After few rounds of
-warm-up the driver still compiles its own code, most of it for what sends the most statements. Spark
-logs its events all the while, which also burdens most what sends the most statements.
+Peers and project run one after the other, in one warm Spark session, in several rounds. Each ratio
+compares two acts of the same round of one run. The page shows the median of the rounds and, in
+brackets, the lowest and the highest. `make bench` measures everything again and writes this page;
+[benchmarks/README.md](README.md#make-bench) explains the comparisons. After a few rounds of warm-up
+the driver still compiles its own code, most of it for the contestant with the most statements.
+Spark logs its events meanwhile, which also slows the contestant with the most statements most.
 """
 
 PLOT = "![What each takes beside create table as select, on {format}](results-{format}.svg)\n"
 
 
 def page(results: Sequence[Result], figures: Sequence[Figure], plotted: Collection[str]) -> str:
-    """The page of all results: a table of the figures, and those of each workload.
+    """Return the page of all results: a table of the figures, and the tables of each workload.
 
-    :param plotted: the formats that there is a plot of
+    :param plotted: the formats for which there is a plot
     """
     formats = sorted({result.file_format for result in results})
     parts = [INTRODUCTION, _environments(results), _figures(results, figures, formats)]
@@ -34,14 +34,14 @@ def page(results: Sequence[Result], figures: Sequence[Figure], plotted: Collecti
 
 
 def ratio(spread: Spread | None) -> str:
-    """`1.20 (1.10 to 1.35)`; a dash where there is none."""
+    """`1.20 (1.10 to 1.35)`; a dash if there is no ratio."""
     if spread is None:
         return "-"
     return _spread(spread, number)
 
 
 def number(value: float) -> str:
-    """With three digits that say something: 0.012, 1.23, 12.3, 123."""
+    """A number with three significant digits: 0.012, 1.23, 12.3, 123."""
     if value >= 100:
         return f"{value:,.0f}"
     if value >= 10:
@@ -50,13 +50,13 @@ def number(value: float) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """In Markdown; all columns but the first are numbers."""
+    """A table in Markdown; all columns but the first are numbers."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _environments(results: Sequence[Result]) -> str:
-    """One item for each, with the workloads that were run there."""
+    """One item for each machine, with the workloads that were run there."""
     by_environment: dict[str, list[Result]] = {}
     for result in results:
         by_environment.setdefault(_environment(result.environment), []).append(result)
@@ -78,7 +78,7 @@ def _figures(results: Sequence[Result], figures: Sequence[Figure], formats: Sequ
 
 
 def _workload(result: Result) -> str:
-    """Its facts, and a table for each act that others are compared with."""
+    """The facts of a workload, and a table for each act with which others are compared."""
     bases = dict.fromkeys(each.base for each in result.measured if each.unit == SECONDS)
     rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
     facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"

@@ -1,4 +1,4 @@
-"""Playing a workload: peers and project in turn, several rounds, in one warm session."""
+"""Run a workload: peers and project one after the other, several rounds, in one warm session."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from support.project import Proceed, Project, intercepted, step_of
 TEN = 10
 LOOK_UPS = 5
 ENOUGH = 0.95
-"""Which part of the barriers that were asked for must have been made."""
+"""The part of the requested barriers that must have been made."""
 
 Options = Mapping[str, str]
 T = TypeVar("T")
 
 
 class Notes:
-    """Values by act and unit, one of each round, or of each time in a round."""
+    """Values by act and unit, one for each round, or for each time in a round."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -55,7 +55,7 @@ class Notes:
     def add(
         self, act: str, value: float, unit: str = SECONDS, *, base: str, remark: str = ""
     ) -> None:
-        """:param base, remark: see `Measured`; of several remarks all are kept"""
+        """:param base, remark: see `Measured`; all remarks are kept"""
         self._values[act, unit].append(value)
         self._bases[act] = base
         if remark:
@@ -69,9 +69,9 @@ class Notes:
 
 
 class Arena:
-    """One warm session, and the upstreams that workloads need of it.
+    """One warm session, and the upstreams that workloads need in it.
 
-    :param variants: further options of the MV; with each of them it is one more contestant
+    :param variants: further options of the MV; each of them adds a contestant
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Arena:
         self.rows = 0
 
     def play(self, workload: Workload, rounds: int) -> tuple[Measured, ...]:
-        """What each act of a workload took, in each round."""
+        """The values of each act of a workload, in each round."""
         kind, notes = workload.kind, Notes()
         match kind:
             case Build():
@@ -201,7 +201,7 @@ class Arena:
                             for mv in mvs:
                                 mv.check(mv.filled())
                             fresh.build_prefix(mvs[0].filled())
-                            # Ranges end near the windows: not all of the last one may be there.
+                            # Ranges end near the intervals: rows of the last one may be missing.
                             keys = field.keys(LOOK_UPS, barrier - 1)
                             for each in _in_turn([fresh, *mvs], number):
                                 self._time_reads(each, keys, notes)
@@ -211,7 +211,7 @@ class Arena:
 
     @contextmanager
     def _field(self, upstream: Upstream, windows: int = 1) -> Iterator[Field]:
-        """An upstream made anew, which goes with the block."""
+        """An upstream that is created for the block and dropped after it."""
         table = upstream.source.table
         if table not in self._generated:
             self._generated[table] = generate(self.project, table, self.scale)
@@ -233,21 +233,21 @@ class Arena:
         *,
         barriers_per_run: str = Backfilled.ALL,
     ) -> list[Backfilled]:
-        """The MV as it is by default, with each of these options, and with those of the arena."""
+        """The MV with its defaults, with each of these options, and with those of the arena."""
         return [
             Backfilled(field, options, number=number, barriers_per_run=barriers_per_run)
             for number, options in enumerate(({}, *variants, *self.variants))
         ]
 
     def _change(self, field: Field, change: Change, number: int) -> Change:
-        """Change the upstream; returns what was done in SQL."""
+        """Change the upstream; return the change in SQL."""
         done = change.on(field.upstream, field.table, number)
         for statement in done.statements:
             self.project.sql(statement)
         return done
 
     def _time_reads(self, contestant: Contestant, keys: Sequence[str], notes: Notes) -> None:
-        """:param keys: those that are looked up, one after the other"""
+        """:param keys: the keys to look up, one after the other"""
         project, table = self.project, f"{{schema}}.{contestant.table}"
         column = contestant.field.upstream.key_columns[0]
 
@@ -266,7 +266,7 @@ class Arena:
         self.log.read()
 
     def _bytes_read(self, upstream: Upstream) -> int:
-        """Since events were forgotten."""
+        """The seconds since the events were forgotten."""
         self._wait_for_events()
         return bytes_read(self.log.read(), upstream.name)
 
@@ -276,9 +276,9 @@ class Arena:
 
 
 def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
-    """Of each barrier of a first run: from the commit of the one before, or its first statement.
+    """The seconds of each barrier of a first run: from the previous commit, or its first statement.
 
-    The last range is left out: it has the rows that are left over.
+    The last range is left out, because it has the remaining rows.
 
     :raises ValueError: if far fewer barriers were made than expected
     """
@@ -302,11 +302,11 @@ def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
 
 @contextmanager
 def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None]:
-    """Their models are in the project and their tables are not made; both go with the block."""
+    """Their models are in the project, without tables; both are removed after the block."""
     models = {name: sql for each in contestants for name, sql in each.models().items()}
     project.write(models, sources=[each.field.upstream.name for each in contestants])
     try:
-        # Else the first of them would pay for parsing the models of all.
+        # Otherwise the first of them would pay for parsing the models of all.
         project.dbt("parse")
         yield
     finally:
@@ -316,13 +316,13 @@ def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None
 
 
 def _in_turn(things: Sequence[T], number: int) -> list[T]:
-    """All of them, each time beginning with another one."""
+    """All of them; each round begins with another one."""
     first = number % len(things)
     return [*things[first:], *things[:first]]
 
 
 def _check(contestants: Sequence[Contestant], change: Change | None = None) -> None:
-    """Compare what they made with the query, but for those that miss the deletes of the change."""
+    """Compare their tables with the query, except those that miss the deletes of the change."""
     for each in contestants:
         if each.finds_deletes or change is None or change.gone is None:
             each.check()

@@ -1,4 +1,4 @@
-"""The plot of the results: what each takes, as a multiple of `create table as select`.
+"""The plot of the results: each time as a multiple of `create table as select`.
 
 Vega-Lite describes it and vl-convert draws it, as in `dbt-backfill report`. It is a file of its own
 that follows the reader's colour scheme.
@@ -26,7 +26,7 @@ COLORS = {
     acts.BACKFILLED: "var(--mv)",
 }
 VARIANT = "var(--variant)"
-"""Of the project with further options."""
+"""The project with further options."""
 
 STYLE = """<style>
 svg { --axis: #888; --grid: #ddd; --muted: #444; --ctas: #777; --table: #aaa; --inserts: #9467bd;
@@ -41,8 +41,8 @@ Spec = dict[str, Any]
 
 
 def plot(results: Sequence[Result]) -> str | None:
-    """An SVG file of the workloads of one format in which `create table as select` competes; None
-    if it competes in none of them.
+    """An SVG file of the workloads of one format that include `create table as select`; None
+    if there are none.
     """
     points = [point for result in results for point in _points(result)]
     if not points:

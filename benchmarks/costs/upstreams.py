@@ -13,17 +13,17 @@ KeyKind = Literal["native", "integer", "string", "uuid"]
 
 @dataclass(frozen=True)
 class Source:
-    """A table of TPC-H, and what its changes touch. Of 32 order keys TPC-H uses the first 8."""
+    """A table of TPC-H, and what its changes touch. TPC-H uses the first 8 of 32 order keys."""
 
     table: str
     key: tuple[str, ...]
     order: str
     quantity: str
     date: str
-    """Tells when a row was changed last: a change sets it to a day after all of those before."""
+    """The date of a row's last change: a change sets it to a day after all earlier ones."""
 
     number: str
-    """What tells apart all rows, as a whole number."""
+    """A whole number that identifies each row."""
 
 
 LINEITEM = Source(
@@ -43,7 +43,7 @@ ORDERS = Source(
     number="o_orderkey",
 )
 
-# The column `id` that is the key in place of TPC-H's own, from the number of a row.
+# The column `id` that is the key instead of TPC-H's own, from the number of a row.
 ID: dict[str, str] = {
     "integer": "{number}",
     "string": "concat('line ', lpad({number}, 12, '0'))",
@@ -58,11 +58,11 @@ ID: dict[str, str] = {
 class Upstream:
     """Rows of a table of TPC-H.
 
-    :param key: `native` is TPC-H's own; the others are a column `id` in place of the order's
-    :param columns: of lineitem, with an `id`: 3, 16 or 100; None for those that TPC-H has
+    :param key: `native` is TPC-H's own key; the others are a column `id` instead of the order's
+    :param columns: of lineitem, with an `id`: 3, 16 or 100; None for those of TPC-H
     :param order: of the rows in the files: by the key, or each file has some of all keys
     :param limit: None for all rows
-    :param label: tells two of the same rows apart
+    :param label: distinguishes two upstreams with the same rows
     """
 
     source: Source = LINEITEM

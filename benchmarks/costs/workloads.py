@@ -1,4 +1,4 @@
-"""The workloads. One more is one more entry of `WORKLOADS`."""
+"""The workloads. To add one, add an entry to `WORKLOADS`."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from costs.upstreams import ORDERS, Upstream
 
 @dataclass(frozen=True)
 class Build:
-    """The whole table, in so many barriers, INSERTs or MERGEs of the same windows."""
+    """Build the whole table, in several barriers, INSERTs or MERGEs of the same intervals."""
 
     barriers: int = 1
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a change takes, on tables that are complete."""
+    """Apply a change to tables that are complete."""
 
     change: Change
 
 
 @dataclass(frozen=True)
 class LongBackfill:
-    """So many barriers of one run: whether the last ones take longer than the first.
+    """Many barriers of one run: do the last ones take longer than the first?
 
-    The first one is not compared, since it also makes the tables and finds the bounds, and the one
-    that reads what is left over.
+    Two barriers are not compared: the first one, which also creates the tables and finds the
+    bounds, and the one that reads the remaining rows.
     """
 
     barriers: int
@@ -40,7 +40,7 @@ class LongBackfill:
 
 @dataclass(frozen=True)
 class Idle:
-    """A run with nothing to do, over an upstream of few versions and over one of many."""
+    """A run with nothing to do, over an upstream with few versions and over one with many."""
 
     few: int
     many: int
@@ -48,9 +48,9 @@ class Idle:
 
 @dataclass(frozen=True)
 class Read:
-    """Reading tables that came about by so many barriers, and so many times the change.
+    """Read tables after so many barriers, and after so many changes.
 
-    :param variants: options of the MV, as in SQL; with each of them it is one more contestant
+    :param variants: options of the MV, as in SQL; each of them adds a contestant
     """
 
     barriers: int
@@ -61,8 +61,8 @@ class Read:
 
 @dataclass(frozen=True)
 class ReadFilling:
-    """Reading the MV at a quarter, the half and three quarters of so many barriers, each a run of
-    its own, with the change between them; and a table made at once of the rows that it has.
+    """Read the MV after a quarter, a half and three quarters of its barriers, each a run of its
+    own, with the change between them. Also read a table that was made at once of the same rows.
     """
 
     barriers: int
@@ -120,7 +120,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SMALL = Upstream(limit=SMALL_ROWS)
 WARM_UP = (Workload("warm-up", Build(2), SMALL), Workload("warm-up", Refresh(UPDATED), SMALL))
-"""What is played until a driver that has just started has compiled its own code."""
+"""The workload that runs until a new driver has compiled its own code."""
 
 
 def _bytes(built: str, workload: str) -> Figure:
@@ -177,13 +177,13 @@ FIGURES = (
     *_reading("the finished MV / of the CTAS table", "read"),
     *_reading("the MV while it fills / of a CTAS table of the same rows", "read-filling"),
 )
-"""What the project is judged by."""
+"""The figures by which the project is judged."""
 
 
 def chosen(names: str) -> dict[str, Workload]:
     """The workloads of a list with commas, all if it is empty.
 
-    :raises ValueError: of a name that is none
+    :raises ValueError: for an unknown name
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()] or list(WORKLOADS)
     if unknown := [name for name in wanted if name not in WORKLOADS]:

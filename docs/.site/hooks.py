@@ -1,7 +1,7 @@
-"""What makes the pages of this repository, which GitHub shows as they are, pages of MkDocs.
+"""Turn the pages of this repository, which GitHub shows as they are, into pages of MkDocs.
 
-Some of them are outside of docs/; links lead to files of the repository; and GitHub's Markdown
-takes lists that Python's does not.
+Some of them are outside docs/, links lead to files of the repository, and GitHub's Markdown
+accepts lists that Python's does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pymdownx.superfences import fence_code_format
 REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
-# What a file of the repository is called on the site.
+# The name of a repository's file on the site.
 PAGES = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",
@@ -41,7 +41,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def _anchor(heading: str, _: str) -> str:
-    """As GitHub makes it of a heading."""
+    """The anchor of a heading, as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -58,7 +58,7 @@ def on_files(files_: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
-    """The site is read where there is no network."""
+    """Fail if the page loads something: the site must work without a network."""
     loaded = re.findall(
         r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=.?((?:https?:)?//[^\s\">]+)", output
     )
@@ -88,7 +88,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _prose(line: str, before: list[str], path: str, page: Page) -> list[str]:
-    """A line outside of code; with a blank one before it where a list begins at once."""
+    """A line outside code; with a blank line before it if a list begins without one."""
     spaces = len(line) - len(line.lstrip(" "))
     text = " " * (4 * ((spaces + 1) // 2)) + line.lstrip(" ")
     text = LINK.sub(lambda m: _link(m, path, page), text)

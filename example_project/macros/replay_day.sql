@@ -16,7 +16,7 @@
 {% endmacro %}
 
 
-{#- What the MERGE is going to do. Delta's tells by itself what it did, Iceberg's does not. -#}
+{#- Return the counts of what the MERGE will do. Delta's MERGE returns them itself, Iceberg's does not. -#}
 {% macro get_replay_counts_sql(day_literal) -%}
 select
     count_if(is_scheduled and dep_time is not null) as departed,

@@ -1,4 +1,4 @@
-"""What the demo reads with SQL of its own, beside dbt, to check what dbt wrote."""
+"""The demo's own SQL, outside dbt, which checks what dbt wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UPSTREAM_KEY = ", ".join(KEY)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found; ``differences`` are rows too many and too few, duplicates counted."""
+    """The result of a check; ``differences`` are rows too many and too few, with duplicates."""
 
     rows: int
     differences: int
@@ -29,7 +29,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Position:
-    """What ``flights_departed__progress`` records: the same on every vnode in this demo."""
+    """The content of ``flights_departed__progress``: the same on every vnode in this demo."""
 
     upstream_version: str
     values: tuple[Any, ...]
@@ -44,9 +44,9 @@ class Position:
         return f"current_pos is {hour:%Y-%m-%d %H:%M}, {carrier}, {flight}"
 
     def side_of(self, day: str) -> str | None:
-        """Whether a local day, 09:00 to 05:00 next day in UTC, is ``below`` or ``above`` it.
+        """Return if a local day, 09:00 to 05:00 next day in UTC, is ``below`` or ``above`` it.
 
-        None where the question makes no sense: at the beginning and at the end.
+        None if the question makes no sense: at the beginning and at the end.
         """
         if self.finished or self.values[0] is None:
             return None
@@ -60,7 +60,7 @@ class Lake:
         self.spark = SparkSession.builder.getOrCreate()
 
     def position(self) -> Position:
-        """The recorded position; before the first `dbt run`, the beginning."""
+        """Return the recorded position; before the first `dbt run`, the beginning."""
         if not self.spark.catalog.tableExists(f"{MV}__progress"):
             return Position("", (None, None, None), False)
         rows = self.spark.sql(

@@ -41,9 +41,9 @@ class Dbt:
         return outcome.result
 
     def watch_interrupts(self) -> None:
-        """Note Ctrl-C in ``self.interrupted``. Call it again after Spark has set a handler.
+        """Record Ctrl-C in ``self.interrupted``. Call it again after Spark has set a handler.
 
-        A statement that Ctrl-C cancels ends in an error of Spark's, which tells nothing of Ctrl-C.
+        A statement that Ctrl-C cancels ends in an error of Spark, which does not mention Ctrl-C.
         """
         previous = signal.getsignal(signal.SIGINT)
 

@@ -1,4 +1,4 @@
-"""What the demo shows: one line per finished step, and a sign of life while a step runs."""
+"""The output of the demo: one line per finished step, and a sign of life while a step runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = 80
 
 
 def take_over_output(log: Path) -> Console:
-    """A console on the real output; what Spark and Ivy print goes to this file instead."""
+    """A console on the real output; the output of Spark and Ivy goes to this file instead."""
     log.parent.mkdir(exist_ok=True)
     sys.stdout.flush()
     terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
@@ -68,7 +68,7 @@ class Screen:
         """Show ``text`` and the time: a spinner on a terminal, a line now and then elsewhere."""
         if self.console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            # What dbt prints goes to the log; rich would bring it back to the screen.
+            # The output of dbt goes to the log; rich would bring it back to the screen.
             with Progress(
                 *columns,
                 console=self.console,

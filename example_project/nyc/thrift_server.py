@@ -1,4 +1,4 @@
-"""Spark's own Thrift server on a lake of this machine, which any number of dbt runs may share.
+"""Spark's own Thrift server on a lake on this machine, which any number of dbt runs may share.
 
 python -m nyc.thrift_server --lake .lake --port 10000
 
@@ -30,10 +30,10 @@ from pyspark.java_gateway import launch_gateway
 DELTA = "io.delta:delta-spark_4.1_2.13:4.3.1"
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.7"
-# Spark 4.1 comes without it, and its server then fails to close some sessions, after their work.
+# Spark 4.1 comes without it, and its server then sometimes fails to close a session after its work.
 LLAP = "org.apache.hive:hive-llap-common:2.3.10"
 SERVER = (DELTA, ICEBERG, LLAP)
-# What LLAP needs and Spark brings itself.
+# LLAP needs these, but Spark has them itself.
 SPARK_HAS = (
     "org.apache.hive:hive-common",
     "org.apache.hive:hive-serde",
@@ -58,13 +58,13 @@ class ThriftServerError(Exception):
 
 
 def delta_catalogs(lake: Path) -> dict[str, str]:
-    """Delta tables by their plain names; Iceberg tables in the catalog `lake` beside them."""
+    """Delta tables by their plain names, and Iceberg tables in the catalog `lake`."""
     return {
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": f"{lake}/iceberg",
-        # A cache would hide what others commit for half a minute.
+        # A cache would hide the commits of other sessions for half a minute.
         "spark.sql.catalog.lake.cache-enabled": "false",
     }
 
@@ -75,7 +75,7 @@ def iceberg_catalog() -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
         "spark.sql.catalog.spark_catalog.type": "hive",
         "spark.sql.catalog.spark_catalog.cache-enabled": "false",
-        # The tables that a metastore of Spark's own making lacks; Iceberg would wait for them.
+        # A metastore that Spark has created lacks these tables, and Iceberg would wait for them.
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
     }
 
@@ -104,8 +104,8 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
         "spark.hadoop.datanucleus.schema.autoCreateColumns": "true",
         "spark.hadoop.datanucleus.schema.autoCreateConstraints": "false",
         "spark.hadoop.hive.metastore.schema.verification": "false",
-        # Spark's metastore clients take this pool; Iceberg's must name it. Two clients whose
-        # settings differ replace each other's pool, and the old one keeps its connections.
+        # Spark's metastore clients use this pool; Iceberg's clients must name it. Two clients with
+        # different settings replace each other's pool, and the old one keeps its connections.
         "spark.hadoop.datanucleus.connectionPoolingType": "DBCP",
     }
     if parts.username:
@@ -119,10 +119,10 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
 class ThriftServer:
     """A server process; `with` starts and stops it.
 
-    :param lake: the directory of tables and metastore, made if need be; the log is in it too
-    :param table_format: `delta` or `iceberg`, what a table's plain name means
+    :param lake: the directory of tables and metastore, created if it is missing; also of the log
+    :param table_format: `delta` or `iceberg`, the meaning of a table's plain name
     :param metastore: JDBC URL of a PostgreSQL database instead of Derby in the lake's directory
-    :param settings: further Spark settings; they win
+    :param settings: further Spark settings, which override others
     :param packages: further jars, by their Maven names
     """
 
@@ -164,7 +164,7 @@ class ThriftServer:
         }
 
     def start(self) -> None:
-        """Returns once clients can connect; raises `ThriftServerError`."""
+        """Return once clients can connect; raises `ThriftServerError`."""
         if port_is_taken(self.port):
             raise ThriftServerError(
                 f"port {self.port} is taken. Stop what listens there, or choose another port."
@@ -172,7 +172,7 @@ class ThriftServer:
         (self.lake / "iceberg").mkdir(parents=True, exist_ok=True)
         packages = [*SERVER, *([POSTGRESQL] if self.metastore else []), *self.packages]
         # Not as --jars or --packages: Spark 4.1 loads those in the first client's class loader,
-        # and Delta fails once that client has left. Spark's own jars come first, as they do there.
+        # and Delta fails once that client has disconnected. Spark's own jars come first here too.
         class_path = os.pathsep.join([f"{SPARK_HOME}/jars/*", *fetch_jars(packages)])
         settings = {
             **self.all_settings,
@@ -196,7 +196,7 @@ class ThriftServer:
             raise
 
     def wait(self) -> None:
-        """Returns when the server has ended."""
+        """Return when the server has ended."""
         assert self._process is not None
         self._process.wait()
 
@@ -240,14 +240,14 @@ class ThriftServer:
             time.sleep(0.2)
 
     def _reason(self) -> str:
-        """What the log says last about a cause, and where the rest is."""
+        """The last text of the log about a cause, and the path of the log."""
         lines = self.log.read_text(errors="replace").splitlines()
         causes = [line for line in lines if line.startswith("Caused by: ")] or lines
         return "\n".join([*causes[-3:], f"More is in {self.log}."])
 
 
 def fetch_jars(packages: list[str]) -> list[str]:
-    """The paths of these Maven packages and all that they need.
+    """The paths of these Maven packages and everything that they need.
 
     Spark's own resolver fetches them, in a JVM that starts no Spark.
     """
@@ -276,7 +276,7 @@ def port_is_taken(port: int) -> bool:
 
 
 def _popen(command: list[str], log: IO[bytes], directory: Path) -> Popen[bytes]:
-    # In a session of its own, so that Ctrl-C reaches only us and we stop it in order.
+    # In a session of its own, so that only this process receives Ctrl-C and can stop it in order.
     return Popen(
         command,
         stdin=DEVNULL,

@@ -140,7 +140,7 @@ def macros_of_adapter() -> Iterator[None]:
 
 @pytest.fixture(scope="class")
 def dbt_project_yml(project_root, project_config_update, parsed: bytes) -> dict[str, Any]:  # type: ignore[no-untyped-def]
-    """As dbt makes it, on top of ours."""
+    """As dbt makes it, on top of the tests' own."""
     update = project_config_update
     config = {**PROJECT, **(yaml.safe_load(update) if isinstance(update, str) else update or {})}
     for kind in ("models", "seeds", "snapshots"):

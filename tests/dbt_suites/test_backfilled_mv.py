@@ -1,4 +1,4 @@
-"""Suites of dbt-tests-adapter with a `backfilled_mv` in place of their tables.
+"""Suites of dbt-tests-adapter with a `backfilled_mv` instead of their tables.
 
 Those that fit: whose models read one table, row by row. docs/dbt-suites.md says why others do not.
 """
@@ -46,7 +46,7 @@ def mv(query: str, key: str = "id", rows: int = 3) -> str:
 
 @pytest.fixture(scope="class")
 def dbt_profile_target(dbt_profile_target) -> dict[str, Any]:  # type: ignore[no-untyped-def]
-    """Every Delta table tells its changes: dbt's seeds take no table properties."""
+    """Every Delta table has a change feed: dbt's seeds take no table properties."""
     settings = dbt_profile_target["server_side_parameters"]
     feed = {"spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true"}
     return {**dbt_profile_target, "server_side_parameters": {**settings, **feed}}

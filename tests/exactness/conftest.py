@@ -45,7 +45,7 @@ summary = Summary()
 lived = Lived()
 faults = Tally()
 told: list[Told] = []
-"""The histories in which keys stand twice."""
+"""The histories in which keys appear twice."""
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 Every history has an upstream of its own and one model on it. After the last run each version of the
 MV is compared with the definition as Spark computes it (`recomputed.py`), and each run with what it
-may do: it is exact, or refused because a key stands twice in the newest version of the upstream.
+may do: it is exact, or refused because a key appears twice in the newest version of the upstream.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class TwinHistory:
                 self._fail(str(wrong), number)
 
     def _check_refusal(self, message: str, twins: frozenset[Key]) -> None:
-        """It names a key that does stand twice, in our words."""
+        """It names a key that does appear twice, in the package's words."""
         assert_no_java(message)
         if not twins:
             raise AssertionError(f"refused, though no key stands twice: {message}")

@@ -131,7 +131,7 @@ class History:
         self._heal()
 
     def play_switches(self, stalled: int, other: Other, at: Container[int]) -> bool:
-        """A run stands before its statement number `stalled` while another one begins; the two
+        """A run waits before its statement number `stalled` while another one begins; the two
         take turns `at` these moments, and where one has ended. Whether it has so many statements.
         """
         version, position = len(self.world.upstream) - 1, KEYS[3]

@@ -31,7 +31,7 @@ from support.scripts import leaves_something, statements_of, writes
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
 MV = "<mv>"
-"""Stands in a scenario's arguments for the MV's name."""
+"""Represents in a scenario's arguments the MV's name."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Scene:
     query: str = "positive"
     """Which of `QUERIES` the MV is."""
     may_fail: bool = False
-    """Whether plain runs may: where a protection was taken out, the MV's versions tell it all."""
+    """Whether plain runs may: if a protection was removed, the MV's versions show it."""
     upstream: Upstream = field(init=False)
     mv: Follower = field(init=False)
 
@@ -102,7 +102,7 @@ class Scene:
         return [draw_row(self.rng, SCHEMA, (number,)) for number in ids]
 
     def commit(self) -> None:
-        """Changes that no step may miss: all rows anew, and some of them under another key.
+        """Changes that no step may miss: all rows again, and some of them under another key.
 
         The other key is near, and a row may come back to its first: so a range never has more
         than one row more than when its bounds were found.
@@ -158,7 +158,7 @@ class Scene:
         self.lose_the_feed()
 
     def lose_the_feed(self) -> None:
-        """The changes since any version before this can no longer be told."""
+        """The changes since any version before this are no longer known."""
         table = self.upstream.table
         if self.project.file_format == "delta":
             for value in ("false", "true"):
@@ -235,13 +235,13 @@ def _begun_and_broken(scene: Scene) -> None:
 
 
 def _broken(scene: Scene) -> None:
-    """The changes since the last barrier, which are some, can no longer be told."""
+    """The changes since the last barrier, which are some, are no longer known."""
     scene.commit()
     scene.lose_the_feed()
 
 
 def _swept(scene: Scene) -> None:
-    """A sweep has come to its second range; the MV has rows of before above it."""
+    """A sweep has come to its second range; the MV has earlier rows above it."""
     _begun_and_broken(scene)
     _go_on_with_the_sweep(scene)
 
@@ -380,7 +380,7 @@ def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[C
     """Every fault that a run which sends these statements can meet, each once.
 
     A death between two statements is one fault, not two. If the first of them leaves nothing
-    behind, it is also the death before that one. Nor does it harm to send such a statement twice:
+    behind, it is also the death before that one. Such a statement may also be sent twice:
     one run sends all of its statements so.
     """
     shortest_stall, *longer_stalls = STALLS
@@ -426,9 +426,9 @@ class Theatre:
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
-        """What is found wrong is noted in the tally; a new MV then takes the other faults.
+        """What is found wrong is recorded in the tally; a new MV then takes the other faults.
 
-        All versions of an MV are checked at its end, so it may be any of its faults that is told.
+        All versions of an MV are checked at its end, so any of its faults may be reported.
         """
         with self.scenario.merges():
             for cell in cells:

@@ -26,7 +26,7 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the history; its rate limit and the like are chosen anew for each run.
+    """A model of the history; its rate limit and the like are chosen again for each run.
 
     In some runs its config says the other order: only those that build it obey that.
     """
@@ -73,7 +73,7 @@ Step = Commit | Run | Stalled
 
 @dataclass(frozen=True)
 class History:
-    """All of it; `column_order` is where the key's columns stand in the table."""
+    """All of it; `column_order` is the position of the key's columns in the table."""
 
     key: tuple[str, ...]
     column_order: tuple[int, ...]

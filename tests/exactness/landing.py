@@ -146,6 +146,6 @@ class DeclaredLanding(Landing):
         verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE"}
         verbs |= {"t": "TRUNCATE", "g": "GAP", "w": "WATERMARK"}
         own = {"verb": verbs[event[OP]], "ended": event[LSN]}
-        # With its epoch, which a tool may tell or leave out; the whole of it may be missing, too.
+        # With its epoch, which a tool may write or leave out; the whole of it may be missing, too.
         xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None
         return {**event, **own, "step": event.get(SEQ), "transaction": xid}

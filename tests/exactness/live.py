@@ -1,4 +1,4 @@
-"""Drives models over a table of a live PostgreSQL, to which applications write all the while.
+"""Drives models over a table of a live PostgreSQL, to which applications write continuously.
 
 scene = LiveScene(project, database, orders(3000), "orders")
 scene.write(backfill_rate_limit=500)
@@ -73,7 +73,7 @@ class LiveTable(Upstream):
 
 
 class _Positions(VersionedTable):
-    """Only the number of a version is asked of it: rows are the truth's to tell."""
+    """Only the number of a version is asked of it: rows come from the truth."""
 
     def number_of(self, recorded: str) -> int:
         return int(recorded)
@@ -186,7 +186,7 @@ class LiveScene:
 
     @property
     def landing(self) -> tuple[str, ...]:
-        """The arguments of dbt that land what the slot tells."""
+        """The arguments of dbt that land the changes of the slot."""
         arguments = yaml.safe_dump({"model": self.mv.name}, default_flow_style=True).strip()
         return ("run-operation", "land_changes", "--args", arguments)
 
@@ -217,7 +217,7 @@ class LiveScene:
         run, which goes on from there."""
         if self.rng.random() < 0.3:
             result = self.run(*arguments)
-            # What they ask for is done, or is gone on with: to ask again would begin it anew.
+            # What they ask for is done, or is gone on with: to ask again would start it again.
             if arguments and "WAITS" not in result.message(self.mv.name):
                 return result
             self.land()

@@ -9,7 +9,7 @@ from pathlib import Path
 from support.project import REPOSITORY
 
 Replacement = tuple[str, str, str]
-"""File under `macros/`, text that is in it exactly once, what stands there instead."""
+"""File under `macros/`, text that is in it exactly once, what replaces it."""
 
 
 def mutated(directory: Path, replacements: Sequence[Replacement]) -> Path:

@@ -9,8 +9,8 @@ version, the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+
 and is at the last of them when epoch k+1 is committed. Nothing here knows how a barrier is carried
 out: rows are Python dicts, Q is a Python function, positions are what the progress table says.
 
-In a sweep this holds of the rows up to the positions; above them are rows of before. While columns
-are being filled it holds of the columns of before, and of all of them up to the second position:
+In a sweep this holds of the rows up to the positions; above them are earlier rows. While columns
+are being filled it holds of the previous columns, and of all of them up to the second position:
 for these the fill is a sweep, see `Progress.of_all_columns`.
 """
 
@@ -91,7 +91,7 @@ class Progress:
     row_counts: Mapping[int, int]
     dirty: bool = False
     sweeping: bool = False
-    """Whether the MV may have rows of before above the positions."""
+    """Whether the MV may have earlier rows above the positions."""
     swept_anew: bool = False
     """Whether the barrier that was committed last has begun a sweep."""
     swapped: bool = False
@@ -195,7 +195,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has looked at: so that a test can tell that it looked at something."""
+    """What a check has looked at: so that a test can check that it looked at something."""
 
     mv_versions: int
     barriers: int

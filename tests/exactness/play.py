@@ -169,7 +169,7 @@ class Player:
             self._execute_stalled(random.Random(step.seed).choice(self.written))
 
     def _execute_stalled(self, statement: str) -> None:
-        """May fail, as a fenced statement does; the checks tell whether it did any harm."""
+        """May fail, as a fenced statement does; the checks show if it did any harm."""
         self.stalled += 1
         self.may_adopt = True
         try:

@@ -44,7 +44,7 @@ UNCHANGED = object()
 
 
 class Tangled(AssertionError):
-    """The log tells of a row that it cannot tell of: the truth itself is wrong."""
+    """The log contains a row that it cannot contain: the truth itself is wrong."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Truth:
             connection.execute("select pg_drop_replication_slot(%s)", (self.slot,))
 
     def read(self) -> int:
-        """Learns what was committed until now; returns up to where all is known."""
+        """Finds out what was committed until now; returns up to where all is known."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             # At the border of a page of the WAL the next record begins behind the page's header,
             # where nobody who waits for all that was written gets until something is. Its commit
@@ -141,7 +141,7 @@ class Truth:
                 "select pg_logical_emit_message(true, 'truth', '') "
                 "where pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
             )
-            # Before the slot is read: what ends up to here is flushed and will be told.
+            # Before the slot is read: what ends up to here is flushed and will be sent.
             until = _one(connection, "select (pg_current_wal_flush_lsn() - '0/0')::bigint")
             messages = connection.execute(
                 "select data from pg_logical_slot_get_binary_changes("
@@ -168,7 +168,7 @@ class Truth:
         return self.read_to
 
     def insert_position(self) -> int:
-        """Where the next record will begin: no commit of before ends later."""
+        """Where the next record will begin: no earlier commit ends later."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             return _one(connection, "select (pg_current_wal_insert_lsn() - '0/0')::bigint")
 
@@ -206,7 +206,7 @@ class Truth:
 
     def _know(self, position: int) -> None:
         if position > self.read_to and position > self.read():
-            # What was written but not flushed yet is told once it is.
+            # What was written but not flushed yet is sent once it is.
             raise Tangled(f"{position} is beyond what is known, {self.read_to}")
 
     def _keep(self, position: int, xid: int, events: Mapping[str, list[Event | None]]) -> None:
@@ -237,7 +237,7 @@ def apply(
     relation: Relation,
     changes: list[tuple[int, Change]],
 ) -> None:
-    """Changes the rows by a transaction, and notes each change."""
+    """Changes the rows by a transaction, and records each change."""
 
     def note(old: Row | None, new: Row | None) -> None:
         changes.append((transaction.position, Change(old, new)))

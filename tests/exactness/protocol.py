@@ -1,6 +1,6 @@
 """The barrier protocol as a program: what each statement of a run does to what is committed.
 
-What a run sends, and what each statement does, follows from nothing else than what stands here, so
+What a run sends, and what each statement does, follows from nothing else than this file, so
 that random interleavings of several runs can be played with it alone (`test_protocol.py`) and with
 real runs at once (`test_interleavings.py`). See docs/barrier.md.
 
@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def range(self) -> tuple[float, float]:
-        """What it reads anew."""
+        """What it reads again."""
         if self.kind == "fill" and self.fill_low is not None and self.fill_high is not None:
             return self.fill_low, self.fill_high
         return self.low, self.high
@@ -121,7 +121,7 @@ class State:
     root: int = 0
     begun_anew: bool = False
     sweeping: bool = False
-    """Whether the MV has rows of before above the position."""
+    """Whether the MV has earlier rows above the position."""
     wide: bool = False
     """Whether the committed query returns the new column."""
     filled: float = FINISHED
@@ -163,7 +163,7 @@ class Mv:
     rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
     commits: list[frozenset[int] | None] = field(default_factory=list)
     root: int = 0
-    """The version that began it anew."""
+    """The version that reset it."""
     root_plan: int = 0
     """The id of the plan that did."""
 
@@ -297,7 +297,7 @@ class World:
         return Counter({row: n for row, n in self.mv.rows.items() if row[0] <= position})
 
     def changed_keys(self, since: int, to: int) -> set[int]:
-        """The keys that the feed names: row lineage compares two snapshots, the others tell all."""
+        """The keys that the feed names: row lineage compares snapshots, the others have all."""
         if self.is_iceberg:
             versions = [self.upstream[since], self.upstream[to]]
             rewritten = self._rewritten_keys(since, to) & versions[1].keys()
@@ -323,7 +323,7 @@ Flow = Generator[Statement, Any, Any]
 
 
 class Run:
-    """A dbt invocation: it stands before its `next` statement, or in the middle of it, or ends."""
+    """A dbt invocation: it waits before its `next` statement, or in the middle of it, or ends."""
 
     def __init__(self, flow: Flow) -> None:
         self.refused: str | None = None
@@ -464,13 +464,13 @@ class _Flow:
         return Statement("read the log of the upstream", execute)
 
     def _find_replacement(self, state: State, snapshot: int) -> Flow:
-        """Whether the MV has left the snapshot of the last barrier because it was begun anew."""
+        """Whether the MV has left the snapshot of the last barrier because it was reset."""
         plan = state.plan
         if snapshot == state.snapshot or (plan and plan.kind in (*REPLACING, "abandon")):
             return False
         heals = self.world.has("an MV that was begun anew is reset, whatever it holds")
         if heals and self.world.mv.root > state.snapshot:
-            return True  # it carries the id of the reset, which stands with what is observed
+            return True  # it carries the id of the reset, which is part of what is observed
 
         def execute() -> Moments:
             return self.world.mv.root > state.snapshot, not self.world.mv.rows
@@ -587,7 +587,7 @@ class _Flow:
         return plan
 
     def _plan(self, plan: Plan) -> Statement:
-        """The script that stores the plan and returns the one that stands, and whether it is it."""
+        """The script that stores the plan and returns the current one, and whether it is it."""
 
         def execute() -> Moments:
             world, mine = self.world, plan
@@ -640,7 +640,7 @@ class _Flow:
             yield from self._execute_steps(state, log, plan, staged)
 
     def _run_replacement(self, step: str, plan: Plan) -> Flow:
-        """On Iceberg a late one may stand in its place already, or come until it is committed."""
+        """On Iceberg a late one may have replaced it already, or come until it is committed."""
         for _ in range(3):
             yield Statement(step, lambda: self._replace(plan), plan)
             if not self.world.is_iceberg:
@@ -675,7 +675,7 @@ class _Flow:
             yield Statement("alter the columns in the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
-        """By a change of the table's metadata, on Iceberg by a row that is written anew, if any."""
+        """By a change of the table's metadata, on Iceberg by writing a row again, if any."""
 
         def execute() -> Moments:
             world = self.world
@@ -901,7 +901,7 @@ def _feed_start(state: State) -> int | None:
 
 
 def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
-    """Where given-up plans could write above the position; None if that cannot be told."""
+    """Where given-up plans could write above the position; None if that is not known."""
     given_up = state.given_up
     if not state.dirty or given_up is None or given_up.since is None:
         return None

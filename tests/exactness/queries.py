@@ -12,7 +12,7 @@ LESS = "less"
 """The column that `with_less` adds to a query's text, and `with_more` does not have."""
 
 UPSTREAM = "__upstream__"
-"""Stands in `Query.sql` for the relation that the model reads."""
+"""Represents in `Query.sql` the relation that the model reads."""
 
 
 def everything(schema: Schema) -> Query:

@@ -1,6 +1,6 @@
 """The definition, computed by Spark from the upstream's own versions: any type, any query.
 
-Rows are compared as JSON text, which tells apart what `=` does not (0.0 and -0.0, null and a struct
+Rows are compared as JSON text, so values differ that `=` equates (0.0 and -0.0, null and a struct
 of nulls) and finds equal what `=` does not (NaN, maps, variants).
 """
 

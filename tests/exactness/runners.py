@@ -1,4 +1,4 @@
-"""Runs of one model that move statement by statement, as a test tells them.
+"""Runs of one model that move statement by statement, as a test asks.
 
 with stepping():
     stalled = Runner(project, mv)
@@ -51,7 +51,7 @@ class NeverSent(AssertionError):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of ours: what its comment says, and which one it is of those that say so."""
+    """A statement of the package: its comment, and which one it is of those that say so."""
 
     step: str
     occurrence: int = 1
@@ -75,7 +75,7 @@ def twice(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def at_once(project: Project, sql: str, proceed: Proceed) -> None:
-    """It is sent twice at the same time, and then once more by a client that learned of neither.
+    """It is sent twice at the same time, and then once more by a client that received no answer.
 
     A fenced statement waits in its fence, so that the two do overlap.
     """
@@ -91,7 +91,7 @@ def die_before(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def die_after(project: Project, sql: str, proceed: Proceed) -> None:
-    """The statement took effect, and nobody learned of it."""
+    """The statement took effect, and nobody received an answer."""
     proceed()
     raise Crash("died after a statement")
 
@@ -130,7 +130,7 @@ def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
 
 
 class Runner:
-    """A dbt run that stands before its next statement of ours, or has ended.
+    """A dbt run that waits before its next statement of the package, or has ended.
 
     `arguments` are further ones, or those of a run-operation.
     """

@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def lake(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    """In place of the lake of all other tests, whose driver does the work itself."""
+    """Instead of the lake of all other tests, whose driver does the work itself."""
     profile = PROFILES[request.config.getoption("--profile")]
     kind = SessionLake if profile.method == "session" else ThriftLake
     lake: Lake = kind(tmp_path_factory.mktemp("lake"), profile, cluster.settings)

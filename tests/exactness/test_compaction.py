@@ -164,7 +164,7 @@ def test_an_mv_downstream_is_told_of_no_change(
     change(upstream, 5)
     project.run("--select", "mv")
     read = project.run("--select", "reader").output
-    # Of each of the two places: an update, a delete and an insert.
+    # In each of the two parts: an update, a delete and an insert.
     assert "4 changed, 2 deleted" in read
     assert project.rows("select * from {schema}.reader") == project.rows(
         "select id_of_row, label from {schema}.mv"

@@ -291,7 +291,7 @@ def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
 
 
 def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Midway) -> None:
-    """Its range is merged then: what was given up is put right by the barrier after it."""
+    """Its range is merged then: the next barrier repairs what was given up."""
     project, mv, cursor, before = midway.project, midway.mv, midway.cursor, midway.mv.progress()
     gone = [(midway.below[1],), (midway.above[1],)]
     midway.commit(midway.commits.delete(midway.upstream.rows, gone))

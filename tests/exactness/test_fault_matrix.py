@@ -2,7 +2,7 @@
 
 A cell is a scenario (a kind of barrier), a statement of its run and what happens to it: the run
 dies before it, after it or inside a script; it is sent twice, one after the other or at once; or
-the run is stopped before it while others do one or two barriers, and then let go. The statements
+the run is stopped before it while others do one or two barriers, and then continues. The statements
 are found by a run without a fault. After each fault the upstream changes and a plain run follows;
 then every version that the MV has had must be an allowed prefix. Cells that are the same fault are
 played once: see `cells_of`.

@@ -127,7 +127,7 @@ class Interleaving:
         self.world.mv.rows = self.world.prefix(version, position)
 
     def _planned_range(self, plan: Plan) -> tuple[float, bool]:
-        """What the model leaves open, from the plan that now stands."""
+        """What the model leaves open, from the current plan."""
         planned = self.scene.mv.planned()
         if planned is None:
             return plan.low, False
@@ -315,7 +315,7 @@ def test_tables_and_model_agree_after_every_statement(
 def test_a_run_finds_the_deletes_of_a_plan_that_read_a_younger_snapshot_than_its_own_log(
     project: Project,
 ) -> None:
-    """Row lineage is asked for deletes only where the log tells of a snapshot that may delete."""
+    """Row lineage is asked for deletes only where the log has a snapshot that may delete."""
     interleaving = Interleaving(project, 0)
     upstream = interleaving.scene.upstream
     with stepping():

@@ -1,6 +1,6 @@
 """dbt-spark sends a statement again when its connection is lost while the server executes it.
 
-It is its own code that does so here: only the first answer to each kind of statement of ours is
+It is its own code that does so here: only the first answer to each kind of own statement is
 lost. The server goes on with the first one, so that both may be executed at once.
 """
 
@@ -70,7 +70,7 @@ def test_every_statement_is_sent_again(project: Project) -> None:
     losing = Losing(scene.mv.name, scene.upstream.name)
     for number, _ in enumerate(WRITES):
         with two_merges() if number % 2 else nullcontext(), losing.polls():
-            # Of two statements at once one may be told that the other is in its way; the run ends.
+            # Of two statements at once one may conflict with the other; the run ends.
             project.dbt("run", expect=False, intercept=losing)
         result = scene.run_behind_another()
         assert result.success, result.error

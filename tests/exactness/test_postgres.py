@@ -70,7 +70,7 @@ MakeScene = Callable[..., LiveScene]
 
 
 def play(scene: LiveScene, barriers: int, **config: object) -> None:
-    """Barriers under writers; an MV that is complete is backfilled anew."""
+    """Barriers under writers; an MV that is complete is backfilled again."""
     scene.write(backfill_rate_limit=RANGE, **config)
     with scene.writers() as writers:
         scene.land()

@@ -5,7 +5,7 @@ merges its events and only then advances it. Each dies before, after or inside a
 sends it twice, one after the other or at once, while applications write. Then the next landing and
 the next run follow as they would anyway, and every version of the MV must be exact.
 
-A server that is restarted, that lets go of WAL before it has landed, or has no connection left is
+A server that is restarted, that removes WAL before it has landed, or has no connection left is
 met the same way.
 
 DBT_BACKFILL_FAULTS=all         all of them
@@ -268,7 +268,7 @@ def lose_slot(scene: LiveScene) -> None:
     for _ in range(40):
         position = scene.database.value("select pg_switch_wal()::text")
         while True:
-            scene.database.sql("checkpoint")  # it notes which transactions are open, for slots
+            scene.database.sql("checkpoint")  # it records which transactions are open, for slots
             if of_slot(scene, scene.changes, "wal_status") == "lost":
                 return
             truth.read()
@@ -314,7 +314,7 @@ def after_one_barrier(project: Project, database: Database, name: str) -> LiveSc
 def test_after_a_failover_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
-    """What the slot of before would have told may never have come to the standby."""
+    """The changes of the previous slot may never have come to the standby."""
     scene = after_one_barrier(project, forgetful, "failed_over")
     before = scene.database.value("select timeline_id from pg_control_checkpoint()")
     scene.database.become_standby()
@@ -381,7 +381,7 @@ def test_a_database_that_was_put_back_without_its_slot_is_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
     """As by pg_basebackup, which leaves slots out. A landing that is refused makes none: it would
-    stand behind what has landed, and past the event that was taken back."""
+    be behind what has landed, and past the event that was taken back."""
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "slotless")
         scene.catch_up()

@@ -1,7 +1,7 @@
 """Rows that were staged for a barrier over a live PostgreSQL: whose they are, what is laid over.
 
 Nobody writes while a barrier goes on, so each test says for itself which transactions are open,
-what of them has landed, and what stands in the change table beside that.
+what of them has landed, and what else the change table has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 40
 
 
 class UntoldLanding(DeclaredLanding):
-    """A change table whose events do not tell their transaction."""
+    """A change table whose events do not contain their transaction."""
 
     options: ClassVar[Mapping[str, Any]] = {
         name: of for name, of in DeclaredLanding.options.items() if name != "xid"
@@ -67,7 +67,7 @@ def append(scene: LiveScene, *events: dict[str, Any]) -> None:
 
 
 def check_against_the_table(scene: LiveScene) -> None:
-    """Where the truth cannot tell, because the table was made anew."""
+    """The truth is not known, because the table was created again."""
     rows = f"select id, amount * 2, label from {scene.upstream.table} where amount > 0"
     shown = f"select id_of_row, doubled, label from {scene.mv.table}"
     assert scene.project.rows(shown) == scene.project.rows(rows)
@@ -77,7 +77,7 @@ def check_against_the_table(scene: LiveScene) -> None:
 def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """None of them tells its transaction, and some transaction is running when rows are read."""
+    """None of them contains its transaction, and some transaction is running when rows are read."""
     scene = scene_of(make_scene, project, "emptied", UntoldLanding)
     scene.barrier()
     with an_open_transaction(database):
@@ -105,7 +105,7 @@ def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
 def test_a_table_that_was_made_anew_is_another_one(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """What was read of the one before is not used, and its events, which do not tell their
+    """What was read of the one before is not used, and its events, which do not contain their
     transaction, may be of any time."""
     scene = scene_of(make_scene, project, "anew", UntoldLanding)
     database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
@@ -188,7 +188,7 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     project: Project, make_scene: MakeScene
 ) -> None:
     """As they were written, before they are counted; after that; and after they were planned with.
-    A table of staged rows that is made anew, because the model reads other columns, has versions of
+    A table of staged rows that is replaced, because the model reads other columns, has versions of
     the same numbers, where the format counts them."""
     scene = scene_of(make_scene, project, "replaced", backfill_rate_limit=12)
     staged = f"{scene.mv.table}__staged"

@@ -79,7 +79,7 @@ def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
 
 
 def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
-    """Its MV was dropped and made anew, and a run of the new one died at the same barrier."""
+    """Its MV was dropped and created again, and a run of the new one died at the same barrier."""
     scene.commit()
     stalled = stopped(scene, RANGE)
     for table in ("", "__progress", "__barriers"):
@@ -92,7 +92,7 @@ def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
 
 
 def two_runs_stage_their_changes(scene: Scene) -> None:
-    """One stages those of an older version, before it learns that the other's plan stands."""
+    """One stages those of an older version, before it finds the other's plan."""
     scene.commit()
     late = stopped(scene, PLAN)
     scene.commit()
@@ -103,7 +103,7 @@ def two_runs_stage_their_changes(scene: Scene) -> None:
 
 
 def a_run_executes_the_plan_of_a_younger_snapshot(scene: Scene) -> None:
-    """One that deletes, of which its own log does not tell."""
+    """One that deletes, which its own log does not contain."""
     late = stopped(scene, PLAN)
     upstream = scene.upstream
     upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))

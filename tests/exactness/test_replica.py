@@ -108,7 +108,7 @@ def make(project: Project) -> Callable[..., Scene]:
 
 
 def replace(scene: Scene) -> None:
-    """By other rows of the same keys, and of others."""
+    """By other rows of the same keys, and of other keys."""
     project, table = scene.project, scene.upstream.table
     clauses = f"using {project.file_format} {properties_clause(project.format.followable)}"
     rows = f"select id + id % 3 as id, amount + 1 as amount, 'replaced' as label from {table}"
@@ -192,7 +192,7 @@ def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Projec
 def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_none(
     project: Project,
 ) -> None:
-    """It stood so often then, and no longer when the part was made that it lies in."""
+    """It appeared so often then, and no longer when the part was made that it lies in."""
     project.create_table("up", "id int, label string")
     project.sql("insert into {schema}.up select id, 'r' from range(1, 71)")
     project.sql("insert into {schema}.up select 30, 'twin' from range(25)")
@@ -260,7 +260,7 @@ def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> No
 def test_keys_in_doubt_are_read_from_the_upstream(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """A key stood twice for a while, so that its events do not tell what it is."""
+    """A key appeared twice for a while, so its events do not contain its row."""
     scene = make()
     scene.run()
     key = scene.ids[1][0]
@@ -269,7 +269,7 @@ def test_keys_in_doubt_are_read_from_the_upstream(
     project.sql(f"delete from {scene.upstream.table} where id = {key} and label <> 'twin'")
     said = scene.run().output
     scene.check_now()
-    if project.file_format == "delta":  # Iceberg's row lineage tells nothing in between
+    if project.file_format == "delta":  # Iceberg's row lineage has nothing in between
         assert "the feed does not tell all that has changed since its rows were copied" in said
         assert COPIED in scene.run().output
     scene.finish()
@@ -463,7 +463,7 @@ def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
 
 @pytest.mark.profiles("session-delta", reason="another schema of an Iceberg table is a gap")
 def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project) -> None:
-    """Delta's log does not tell of it, and the query reads another field of the struct."""
+    """Delta's log does not show it, and the query reads another field of the struct."""
     project.create_table("up", "id int, s struct<a: int>, label string")
     project.sql("insert into {schema}.up select id, struct(id as a), 'r' from range(40)")
     query = f"select id, s.a as a, label from {source('up')}"
@@ -487,7 +487,7 @@ def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project
 def test_a_copy_gives_way_to_one_of_an_older_format(
     project: Project, arguments: tuple[str, ...]
 ) -> None:
-    """The upstream was of format 3, and is made anew of format 2 while the MV is backfilled."""
+    """The upstream was of format 3, and is created with format 2 while the MV is backfilled."""
     config = {"backfill_rate_limit": 10, "replicate": "always"}
     for properties in (Iceberg().with_changelog, {}):
         project.sql("drop table if exists {schema}.up")

@@ -1,4 +1,4 @@
-"""The MV is exact at every version of it, though keys stand twice for a while between barriers.
+"""The MV is exact at every version of it, though keys appear twice for a while between barriers.
 
 Histories over a wide list of types, with queries that use the session's time zone.
 

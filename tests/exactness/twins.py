@@ -1,6 +1,6 @@
-"""An upstream in which keys stand twice for a while: its rows, and the commits that do that.
+"""An upstream in which keys appear twice for a while: its rows, and the commits that do that.
 
-Each row has a number, `at`, which tells rows of one key apart: the older one is deleted by it. What
+Each row has a number, `at`, which identifies rows of one key: the older one is deleted by it. What
 happens to a few keys is an episode, some commits in order. Episodes of one moment have no key in
 common, so that their commits may be interleaved, and a barrier may come in the middle of them.
 """
@@ -210,7 +210,7 @@ class Moment:
         return {**twin, **HIDDEN} if chance < 0.5 else twin
 
 
-# -- episodes in which a key stands twice ---------------------------------------------------------
+# -- episodes in which a key appears twice --------------------------------------------------------
 
 
 def replaced(m: Moment) -> list[Statement]:
@@ -265,7 +265,7 @@ def born_twice(m: Moment) -> list[Statement]:
 
 
 def changed_meanwhile(m: Moment) -> list[Statement]:
-    """A row is updated while its key stands twice, or both rows are."""
+    """A row is updated while its key appears twice, or both rows are."""
     old = m.row()
     new = m.twin_of(old)
     twins = [old, new]
@@ -280,7 +280,7 @@ def changed_meanwhile(m: Moment) -> list[Statement]:
 
 
 def chained(m: Moment) -> list[Statement]:
-    """The key stands twice two times in a row."""
+    """The key appears twice two times in a row."""
     first = m.row()
     second, third = m.twin_of(first), m.twin_of(first)
     w = m.writer
@@ -299,7 +299,7 @@ def hidden(m: Moment) -> list[Statement]:
 
 
 def doubled(m: Moment) -> list[Statement]:
-    """A row stands twice, equal in all columns; one MERGE deletes both and inserts one again."""
+    """A row appears twice, equal in all columns; one MERGE deletes both and inserts one again."""
     row = m.row()
     return [m.writer.insert(row), m.writer.merge([row, row], [row])]
 
@@ -398,7 +398,7 @@ class Tale:
         return self._tell(self.writer.insert(*map(self.writer.row, keys)))
 
     def until_the_barrier(self, commits: int, may_catch: bool) -> list[Statement]:
-        """About so many commits. At the end of them a key may stand twice, if `may_catch`."""
+        """About so many commits. At the end of them a key may appear twice, if `may_catch`."""
         while len(self._pending) < commits and self._begin_episode():
             pass
         told = len(self._pending)

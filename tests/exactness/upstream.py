@@ -53,7 +53,7 @@ class KeySpace:
     types: tuple[str, ...]
 
     def schema(self, permutation: Sequence[int] = ()) -> Schema:
-        """A table whose columns stand in another order than the key's."""
+        """A table whose columns have another order than the key."""
         order = permutation or range(len(self.types))
         columns = {f"k{n}": KEY_TYPES[self.types[n]].sql for n in order}
         first, *rest = columns.items()

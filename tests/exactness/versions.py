@@ -40,7 +40,7 @@ class VersionedTable(ABC):
 
     @abstractmethod
     def identities(self, versions: Sequence[int]) -> list[Hashable]:
-        """What each version has in common with no other, not even of a table made anew."""
+        """What each version has in common with no other, not even of a table created again."""
 
     def newest_version(self) -> int:
         return max(self.commit_times())

@@ -91,7 +91,7 @@ def shown(project: Project, where: str = "true", name: str = "mv") -> list[tuple
 
 
 def files(project: Project, name: str = "mv") -> set[str]:
-    """The files that the rows of a table stand in."""
+    """The files that contain the rows of a table."""
     column = "_file" if project.file_format == "iceberg" else "_metadata.file_path"
     return {row[0] for row in project.sql(f"select distinct {column} from {{schema}}.{name}")}
 
@@ -223,7 +223,7 @@ def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
 
     write(project, replace_existing=True)
     assert_refused(project.fail(), "mv", FOREIGN)
-    # Half of it: the state is there, the table is not ours yet, and then not emptied yet.
+    # Half of it: the state is there, the table is not an MV yet, and then not emptied yet.
     project.fail("--full-refresh", intercept=dies_inside(project, ": create the tables"))
     assert_refused(project.fail(), "mv", FOREIGN, "--full-refresh")
     project.fail("--full-refresh", intercept=crash_before(": plan the barrier 1"))

@@ -1,4 +1,4 @@
-"""Keys that a feed may tell otherwise than they are, also where it does not.
+"""Keys that a feed may change, also if it does not.
 
 Delta's and Iceberg's changes are handed on as Java's: bytes that are no UTF-8 become U+FFFD, which
 a text may have of its own, and days of October 1582 that the calendar leaves out become the 15th.

@@ -154,7 +154,7 @@ def test_a_sweep_and_a_fill_go_down_too(project: Project) -> None:
     project.run("--select", "mv")
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # Another table in its place: compared slice by slice, with a crash in between.
+    # Another table replaces it: compared slice by slice, with a crash in between.
     project.sql("drop table {schema}.events")
     project.create_table("events", "day date, id int, name string")
     project.sql(

@@ -1,4 +1,4 @@
-"""A change table of the user's own, in place of the upstream's feed, which it need not have."""
+"""A change table of the user's own, instead of the upstream's feed, which it need not have."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert "re-anchored" not in second.output
     assert_told_exact(people)
 
-    # The same events once more, and one that comes late: they tell nothing new.
+    # The same events once more, and one that comes late: they contain nothing new.
     emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("after", 9, 25, "older"))
     # A key that comes back, and one that is there for a moment only.
     people.sql("insert into {schema}.people values (30, 'again')")
     emit(people, ("insert", 22, 30, "again"), ("insert", 23, 26, "x"), ("delete", 24, 26, "x"))
-    cdf = ("--select", "mv_cdf")  # with two columns that tell the order
+    cdf = ("--select", "mv_cdf")  # with two columns for the order
     while not people.run(*cdf).message("mv_cdf").endswith("(100.0 %)"):
         pass
     assert_exact(people, "cdf")

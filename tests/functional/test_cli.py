@@ -1,4 +1,4 @@
-"""`dbt-backfill` on a real project: it loops, tells, and steers by what dbt's own commands do."""
+"""`dbt-backfill` on a real project: it loops, reports, and steers by what dbt's own commands do."""
 
 from __future__ import annotations
 

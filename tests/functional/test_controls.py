@@ -25,7 +25,7 @@ def write(project: Project, mv: str = "mv", table: str = "numbers", **config: ob
 
 
 def setting(project: Project, operation: str, **arguments: object) -> tuple[str, str]:
-    """Set a control: the line that says what rules now, and the statement that sets it."""
+    """Set a control: the line that says what applies now, and the statement that sets it."""
     result = project.operation(operation, model="mv", **arguments)
     [line] = [line for line in result.messages if line.startswith("mv: ")]
     [script] = [sql for sql in result.statements if "insert into" in sql]
@@ -33,7 +33,7 @@ def setting(project: Project, operation: str, **arguments: object) -> tuple[str,
 
 
 def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
-    """Sends these statements anew, from another session's place, just before a commit."""
+    """Sends these statements again, like another session, just before a commit."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         for barrier, script in settings.items():

@@ -140,7 +140,7 @@ def truths(debezium: Debezium) -> list[dict[str, Any]]:
         if len(truths) % 5 == 2 and kills < 3:
             told = debezium.bytes_told()
             database.sql(BIG)
-            # More than a heartbeat: some of those 30,000 events, of which it tells 2,048 at once.
+            # More than a heartbeat: some of those 30,000 events, of which it writes 2,048 at once.
             while debezium.bytes_told() < told + (kills + 1) * 2_000_000:
                 time.sleep(0.005)
             debezium.kill()
@@ -194,7 +194,7 @@ def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
 
 @dataclass
 class EventLanding(Landing):
-    """Lands what Debezium has told since the last time, its heartbeats too."""
+    """Lands what Debezium has written since the last time, its heartbeats too."""
 
     feeds: Feeds = field(kw_only=True)
     debezium: Debezium = field(kw_only=True)

@@ -81,9 +81,9 @@ MADE_BY_OTHERS = "was not made by this materialization"
 
 @pytest.mark.every_profile
 def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) -> None:
-    """Iceberg keeps our properties on a table that `table` has put in place of the MV.
+    """Iceberg keeps the package's properties on a table by which `table` has replaced the MV.
 
-    Delta does not, nor are they found there by way of a Thrift server's Hive metastore.
+    Delta does not, and they are not found there through a Thrift server's Hive metastore.
     """
     schema = project.schema
     before = project.rows("show tables in {schema}")

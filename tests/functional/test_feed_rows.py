@@ -163,7 +163,7 @@ def recorded(feeds: Feeds) -> dict[str, Any]:
 def test_real_events_of_debezium_tell_every_state_of_the_table(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """At each commit that they tell: what PostgreSQL itself said then."""
+    """At each commit in them: what PostgreSQL itself said then."""
     truths = [json.loads(line) for line in (DATA / "debezium_truth.jsonl").read_text().splitlines()]
     assert feeds.differing(recorded, truths) == []
     assert feeds.landed(recorded) > truths[-1]["position"]
@@ -172,7 +172,7 @@ def test_real_events_of_debezium_tell_every_state_of_the_table(
 def test_a_snapshot_of_debezium_is_a_gap_and_a_truncation_a_break(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """A transaction ends at the commit that the next one's events tell."""
+    """A transaction ends at the commit that the next one's events contain."""
     place = feeds.place(recorded, "1")
     [snapshot, truncation] = place["breaks"]
     rows = feeds.rows_sql(recorded, "id")

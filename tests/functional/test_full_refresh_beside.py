@@ -1,7 +1,7 @@
 """`full_refresh_mode: beside`: a next generation is filled while the MV in use is followed.
 
 A reader that looks at the MV before each statement of the runs finds it complete each time: as the
-query of before has it, or as the new one does.
+previous query has it, or as the new one does.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
     assert project.rows("select * from {schema}.mv") == old_rows(project)
     project.fail("--select", "mv", intercept=crash_before("commit the barrier 2"))
     assert project.rows("select * from {schema}.mv") == new_rows(project)
-    # The plan stands: the next generation is put in place once more.
+    # The plan exists: the next generation is put in place once more.
     last = project.fail("--select", "mv", intercept=crash_before("drop the next generation"))
     assert "put in place: full refresh" in last.output
     assert existing_tables(project, *NEXT) == [*NEXT]

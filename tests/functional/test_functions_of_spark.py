@@ -1,4 +1,4 @@
-"""What gives a row another value elsewhere is refused or noted, asked of Spark's own functions.
+"""What gives a row another value elsewhere is refused or recorded, asked of Spark's own functions.
 
 Every function of Spark that can be called in a query that is row-wise is called as its own examples
 do, in sessions that differ in what a query must not depend on.
@@ -36,7 +36,7 @@ ANSI = {"spark.sql.ansi.enabled": "true"}
 # These are refused by their operators.
 NOT_ROW_WISE = {"agg_funcs", "window_funcs", "generator_funcs"}
 
-# Calls of functions without an example that can be called as it stands; None cannot be called.
+# Calls of functions without an example that can be called as it is; None cannot be called.
 KINDS = ("bigint", "double", "float")
 CALLS: dict[str, str | None] = {
     **{f"kll_sketch_merge_{t}": f"kll_sketch_merge_{t}(kll_{t}, kll_{t}_2)" for t in KINDS},
@@ -222,7 +222,7 @@ class Check:
         self.macros.stub("run_table", lambda step, sql: session.spark.sql(sql).collect())
 
     def find(self, *expressions: str) -> str | list[str]:
-        """Why a query of these expressions is refused, or the settings that are noted with it."""
+        """Why a query of these is refused, or the settings that are recorded with it."""
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
             explained = self.macros.call("explain_query", query, ["id"], self.upstream.render())

@@ -89,7 +89,7 @@ def columns_of(project: Project) -> dict[str, tuple[str, tuple[Any, ...]]]:
 
 
 def row(project: Project, number: int) -> str:
-    """The values of a row; a word and a moment stand together once only."""
+    """The values of a row; a word and a moment appear together only once."""
     values = [
         literal(values[number % len(values)], sql) for sql, values in columns_of(project).values()
     ]
@@ -212,7 +212,7 @@ def test_fields_of_a_struct_may_be_many_and_need_quotes(
     new_project: Callable[[], Project],
 ) -> None:
     """Spark prints neither the quotes nor more than 25 fields of a type, and SET, by which it is
-    told to, takes a comment behind it for a part of the value.
+    asked to, takes a comment behind it for a part of the value.
     """
     project = new_project()
     path = project.root / "dbt_project.yml"

@@ -407,7 +407,7 @@ def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
 
 @in_a_metastore
 def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: Project) -> None:
-    """A Hive metastore replaces no Iceberg table by one with another type at a place, and keeps
+    """A Hive metastore replaces no Iceberg table by one with another type at a position, and keeps
     the files of one that is dropped without PURGE."""
     project.create_table("up", "id int, label string, amount int")
     project.sql("insert into {schema}.up select id, 'r', id from range(0, 40, 1, 1)")

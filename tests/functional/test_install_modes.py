@@ -130,7 +130,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    # In the session that the README tells a newcomer to make; only its jars are found otherwise.
+    # In the session that the README asks a newcomer to make; only its jars are found otherwise.
     settings = session_output()["server_side_parameters"]
     del settings["spark.driver.extraClassPath"]
     paths = {name: value.replace(LAKE, f"{directory}/lake") for name, value in settings.items()}

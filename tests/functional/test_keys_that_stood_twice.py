@@ -1,10 +1,10 @@
-"""Changes of which the feed does not tell the last row.
+"""Changes whose last row the feed does not contain.
 
-A key that stands twice in the upstream between two barriers, or when one comes, and text whose
+A key that appears twice in the upstream between two barriers, or when one comes, and text whose
 bytes Delta's and Iceberg's feeds alter.
 
 An upstream of each kind has the same rows and commits, and its MV has read all of it before the
-first of them. `run` meets a key that stands twice; `again` comes when every key is unique again.
+first of them. `run` meets a key that appears twice; `again` comes when every key is unique again.
 """
 
 from __future__ import annotations

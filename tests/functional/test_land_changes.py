@@ -60,7 +60,7 @@ class Landed:
     ) -> None:
         """A table in PostgreSQL, and a model that reads it; its change table is begun.
 
-        :param rows: a query of those that it has before, of which no event tells
+        :param rows: a query of those that it has before, which no event contains
         """
         self.database.sql(f"create table {name} ({columns})")
         if rows:
@@ -538,7 +538,7 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
 def test_settings_under_which_rows_would_not_be_found_are_refused(
     landed: Landed, setting: str, value: str
 ) -> None:
-    """Text keys with a backslash, and those of a table that is written anew as it is read."""
+    """Text keys with a backslash, and those of a table that is rewritten as it is read."""
     name = f"under_{setting}"
     landed.table(name, 'code text collate "C" primary key, v int', key="code")
     landed.database.sql(
@@ -673,7 +673,7 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
 
 
 def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
-    """Their marks go with them: one of before would say that the feed reaches back to it."""
+    """Their marks go with them: an earlier one would say that the feed reaches back to it."""
     landed.table("aged", "id int primary key")
     landed.database.sql("insert into aged values (1)")
     landed.compare("aged", "id")

@@ -46,7 +46,7 @@ def at_version(project: Project, query: str, mv: str) -> str:
 
 
 def change(project: Project, number: int) -> None:
-    """Inserts, an update, a delete, and a row that the filter hides, at any place of the key."""
+    """Inserts, an update, a delete, and a row that the filter hides, at any position of the key."""
     project.sql(
         "merge into {schema}.people as people using (values"
         f" ({100 + number}, 'x', 'late'), ({-number}, 'y', 'early'), ({number}, 'x', 'new'),"

@@ -242,12 +242,12 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
             raise Crash("while the MV is emptied")
         proceed()
 
-    # Another key and other vnodes: the progress table still has those of before.
+    # Another key and other vnodes: the progress table still has the previous ones.
     changed = {"unique_key": ["id", "name"], "vnode_count": 2}
     write(QUERY.replace("upper(name) as name", "name"), **changed, backfill_rate_limit=20)
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
-    # Other types at the places of the columns and of the key: a Hive metastore refuses them.
+    # Other types at the positions of the columns and of the key: a Hive metastore refuses them.
     changed["unique_key"] = ["name", "id"]
     write(QUERY.replace("upper(name)", "id % 7 as rest, name"), **changed)
     refused = project.fail()

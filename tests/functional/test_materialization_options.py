@@ -130,7 +130,7 @@ def test_all_at_once_reports_its_barriers_and_being_caught_up(
 
 @dataclass(frozen=True)
 class Step:
-    """A run of models that read `numbers`, and what stood in the tables after it."""
+    """A run of models that read `numbers`, and what the tables had after it."""
 
     result: RunResult
     rows: dict[str, list[tuple[Any, ...]]]
@@ -140,7 +140,7 @@ class Step:
     version: str | None
     """Of the upstream."""
     pinned_versions: set[Any]
-    """Those that the progress of `pinned` tells."""
+    """Those in the progress of `pinned`."""
 
 
 def take_step(project: Project, result: RunResult) -> Step:

@@ -43,7 +43,7 @@ SERIALIZABLE = {
 
 @dataclass(frozen=True)
 class Step:
-    """A run, and what stood in the tables after it."""
+    """A run, and what the tables had after it."""
 
     result: RunResult
     rows: list[tuple[Any, ...]]
@@ -125,7 +125,7 @@ def story(project: Project) -> dict[str, Step]:
 
 @pytest.fixture(scope="module")
 def barriers(project: Project, story: dict[str, Step]) -> list[dict[str, Any]]:
-    """What the history tells in the end."""
+    """What the history has at the end."""
     found = project.sql("select * from {schema}.mv__barriers order by epoch")
     return [row.asDict() for row in found]
 

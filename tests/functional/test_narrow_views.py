@@ -15,7 +15,7 @@ QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
 
 
 def properties(project: Project) -> dict[str, str]:
-    """By row lineage, which format 3 has, Iceberg does not tell what a row was before."""
+    """By row lineage, which format 3 has, Iceberg does not have the previous row."""
     return Iceberg().with_changelog if project.file_format == "iceberg" else {}
 
 

@@ -1,7 +1,7 @@
 """`on_schema_change`: a query that returns other columns needs no rebuild.
 
 With `append_new_columns` and `sync_all_columns` new columns are added to the MV and filled for the
-rows that are there, range by range, while the changes are merged all along. All columns of before
+rows that are there, range by range, while the changes are merged all along. All previous columns
 are exact at every barrier, and the new ones up to the second position. With `sync_all_columns`
 columns are also dropped, and widened.
 """
@@ -30,7 +30,7 @@ on_delta = pytest.mark.home("session-delta", reason="Delta has to be told of fea
 
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
-# Not the last one of the list, and of a type that a Delta table has to be told of.
+# Not the last one of the list, and of a type that a Delta table needs a property for.
 NEW = OLD.replace(", name", ", upper(name) as loud, name, timestamp_ntz '2024-01-01' as since")
 Rows = list[tuple[object, ...]]
 

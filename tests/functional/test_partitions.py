@@ -1,7 +1,7 @@
-"""`partition_by` on Delta, which keeps the values as text: what that would alter is told, not kept.
+"""`partition_by` on Delta, which keeps the values as text: what that would alter is refused.
 
 Each MV follows a table of its own. `broken` is a run in which all of them meet a row that would not
-come back as it is, `mended` one after that row was put right upstream.
+come back as it is, `mended` one after that row was corrected upstream.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ VALUES = {
 
 
 def test_all_other_values_come_back_as_they_are(project: Project) -> None:
-    """Compared by their texts, which tell -0.0 from 0.0."""
+    """Compared by their texts, which distinguish -0.0 from 0.0."""
     models = {}
     for name, (type_, values) in VALUES.items():
         project.create_table(f"up_{name}", f"id int, p {type_}")
@@ -215,7 +215,7 @@ def test_of_an_hour_that_the_zone_has_twice_the_second_one_is_told(
 
     project.configure({zone: "America/New_York"})
     refused = project.fail("--select", *models)
-    # To write a file anew would alter the rows in it that stay.
+    # To rewrite a file would alter the rows in it that stay.
     assert_refused(refused, "in_utc", "time zone", "changed from UTC to America/New_York")
     message = refused.message("in_new_york")
     assert "its query returns the timestamp '2024-11-03 01:30:00' in the column at, by" in message

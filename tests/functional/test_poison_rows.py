@@ -142,7 +142,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
     if POISONS[name].planned:
         given_up, anew = lines
         assert re.search(r"BARRIER 2 .* plan given up: it could not (merge|stage) the ", given_up)
-        # Row lineage does not tell of a row that came with that plan and has gone since.
+        # Row lineage does not contain a row that came with that plan and has gone since.
         limited = project.file_format == "delta"
         assert re.search(r"BARRIER 3 .* re-anchored: the last plan was abandoned", anew)
         assert (", only what it could touch · " in anew) == limited
@@ -156,7 +156,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
 
 
 def test_a_plan_is_given_up_by_hand(project: Project, story: Story) -> None:
-    """The upstream has not gone on, and the model was corrected in its place: so it is rebuilt."""
+    """The upstream has not gone on, and the model was corrected instead: so it is rebuilt."""
     for run in story.broken:
         assert "no commas" in run.message("mv_by_hand")
     first, again = story.abandoned

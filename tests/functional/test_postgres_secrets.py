@@ -1,4 +1,4 @@
-"""The password of a database stands nowhere that a run writes to."""
+"""The password of a database is in nothing that a run writes."""
 
 from __future__ import annotations
 

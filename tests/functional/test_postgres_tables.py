@@ -192,7 +192,7 @@ DATES = {
 
 @dataclass
 class Tables:
-    """A schema of a database, and what the macros and Spark tell of its tables."""
+    """A schema of a database, and what the macros and Spark say about its tables."""
 
     database: Database
     lake: Lake
@@ -219,7 +219,7 @@ class Tables:
         return self.followed(json.loads(text))
 
     def seen(self, table: str, columns: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a plan notes of a table, and what that is taken from."""
+        """What a plan records of a table, and what that is taken from."""
         facts = self.facts_without_spark(table)
         return self.macros.call("get_seen_table", facts, columns.split(), None, None), facts
 
@@ -251,7 +251,7 @@ def tables(database: Database, lake: Lake) -> Iterator[Tables]:
 
 
 def normal(value: Any, kind: str) -> Any:
-    """A value as Spark, PostgreSQL's text or the WAL tells it, in one form."""
+    """A value as Spark, PostgreSQL's text or the WAL has it, in one form."""
     if value is None:
         return None
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -318,7 +318,7 @@ def test_what_cannot_be_read_or_followed_is_refused_by_name(tables: Tables) -> N
 def test_over_debezium_any_unique_index_may_be_the_key_of_a_table_without_a_primary_key(
     tables: Tables,
 ) -> None:
-    """An update of another one than Debezium has taken would leave the row of before in the MV."""
+    """An update of another one than Debezium has taken would leave the previous row in the MV."""
     tell(
         tables.database,
         "create table t.indexed (id int not null unique, code text)",
@@ -527,7 +527,7 @@ ALTERED = {
     "ts": ["alter table {t} alter ts type timestamptz"],
     "code": ["alter table {t} alter code type text using upper(code)"],
 }
-"""Commands by which the values of a column become others, of which the WAL tells nothing."""
+"""Commands by which the values of a column become others, which the WAL does not contain."""
 
 KEPT = [
     "alter type feeling add value 'glad'",

@@ -95,7 +95,7 @@ def test_an_option_that_cannot_be_meant_is_refused(
 
 
 def test_what_may_be_set_for_others_is_no_error(run: RunResult) -> None:
-    """dbt does not tell a properties file from a whole folder's `+incremental_strategy`."""
+    """dbt does not distinguish a properties file from a whole folder's `+incremental_strategy`."""
     assert run[FOLDER].status == "success", run.message(FOLDER)
     [warning] = [line for line in run.messages if f"backfilled_mv {FOLDER}: " in line]
     assert "incremental_strategy is set for it, and has no effect on it" in warning

@@ -103,7 +103,7 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def changed(twins: Project) -> dict[str, RunResult]:
-    """What a run says of each of the models in the place of `mv`."""
+    """What a run says of each of the models instead of `mv`."""
     runs = {}
     with unwritten(twins, "mv"):
         for what, (sql, _) in CHANGED_MODELS.items():

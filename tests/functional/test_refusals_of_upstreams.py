@@ -193,7 +193,7 @@ def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any
     read = project.value("select max(upstream_version) from {schema}.mv__progress")
     assert read == project.current_version("no_feed")
 
-    # What it read was written before the table told anything.
+    # What it read was written before the table had a feed.
     project.sql("delete from {schema}.no_feed where id = 1")
     assert "0 changed, 1 deleted" in project.run().output
     assert project.rows("select * from {schema}.mv") == [(2, "b"), (3, "c")]

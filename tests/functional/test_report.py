@@ -91,7 +91,7 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert (vnodes[0]["first_vnode"], vnodes[-1]["last_vnode"]) == (0, 599)
     assert sum(v["row_count"] for v in vnodes) == 40
 
-    # The count begins anew, and what was before keeps its own.
+    # The count begins again, and what was before keeps its own.
     project.operation("resume_backfill", model="mv")
     project.run("--select", "mv", "--full-refresh")
     [_, mv] = told(project, "--select", "mv")

@@ -1,4 +1,4 @@
-"""What is told to stop: a dbt, of which each model ends after the statement that runs, and says
+"""What is asked to stop: a dbt, of which each model ends after the statement that runs, and says
 where, and a landing that goes on for ever."""
 
 from __future__ import annotations

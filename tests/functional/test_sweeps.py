@@ -1,4 +1,4 @@
-"""A sweep: where the changes can no longer be told, an MV is put right in slices.
+"""A sweep: if the changes are no longer known, an MV is repaired in slices.
 
 `on_gap: sweep` begins one. Until it has come to the end, the promise is of the rows up to the
 position.
@@ -53,7 +53,7 @@ def shown(project: Project, where: str = "true") -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def replaced(project: Project) -> Project:
-    """An MV that has read all of an upstream, in whose place is another table by now."""
+    """An MV that has read all of an upstream, which another table has replaced."""
     make_people(project, "concat('n', id)")
     write(project)
     project.run()

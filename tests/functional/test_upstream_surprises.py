@@ -90,7 +90,7 @@ def truncate(project: Project, table: str, turn: int) -> None:
 
 
 def overwrite(project: Project, table: str, turn: int) -> None:
-    """In a session also by a column of another type, which the log does not tell."""
+    """In a session also by a column of another type, which the log does not contain."""
     name = project.table(table)
     if not isinstance(project.lake, SessionLake):
         project.sql(f"insert overwrite {name} select * from {name} where id <> 5")
@@ -167,7 +167,7 @@ def clean_up_log(project: Project, table: str, turn: int) -> None:
 
 
 def let_dbt_rebuild(project: Project, table: str, turn: int) -> None:
-    """The table is a dbt model, so that each run makes it anew."""
+    """The table is a dbt model, so that each run creates it again."""
 
 
 # -- the surprises --------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ ANOTHER = {
     "iceberg": r"the snapshot \d+ of the upstream has expired, or the upstream was replaced",
 }
 
-# What comes by itself only, or amid other changes only, tells no more the other way: there is one
+# What comes by itself only, or amid other changes only, shows no more the other way: there is one
 # reason for both, or (without one) what has been read amid changes could be read without them.
 LIVES = {
     "mapped": Life(
@@ -305,7 +305,7 @@ LIVES = {
 LIFE_OF = {surprise: life for life, each in LIVES.items() for surprise in each.surprises}
 
 
-# What the formats, or the clients of Spark, tell in different ways.
+# What the formats, or the clients of Spark, report in different ways.
 EVERY_PROFILE = ("replaced", "restored", "readded", "cleaned")
 
 
@@ -686,7 +686,7 @@ def test_a_column_that_gets_the_name_of_an_alias_takes_its_place(
     run(None, backfill_rate_limit=3)
     # Between two barriers of a run, which has explained its query before.
     run("gross", added="gross", backfill_rate_limit=3, barriers_per_run=2)
-    # By a statement of which the log does not tell it.
+    # By a statement which the log does not contain.
     project.sql(
         "merge with schema evolution into {schema}.sales as t"
         " using (select 11 as id, 5 as tax) as c on t.id = c.id when not matched then insert *"

@@ -1,4 +1,4 @@
-"""What several functional suites look at: refusals, versions of tables, an MV against its query."""
+"""Checks that several functional suites share: refusals, versions of tables, MVs and queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JAVA = re.compile(
 def model(query: str, **config: Any) -> str:
     """A `backfilled_mv` model with a few vnodes.
 
-    `None` as a value leaves the option out; `unique_key` is `id` unless given.
+    `None` as a value removes the option. The default of `unique_key` is `id`.
     """
     options = {"unique_key": "id", "vnode_count": 4} | config
     given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
@@ -44,7 +44,7 @@ def state_versions(project: Project, mv: str = "mv") -> dict[str, str | None]:
 
 
 def assert_refused(result: RunResult, name: str, *facts: str) -> None:
-    """The model failed by a message of ours that holds `facts`, and by nothing else."""
+    """The model failed by a message of this package that contains `facts`, and by nothing else."""
     assert result[name].status == "error"
     message = result.message(name)
     first, _, rest = message.partition("\n")
@@ -58,7 +58,7 @@ def assert_refused(result: RunResult, name: str, *facts: str) -> None:
 
 
 def refused_operation(project: Project, operation: str, **arguments: Any) -> str:
-    """What a run-operation says in the end; it must fail, by a message of ours and no other."""
+    """The message of a run-operation, which must fail by a message of this package and no other."""
     result = project.fail("run-operation", operation, "--args", yaml.safe_dump(arguments))
     [error] = [m for m in result.messages if m.startswith("Encountered an error")]
     [sentence] = re.findall(r"^\s*(backfilled_mv \S+: .+\.)$", error, re.MULTILINE)
@@ -67,18 +67,18 @@ def refused_operation(project: Project, operation: str, **arguments: Any) -> str
 
 
 def assert_no_java(text: str) -> None:
-    """Nothing of a stack trace stands in what a user sees."""
+    """No part of a stack trace is in what a user sees."""
     assert not _JAVA.search(text), text
 
 
 def all_tables(project: Project) -> set[str]:
-    """What the project's schema has, without the session's temporary views."""
+    """The tables of the project's schema, without the session's temporary views."""
     shown = project.sql("show tables in {schema}")
     return {row["tableName"] for row in shown if not row["isTemporary"]}
 
 
 def existing_tables(project: Project, *tables: str) -> list[str]:
-    """Those of these tables, or views, that the project's schema has."""
+    """Those of these tables, or views, that exist in the project's schema."""
     existing = all_tables(project)
     return [table for table in tables if table in existing]
 
@@ -96,7 +96,7 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
 
 
 def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
-    """A properties file that puts our generic tests on these MVs."""
+    """A properties file that puts the package's generic tests on these MVs."""
     # The plugin's macros are the project's own.
     prefix = "dbt_backfill." if project.adapter == "spark" else ""
     tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
@@ -104,7 +104,7 @@ def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
 
 
 def statuses(project: Project) -> dict[str, str]:
-    """How the two tests that `data_tests` puts on the model `mv` end now."""
+    """The results of the two tests that `data_tests` puts on the model `mv`."""
     result = project.dbt("test", "--select", "mv", expect=False)
     return {
         "complete" if "complete" in node.name else "consistent": node.status
@@ -116,7 +116,7 @@ WRITES = ("inserted", "updated", "deleted")
 
 
 def rows_written(project: Project, table: str = "mv") -> dict[str, int]:
-    """How many rows the last MERGE inserted, updated and deleted."""
+    """The rows that the last MERGE inserted, updated and deleted."""
     if project.file_format == "delta":
         metrics = project.sql(f"describe history {{schema}}.{table} limit 1")[0]["operationMetrics"]
         return {w: int(metrics[f"numTargetRows{w.title()}"]) for w in WRITES}

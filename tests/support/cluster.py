@@ -2,7 +2,7 @@
 
 with Cluster(directory) as cluster:
     lake = SessionLake(directory, profile, cluster.settings)
-    cluster.kill_a_worker()               # and its executor; another one may be added
+    cluster.kill_a_worker()               # and its executor; you may add another one
     cluster.add_worker()
 """
 
@@ -30,7 +30,7 @@ DAEMON_MEMORY = "256m"
 class Cluster:
     """Workers of one core; an executor takes the whole of one.
 
-    :param directory: of the logs and of the workers' files, made if need be
+    :param directory: of the logs and of the workers' files, created if it is missing
     :param memory: of a worker, and of its executor
     """
 
@@ -48,7 +48,7 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a driver on this machine needs to have its work done by the executors."""
+        """The settings with which a driver on this machine uses the executors."""
         return {
             "spark.master": self.url,
             "spark.executor.memory": self.memory,
@@ -57,7 +57,7 @@ class Cluster:
             # Under this name the executors find it, and it must listen there.
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": "127.0.0.1",
-            # What a dead executor had is asked for so often; by default for a quarter of a minute.
+            # How often the driver asks a dead executor; by default for a quarter of a minute.
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "100ms",
         }
@@ -79,7 +79,7 @@ class Cluster:
         self.stop()
 
     def add_worker(self) -> None:
-        """It registers itself; executors come when an application wants some."""
+        """The worker registers itself; executors start when an application needs them."""
         self._started += 1
         name = f"worker_{self._started}"
         size = ["--cores", "1", "--memory", self.memory, "--work-dir", str(self.directory / name)]
@@ -88,7 +88,7 @@ class Cluster:
         self._running.append(self._start(name, worker, *size, *place))
 
     def kill_a_worker(self) -> None:
-        """The oldest one dies as it would with its machine, and its executor with it."""
+        """Kill the oldest worker with its executor, as if its machine died."""
         _kill(self._running.pop(0))
 
     def stop(self) -> None:

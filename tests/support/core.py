@@ -4,10 +4,10 @@
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
 set found in which every macro is executed at least once, every writing statement of a barrier is
-sent on each table format on which any test sends it, and every such statement is killed once. The
-unit tests are always run, so a macro that they execute needs no other test, unless it sends
-statements: those have to reach Spark. Tests marked `core(*profiles)` in the source are always in
-the core: they show what no count of macros shows.
+sent on each table format on which any test sends it, and every such statement is killed once. Unit
+tests are always run. So a macro that they execute needs no other test, unless it sends statements,
+which must reach Spark. Tests marked `core(*profiles)` in the source are always in the core, because
+they show what no count of macros shows.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ CORE = RECORDED / "core.json"
 KILLS = RECORDED / "kills.json"
 SECONDS = RECORDED / "seconds.json"
 UNCOVERED = RECORDED / "uncovered.txt"
-"""Macros that no test of the core executes yet: a debt. Lines go; none is added."""
+"""Macros that no test of the core executes yet: a debt. Remove lines, and add none."""
 
 FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_after_a_fault"
-"""What records the statements that write, by scenario."""
+"""The test that records the statements that write, by scenario."""
 IN_TURN = f"{FAULTS.removesuffix('a_fault')}runs_that_die_one_after_the_other"
-"""What kills them in the core."""
+"""The test that kills them in the core."""
 KILLED_ON = "session-iceberg"
-"""Each writing statement is killed there, where a barrier takes half the time."""
+"""The profile on which each writing statement is killed, because a barrier takes half the time."""
 KILLED_ON_DELTA = "both one by one"
 """The scenario whose statements the core kills on Delta, too: those of an ordinary barrier."""
 SECONDS_PER_KILL = 12.0
 WORTH = 40.0
-"""Seconds that a macro is worth which only one test executes; a dearer one stays in UNCOVERED."""
+"""The seconds that a macro is worth if only one test executes it. If that test takes longer, the
+macro stays in UNCOVERED."""
 
 UNIT = "tests/unit/"
 SENDS = re.compile(r"dbt_backfill\.(run_table|run_json|run_merge)\(|\bcall statement\b")
-"""What is in the text of a macro that sends a statement to Spark."""
+"""The text of a macro that sends a statement to Spark contains one of these."""
 
 _DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
 _DEFINED = {
@@ -76,7 +77,7 @@ class Records:
     tests: list[Recorded] = field(default_factory=list)
     fixture_seconds: dict[str, float] = field(default_factory=dict)
     executed: set[str] = field(default_factory=set)
-    """Macros that are executed on Spark, also those that only a fixture executes."""
+    """Macros that are executed on Spark, including those that only a fixture executes."""
     rendered: set[str] = field(default_factory=set)
     """Macros that unit tests execute."""
     kills: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Records:
         return {name for names in sent for name in names}
 
     def required(self, test: Recorded) -> frozenset[str]:
-        """What of a test's elements some test of the core has to have."""
+        """The elements of which each must be in some test of the core."""
         return frozenset(
             element
             for element in test.elements - self.unit_tested
@@ -98,7 +99,7 @@ class Records:
 
     @property
     def unit_tested(self) -> set[str]:
-        """Macros that need no test on Spark, as they send nothing and a unit test executes them."""
+        """Macros that need no test on Spark: they send nothing, and a unit test executes them."""
         return self.rendered - sending_macros()
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -136,7 +137,7 @@ class Records:
 
 
 def core_tests() -> dict[str, list[str]]:
-    """The core set as it is recorded: the tests of each profile."""
+    """The recorded core set: the tests of each profile."""
     return _recorded(CORE)
 
 
@@ -147,7 +148,7 @@ def kills_of(profile: str) -> dict[str, list[str]]:
 
 
 def recorded_seconds() -> dict[str, dict[str, float]]:
-    """How long each test took on each profile."""
+    """The seconds of each test on each profile."""
     return _recorded(SECONDS)
 
 
@@ -157,7 +158,7 @@ def _recorded(file: Path) -> dict[str, Any]:
 
 
 def elements_of(part: Mapping[str, Any], profile: str) -> set[str]:
-    """What a test covers: macros, and statements on the profile's table format."""
+    """The macros that a test executes, and its statements on the profile's table format."""
     file_format = profile.partition("-")[2]
     steps = {f"{step} on {file_format}" for step in part["steps"] if step != OF_DBT}
     return {*part["macros"], *steps}
@@ -171,7 +172,8 @@ def read(files: Iterable[Path]) -> Records:
 
 
 def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[str]]:
-    """The core set by profile: the fixed tests, then the best cover per second, then a pruning.
+    """The core set by profile: the fixed tests, then the best cover per second; then
+    tests that are no longer needed are removed.
 
     :param killing: the tests that kill statements, as `profile name`; they are fixed, too
     """
@@ -218,7 +220,7 @@ def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[st
 
 
 def choose_kills(statements: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Which scenario kills which statement: each once, in as few scenarios as possible."""
+    """Assign each statement to one scenario that kills it, in as few scenarios as possible."""
     kills: dict[str, list[str]] = {}
     left = {statement for sent in statements.values() for statement in sent}
     while left:
@@ -259,7 +261,7 @@ def known_uncovered() -> set[str]:
 
 
 def missing_macros(records: Records) -> list[str]:
-    """The macros that no recorded test executes where it has to, as `file: macro`."""
+    """The macros that no recorded test executes as required, as `file: macro`."""
     executed = records.executed | records.unit_tested
     return sorted(
         f"{file}: {name}" for name, file in defined_macros().items() if name not in executed
@@ -267,7 +269,7 @@ def missing_macros(records: Records) -> list[str]:
 
 
 def write(records: Records) -> None:
-    """Write the choice, and how long every test takes, which splits `make test-all` evenly."""
+    """Write the choice, and the seconds of every test, by which `make test-all` is divided."""
     kills = _recorded(KILLS) | {p: choose_kills(sent) for p, sent in records.kills.items()}
     on_delta = records.kills.get(SESSION_DELTA.name, {}).get(KILLED_ON_DELTA)
     if on_delta is not None:

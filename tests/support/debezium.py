@@ -1,4 +1,4 @@
-"""Real events of Debezium from a PostgreSQL of the tests' own, as a table would hold them.
+"""Real events of Debezium from a PostgreSQL of the tests' own, as a table would contain them.
 
 with postgresql(programs) as url:
     database = PsqlDatabase(programs, url)
@@ -38,7 +38,7 @@ with open(sys.argv[1]) as properties:
     DebeziumJsonEngine(properties=json.load(properties), handler=Lander()).run()
 """
 
-# What an envelope has, as Debezium's own schema of it says.
+# The fields of an envelope, by Debezium's own schema.
 ENVELOPE = (
     "op string, before struct<{columns}>, after struct<{columns}>, source struct<version string,"
     " connector string, name string, ts_ms bigint, snapshot string, db string, sequence string,"
@@ -78,7 +78,7 @@ class PsqlDatabase:
         return done.stdout.strip()
 
     def decode(self) -> None:
-        """Let the server tell its changes, which takes a restart."""
+        """Make the server write its changes to the WAL for decoding, which needs a restart."""
         self.sql("alter system set wal_level = 'logical'")
         if self.sql("select 1 from pg_settings where name = 'output_plugin_libraries'"):
             self.sql("alter system set output_plugin_libraries = pgoutput, test_decoding")
@@ -97,10 +97,10 @@ class Debezium:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begins, or goes on, unless it is at work."""
+        """Begin, or continue, unless it is running."""
         if self._process:
             return
-        # What was killed within an event tells it again.
+        # If it was killed within an event, it writes that event again.
         self._landed.write_text(self._whole_lines())
         properties = {
             "name": "engine",
@@ -147,28 +147,28 @@ class Debezium:
         return self.directory / "landed.jsonl"
 
     def bytes_told(self) -> int:
-        """Of all events so far."""
+        """The size of all events so far."""
         return self._landed.stat().st_size
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What a table would be given: the envelopes, also of the heartbeats."""
+        """The rows of a table: the envelopes, including those of the heartbeats."""
         for line in self._whole_lines().splitlines():
             yield json.loads(line)
 
     def _whole_lines(self) -> str:
-        """The last line may not have been written as a whole."""
+        """Without the last line if it was not written completely."""
         if not self._landed.exists():
             return ""
         lines, end, _ = self._landed.read_text().rpartition("\n")
         return lines + end
 
     def commits(self) -> list[int]:
-        """The commits that the events tell, each the position of one."""
+        """The commits of the events, each as the position of one."""
         told = [e["source"]["sequence"] for e in self.events() if "op" in e and e["op"] != "r"]
         return sorted({int(commit) for commit, _ in map(json.loads, told) if commit})
 
     def wait(self, position: int, seconds: int = 120) -> None:
-        """Until every event up to a position has been told."""
+        """Wait until every event up to a position has been written."""
         end = time.monotonic() + seconds
         while max(self.commits(), default=0) < position:
             assert time.monotonic() < end, (self.directory / "log").read_text()[-3000:]
@@ -182,7 +182,7 @@ UNTOLD = "the event does not tell it"
 def replay(
     rows: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], columns: Sequence[str]
 ) -> list[list[Any]]:
-    """What rows become by events, each (op, its unchanged columns, row); their key comes first."""
+    """The rows after events, each (op, its unchanged columns, row). Their key comes first."""
     state = {row[0]: list(row) for row in rows}
     for op, unchanged, *row in events:
         if op == "t":
@@ -199,7 +199,7 @@ def replay(
 
 
 def same(told: list[list[Any]], truth: list[list[Any]]) -> bool:
-    """Whether rows are the same where the events told them."""
+    """True if rows are the same where the events contain them."""
     return len(told) == len(truth) and all(
         a in (UNTOLD, b)
         for one, other in zip(told, truth, strict=True)

@@ -8,9 +8,9 @@
 A table name has up to three parts. `lake.up version as of 7` reads the table `lake.up@7`, which a
 test creates like any other one.
 
-All three also run a script, with the statements `begin`, `end`, `declare`, `set` and `execute
-immediate`, but without `if`. Its handlers never run: an error is always raised. A variable of a
-script can be given: `duck.rows("select plan.epoch", plan={"epoch": 3})`.
+All three methods also run a script, with the statements `begin`, `end`, `declare`, `set` and
+`execute immediate`, but without `if`. Its handlers never run: an error is always raised. A variable
+of a script can be given: `duck.rows("select plan.epoch", plan={"epoch": 3})`.
 
 Differences from Spark: xxhash64 is another hash, which also depends on the types of its arguments.
 `cast` returns null where it fails, as Spark's does without ANSI mode. A name in `where` can also be
@@ -32,11 +32,11 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 from sqlglot.tokenizer_core import Token, TokenType
 
-# What Spark has and DuckDB has not, or has with another meaning.
+# Functions that DuckDB lacks, or that have another meaning there.
 _MACROS = [
     # A text in DuckDB is UTF-8.
     "is_valid_utf8(value) as case when value is not null then true end",
-    # The order of the first occurrences stays; DuckDB's list_distinct gives any order.
+    # The order of the first occurrences stays; DuckDB's list_distinct returns any order.
     "spark_array_distinct(list) as "
     "list_filter(list, lambda value, i: list_position(list, value) = i)",
     # The correlation with a constant is null, not NaN, which would be greater than any number.
@@ -106,7 +106,8 @@ class Duck:
             for column, type_ in columns.items()
         )
         self._connection.execute(f"create or replace table {target} ({definitions})")
-        # All rows at once, as JSON: a parameter cannot be a map, and a statement a row is slow.
+        # Insert all rows at once, as JSON: a parameter cannot be a map, and a statement per row
+        # is slow.
         given = [dict(zip(columns, row, strict=True)) for row in rows]
         self._connection.execute(
             f"insert into {target} select unnest(cast(cast(? as json) as struct({definitions})[]),"
@@ -115,7 +116,7 @@ class Duck:
         )
 
     def rows(self, sql: str, **variables: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, or of the last one of a script.
+        """Return the rows of a query, or of the last query of a script.
 
         Arrays are lists, structs and maps are dicts.
         """
@@ -133,8 +134,8 @@ class Duck:
     def _run_script(self, sql: str, given: Mapping[str, Any]) -> _Result:
         """Run the statements one by one.
 
-        A variable that is given keeps its value: so an expression that only Spark can evaluate is
-        replaced.
+        A variable that was passed in keeps its value. So it can replace an expression that
+        only Spark can evaluate.
         """
         variables = dict(given)
         result = _Result()
@@ -177,7 +178,7 @@ class Duck:
         return _Result()
 
     def _translate(self, statement: exp.Expr, variables: Mapping[str, Any]) -> str:
-        # From the leaves to the root, so that a replaced node has replaced children.
+        # From the leaves to the root: the children of a node are replaced before the node.
         for node in reversed(list(statement.walk())):
             replacement = self._replacement(node, variables)
             if replacement is not node:
@@ -215,7 +216,7 @@ class Duck:
         return merge
 
     def _create_schema(self, table: exp.Table) -> None:
-        """The first part of a name is a database of DuckDB: it can then have two or three parts."""
+        """The first part of a name is a database of DuckDB: a name has two or three parts."""
         parts = [part.name for part in table.parts]
         if len(parts) > 1:
             database = _quoted(parts[0])
@@ -230,7 +231,7 @@ _RAISED = "raise_error: "
 
 
 class _Dialect(Spark):
-    """Spark's grammar, in which `execute immediate` is not opaque text."""
+    """Spark's grammar. `execute immediate` is parsed, and not opaque text."""
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS = Spark.Tokenizer.COMMANDS - {TokenType.EXECUTE}
@@ -278,13 +279,13 @@ def _raise(node: exp.Expr) -> exp.Expr:
 
 
 def _hash(node: exp.Expr) -> exp.Expr:
-    """The types count, since Spark's hash of an int differs from that of the same bigint."""
+    """Keep the types, because Spark's hash of an int differs from that of the same bigint."""
     parts = [part for value in node.expressions for part in (_call("typeof", value.copy()), value)]
     return _call("spark_hash", _call("row", *parts))
 
 
 def _collect_list(node: exp.Expr) -> exp.Expr:
-    """Of no rows Spark's list is empty."""
+    """Spark's list is empty if there are no rows."""
     return exp.Coalesce(this=node.copy(), expressions=[exp.Array(expressions=[])])
 
 
@@ -351,7 +352,7 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.CountIf: lambda node: exp.Count(this=exp.Case().when(node.this.copy(), exp.true())),
     exp.Corr: lambda node: _call("spark_not_nan", node.copy()),
     exp.FromJson: _from_json,
-    # A function, since `->>` binds as weakly as `||`.
+    # A function, because `->>` binds as weakly as `||`.
     exp.JSONExtractScalar: lambda node: _call("json_extract_string", node.this, node.expression),
     exp.JSONFormat: lambda node: _call("spark_to_json", node.this),
     exp.MapContainsKey: lambda node: _call("map_contains", node.this, node.args["key"]),
@@ -362,7 +363,7 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _text(value: Any) -> str:
-    """A value that JSON has no form for, as DuckDB reads it."""
+    """A value that has no form in JSON, as DuckDB reads it."""
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02x}" for byte in value)
     return str(value)
@@ -373,7 +374,7 @@ def _to_json(value: Any) -> str | None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A field that is null is left out, as Spark does."""
+    """Leave out a field that is null, as Spark does."""
     if isinstance(value, dict):
         return {name: _without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Change tables of a table of PostgreSQL, and what the macros make of them."""
+"""Change tables of a table of PostgreSQL, and the states that the macros derive from them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ UPSTREAM = {
     "note": "string",
     "body": "binary",
 }
-# What Debezium's events have where that is another type.
+# The columns that have another type in Debezium's events.
 TOLD = {**UPSTREAM, "small": "int", "amount": "string", "born": "int", "at": "string"}
-# The same as the truth was asked for.
+# The same order in which the truth was read.
 COMPARED = (
     "id, status, small, cast(amount as string), cast(cast(price as string) as double),"
     " cast(born as string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), md5(note), md5(body)"
@@ -35,7 +35,7 @@ COMPARED = (
 
 
 class Feeds:
-    """Change tables of a project, and what the macros make of them."""
+    """The change tables of a project, and the states that the macros derive from them."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -49,7 +49,7 @@ class Feeds:
         self.project.sql(f"insert into {{schema}}.{table} {rows}")
 
     def make_events(self, table: str, files: list[Path], columns: Mapping[str, str] = TOLD) -> None:
-        """A table of Debezium's events, of files with one in a line, a commit for each file."""
+        """Create a table of Debezium's events: a commit for each file, a row for each line."""
         struct = ", ".join(f"{name}: {type}" for name, type in columns.items())
         schema = ENVELOPE.format(columns=struct)
         self.project.sql(
@@ -89,7 +89,7 @@ class Feeds:
         return told
 
     def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
-        """The positions at which the events tell another state of the table than it had."""
+        """The positions at which the events lead to another state of the table than it had."""
         found = self.project.sql(
             f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
             f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"

@@ -1,4 +1,4 @@
-"""What the tests must know of each table format to make and look at tables of it."""
+"""How the tests create tables of each format, and look at them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class TableFormat(ABC):
     name: ClassVar[str]
 
     followable: ClassVar[Mapping[str, str]]
-    """Properties of a table that a `backfilled_mv` can follow."""
+    """The properties of a table whose changes a `backfilled_mv` can read."""
 
     unfollowable: ClassVar[Mapping[str, str]]
-    """Properties of one that it cannot follow."""
+    """The properties of a table whose changes it cannot read."""
 
     clauses: ClassVar[Mapping[str, str]]
-    """How a table may be laid out: `plain`, `partitioned` or `clustered`, by its columns."""
+    """The layout of a table: `plain`, `partitioned` or `clustered`, by its columns."""
 
     def create_table(
         self,
@@ -34,7 +34,7 @@ class TableFormat(ABC):
         properties: Mapping[str, str] = {},
         layout: str = "plain",
     ) -> str:
-        """A statement that creates a followable table.
+        """A statement that creates a table whose changes can be read.
 
         :param table: qualified name
         :param columns: as in SQL: `id int, at timestamp`
@@ -50,7 +50,7 @@ class TableFormat(ABC):
 
     @abstractmethod
     def merge_on_read(self, wanted: bool) -> dict[str, str]:
-        """Properties: whether changes mark rows as deleted, or write files anew."""
+        """Properties: changes mark rows as deleted, or rewrite files."""
 
     @abstractmethod
     def compact(self, catalog: str, table: str) -> str:
@@ -58,21 +58,21 @@ class TableFormat(ABC):
 
     @abstractmethod
     def replace_rows(self, table: str, key: str) -> str:
-        """How a statement begins that replaces all rows, and whose changes are followed.
+        """The beginning of a statement that replaces all rows, and whose changes can be read.
 
         :param key: a column without nulls
         """
 
     @abstractmethod
     def clean_up(self, catalog: str, table: str) -> list[str]:
-        """Statements that delete what only old versions need, whatever its age."""
+        """Statements that delete what only old versions need, of any age."""
 
     @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
-        """A statement that makes a table what it was at a version."""
+        """A statement that restores a version of a table."""
 
     def put_back(self, catalog: str, table: str, version: str) -> str:
-        """One that gives it the rows that it had at a version, and does not matter as a restore."""
+        """A statement that gives a table the rows of a version, and need not be a restore."""
         return self.restore(catalog, table, version)
 
 
@@ -96,7 +96,7 @@ class Delta(TableFormat):
         return f"optimize {table}"
 
     def replace_rows(self, table: str, key: str) -> str:
-        # One without a condition may bring other columns, and is compared anew.
+        # A statement without a condition may have other columns, and is compared as a whole.
         return f"insert into {table} replace where {key} is not null"
 
     def clean_up(self, catalog: str, table: str) -> list[str]:
@@ -125,7 +125,7 @@ class Iceberg(TableFormat):
 
     @property
     def with_changelog(self) -> dict[str, str]:
-        """Properties of a table that is followed by its changelog, not by row lineage."""
+        """The properties of a table whose changes come from its changelog, not from row lineage."""
         return {"format-version": "2", **self.merge_on_read(False)}
 
     def current_version(self, table: str) -> str:
@@ -164,13 +164,13 @@ SERIALIZABLE = {
     "write.wap.enabled": "false",
     "write.spark.accept-any-schema": "false",
 }
-"""Properties of every Iceberg table of ours: what exactness needs."""
+"""The properties of every Iceberg table that the package creates: exactness needs them."""
 
 
 def metadata_of(lake: Path, table: str) -> dict[str, Any] | None:
-    """What an Iceberg table of a Hadoop catalog is now, as that has it in a file; else None.
+    """The metadata of an Iceberg table in a Hadoop catalog, from its file; None for other tables.
 
-    Spark takes a tenth of a second to tell of one of its parts.
+    Spark takes a tenth of a second to return one of its parts.
     """
     *_, schema, name = table.replace("`", "").split(".")
     folder = lake / "iceberg" / schema / name / "metadata"

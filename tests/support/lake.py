@@ -1,4 +1,4 @@
-"""One lake on a throw-away directory, shared by all tests, and the session that opens it."""
+"""One lake in a temporary directory, shared by all tests, and the session that opens it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from pyspark.sql import Row, SparkSession
 from support.profiles import SESSION_DELTA, Profile
 
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-"""For a JVM that ends within an hour.
+"""The options of a JVM that ends within an hour.
 
-Of the first seven barriers the second compiler takes 60 % of the time: 205 seconds of CPU on
-Iceberg and 300 on Delta, and 118 and 188 without it. It saves a quarter later: a test of three
-runs takes 22 seconds once the JVM has run for five minutes, and 29 without it.
+In the first seven barriers the second compiler takes 60 % of the time: 205 seconds of CPU on
+Iceberg and 300 on Delta, instead of 118 and 188. Later it saves a quarter: a test of three
+runs takes 22 seconds once the JVM has run for five minutes, and 29 without the compiler.
 """
 
-# A thousand different statements over a few rows each: compiling them takes longest.
+# The tests send a thousand different statements over a few rows each: compiling takes longest.
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "2",
-    # VACUUM lists the files of a table in so many tasks, 10,000 unless it is told.
+    # VACUUM lists the files of a table in this number of tasks; the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # Delta keeps what it knows of 10,000 tables for an hour, which fills the heap.
+    # Delta caches the metadata of 10,000 tables for an hour, which fills the heap.
     "spark.databricks.delta.delta.log.cacheSize": "20",
-    # Nobody looks at this Spark's UI, for which it keeps the plans of 1,000 statements.
+    # Nobody looks at this Spark's UI, which keeps the plans of 1,000 statements.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.driver.memory": "3g",
-    # Hadoop has `chmod` executed for each file, which Java would start by way of a helper.
+    # Hadoop runs `chmod` for each file, which Java would start through a helper process.
     "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC"
     f" -Djdk.lang.Process.launchMechanism=VFORK {QUICK_COMPILER}",
 }
@@ -66,7 +66,7 @@ class Lake(ABC):
 
     @abstractmethod
     def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """How a dbt profile connects to it with these settings; `type` and `schema` are missing."""
+        """The connection of a dbt profile with these settings; `type` and `schema` are missing."""
 
     @abstractmethod
     def sql(self, statement: str) -> list[Row]: ...
@@ -79,7 +79,7 @@ class Lake(ABC):
     def close(self) -> None: ...
 
     def location(self, schema: str, table: str) -> Path:
-        """Where Spark keeps a managed Delta table."""
+        """The directory of a managed Delta table."""
         return self.directory / "warehouse" / f"{schema}.db" / table
 
 
@@ -122,12 +122,12 @@ class SessionLake(Lake):
 
     @cached_property
     def spark(self) -> SparkSession:
-        # The Hadoop catalog cannot list the schemas of a directory that is not there.
+        # The Hadoop catalog cannot list the schemas of a directory that does not exist.
         (self.directory / "iceberg").mkdir(parents=True, exist_ok=True)
         builder = SparkSession.builder.enableHiveSupport()
         for key, value in self.parameters.items():
             builder = builder.config(key, value)
-        # What dbt-spark forces on every connection: tests must see what a model sees.
+        # The setting that dbt-spark forces on every connection: tests must see what a model sees.
         return builder.config("spark.sql.ansi.enabled", "false").getOrCreate()
 
     def sql(self, statement: str) -> list[Row]:

@@ -1,11 +1,11 @@
-"""Run the tests of all profiles, two at a time, and end with one line for the whole.
+"""Run the tests of all profiles, two at a time, and end with one line for the whole run.
 
     python -m support.lanes core                  what `make test` runs
     python -m support.lanes all [--shard 1/4]     what `make test-all` runs
 
 Each profile is a pytest process of its own, or two if its tests take longest: its Spark session or
 its Thrift server lives as long as the process. Spark plans the small statements of the tests on one
-core, so two lanes keep two cores busy. What a lane prints is shown when it has ended.
+core, so two lanes keep two cores busy. The output of a lane is shown when it has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORDS = core.ROOT / ".records"
 SUITES = ("tests/functional", "tests/exactness")
 LONGEST = "session-iceberg"
 NO_TEST = 5
-"""pytest's exit code if it has run no test, as of a shard that a profile has nothing for."""
+"""pytest's exit code if it has run no test, for example a shard that has no test of a profile."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Lane:
 
 
 def lanes_of(which: str, shard: str | None) -> list[Lane]:
-    """The longest first, as far as is recorded. The unit tests belong to the first shard."""
+    """Return the longest first, by the recorded times. The unit tests belong to the first shard."""
     directory = RECORDS / which
     chosen = ("-m", "core") if which == "core" else ()
     lanes = []
@@ -57,7 +57,7 @@ def lanes_of(which: str, shard: str | None) -> list[Lane]:
             of_part = () if part is None else ("--shard", part)
             record = directory / f"{name.replace(' ', '-').replace('/', 'of')}.json"
             lanes.append(Lane(name, (*SUITES, "--profile", profile, *chosen, *of_part), record))
-    if lanes[1].name.startswith(LONGEST):  # its parts are not played side by side
+    if lanes[1].name.startswith(LONGEST):  # its parts do not run in parallel
         lanes[1:3] = reversed(lanes[1:3])
     if shard is None or shard.startswith("1/"):
         lanes.append(Lane("unit", ("tests/unit",), directory / "unit.json"))
@@ -83,7 +83,7 @@ def run(lane: Lane) -> int:
 
 
 def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
-    """How many tests ended how; a lane that ended without a failed test of its own is an error."""
+    """The number of tests by outcome; a lane that failed without a failed test is an error."""
     counts: Counter[str] = Counter()
     for lane, exit_code in zip(lanes, exit_codes, strict=True):
         tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
@@ -94,7 +94,7 @@ def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
 
 
 def walks(lanes: Sequence[Lane]) -> list[str]:
-    """What a reader of one barrier walks through, as `test_walk.py` has counted it."""
+    """The macros and files that a reader of one barrier opens, as `test_walk.py` counts."""
     lines = []
     for lane in lanes:
         tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
@@ -105,7 +105,7 @@ def walks(lanes: Sequence[Lane]) -> list[str]:
 
 
 def summary(counts: Counter[str], seconds: float) -> str:
-    """As pytest's last line."""
+    """The text of pytest's last line."""
     names = {"failed": "failed", "passed": "passed", "skipped": "skipped", "error": "error"}
     said = [f"{counts[name]} {text}" for name, text in names.items() if counts[name]]
     whole = f" {', '.join(said) or 'no tests ran'} in {seconds:.2f}s "

@@ -46,7 +46,7 @@ class Statement:
 
 @dataclass
 class Table:
-    """A table as the catalog and Spark tell of it."""
+    """A table as the catalog and Spark describe it."""
 
     type: str = "table"
     file_format: str = "delta"
@@ -77,9 +77,9 @@ class Config(dict[str, Any]):
 class Macros:
     """All macros under `directory` in one namespace, `dbt_backfill`, with a mocked dbt around them.
 
-    `context` may be changed by a test before it calls a macro. `results` are what the next
-    statements return, as rows, in order; a statement without a result returns no rows. Statements
-    that look up one of `tables`, which stand by their names, are answered and not recorded.
+    A test may change `context` before it calls a macro. `results` are the rows that the next
+    statements return, in order; a statement without a result returns no rows. Statements
+    that look up one of `tables`, by their names, are answered and not recorded.
     """
 
     directory: Path = MACROS
@@ -104,7 +104,7 @@ class Macros:
         return sorted(self._templates)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """What the macro returns; for a macro without `return`, its rendered text."""
+        """Return the result of the macro; for a macro without `return`, its rendered text."""
         if name in self._stubs:
             return self._stubs[name](*args, **kwargs)
         if name not in self._templates:
@@ -115,7 +115,7 @@ class Macros:
             return returned.value
 
     def _module(self, name: str) -> Any:
-        """The file of a macro with the context as it is now, which a test may have changed."""
+        """The file of a macro with the current context, which a test may have changed."""
         context = {**self.context, "config": self.config}
         if self._made_for != context:
             self._made_for, self._modules = context, {}
@@ -127,13 +127,13 @@ class Macros:
         return self._modules[template]
 
     def stub(self, name: str, replacement: Callable[..., Any]) -> None:
-        """Let `replacement` answer instead of the macro `name`."""
+        """Replace the macro `name` by `replacement`."""
         if name not in self._templates:
             raise KeyError(f"dbt_backfill has no macro {name}")
         self._stubs[name] = replacement
 
     def answer(self, question: str, replacement: Callable[..., Any]) -> None:
-        """Let `replacement` answer a question of the upstreams' contract for every kind."""
+        """Replace a question of the upstreams' contract by `replacement`, for every kind."""
         for kind in ("delta", "iceberg", "postgres"):
             if f"{kind}_{question}" in self._templates:
                 self.stub(f"{kind}_{question}", replacement)
@@ -215,7 +215,7 @@ class Macros:
 
 @functools.cache
 def _templates(directory: Path) -> dict[str, jinja2.Template]:
-    """The file of each macro, compiled; that takes seconds."""
+    """The compiled file of each macro; that takes seconds."""
     environment = get_environment()
     environment.undefined = _Undefined
     found: dict[str, jinja2.Template] = {}
@@ -233,7 +233,8 @@ _LOOKUP = re.compile(
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """What dbt would render as nothing fails, but an absent key of a dict is false, as in dbt."""
+    """An undefined name fails, which dbt would render as nothing. An absent key of a dict is
+    false, as in dbt."""
 
     def __bool__(self) -> bool:  # type: ignore[override]
         if isinstance(self._undefined_obj, dict):

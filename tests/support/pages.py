@@ -1,11 +1,11 @@
 """The pages of docs/ that are followed word for word: their files, commands and statements.
 
-What a block of a page is says its language, and its first line if that names a file:
+The language of a block says what it is. Its first line may name a file:
 
 * a comment with a path (`-- models/orders.sql`): a file of the project
 * `sh`: dbt commands, one a line
 * `sql`: a statement that something else sends to Spark
-* `text`: what the command before it prints, or a part of each line; durations are not compared
+* `text`: what the previous command prints, or a part of each line; durations are not compared
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from support.project import REPOSITORY, Project, RunResult
 
 DOCS = REPOSITORY / "docs"
-# A reader's own; a test has them made by `Project`.
+# The reader makes these files; `Project` makes them in a test.
 OF_THE_READER = ("dbt_project.yml", "packages.yml", "profiles.yml")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its language, its lines, and the file that it is, if it is one."""
+    """A block of code: its language, its lines, and the file that it is, if any."""
 
     language: str
     text: str
@@ -49,7 +49,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def follow(project: Project, page: str) -> Iterator[RunResult]:
-    """Do what a page says; each dbt command's result, once what the page shows of it was found."""
+    """Follow a page; yield each dbt command's result. The page's text must be in it."""
     results: list[RunResult] = []
     for block in blocks(DOCS / page):
         if block.file is not None:

@@ -1,4 +1,4 @@
-"""Lets dbt keep what it has parsed with another profile: ours differ in their schema only.
+"""Let dbt reuse its parsed project with another profile, which only differs in the schema.
 
 python -m support.parsed run --project-dir ...     dbt itself, in a process of its own
 """
@@ -18,7 +18,7 @@ from dbt.contracts.graph.manifest import ManifestStateCheck
 from dbt.parser.manifest import ManifestLoader
 
 PARSED = "partial_parse.msgpack"
-"""The file in a target directory that has what was parsed."""
+"""The file in a target directory that contains the parsed project."""
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def any_profile() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    # A shell has what it starts in the background ignore Ctrl-C, down to us.
+    # A shell lets its background processes ignore Ctrl-C, and this process inherits that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with any_profile():
         cli()

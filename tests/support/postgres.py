@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: for a metastore like those that people share, and as an upstream.
+"""A PostgreSQL of the tests' own: a metastore like those that people share, and an upstream.
 
 with logical_postgresql(programs) as database:
     database.sql("create table orders (id int primary key, status text)")
@@ -41,7 +41,7 @@ def binaries() -> Path | None:
 
 
 def has_wal2json(programs: Path) -> bool:
-    """Whether the output plugin lies beside these programs."""
+    """True if the output plugin is beside these programs."""
     places = (programs.parent / "lib", Path("/usr/lib/postgresql") / programs.parent.name / "lib")
     return any((place / "wal2json.so").exists() for place in places)
 
@@ -79,16 +79,16 @@ class Database:
         return value
 
     def transaction(self, *statements: str) -> None:
-        """Statements that are committed at once."""
+        """Run statements that are committed at once."""
         with self.connect(autocommit=False) as connection:
             for statement in statements:
                 connection.execute(statement)
 
     @contextmanager
     def settings(self, role: str | None = None, /, **values: str) -> Iterator[None]:
-        """The server has these settings until the block ends; sessions that run take them over.
+        """The server has these settings until the block ends; running sessions get them too.
 
-        :param role: whose connections alone have them, those that are made in the block
+        :param role: only this role's connections have them, if they are made in the block
         """
         place = "system" if role is None else f"role {role}"
         try:
@@ -107,31 +107,31 @@ class Database:
         return jdbc_catalog(self.place, user, password, name)
 
     def stop(self, mode: str = "fast") -> None:
-        """As `pg_ctl stop`: `immediate` is a crash."""
+        """Stop it like `pg_ctl stop`: `immediate` is a crash."""
         run([*self._control, "-m", mode, "stop"])
 
     def start(self) -> None:
         run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
 
     def become_standby(self) -> None:
-        """It takes no writes until `promote`."""
+        """Make it a standby, which takes no writes until `promote`."""
         self.stop()
         (self._data / "standby.signal").touch()
         self.start()
 
     def promote(self) -> None:
-        """Of a standby, by which another timeline of the WAL begins."""
+        """Promote a standby, which begins another timeline of the WAL."""
         self.sql("select pg_promote()")
 
     def begin_epoch(self, epoch: int) -> None:
-        """As after so many times 2^32 transactions."""
+        """Move the transaction ids as after this number of times 2^32 transactions."""
         self.stop()
         program = str(self.programs / "pg_resetwal")
         run([program, "-e", str(epoch), "-D", str(self._data)])
         self.start()
 
     def save(self) -> Path:
-        """A copy of all files, made while the server is down, for `put_back`."""
+        """Copy all files while the server is down, for `put_back`."""
         saved = self.directory / "saved"
         self.stop()
         run(["cp", "-a", str(self._data), str(saved)])
@@ -139,7 +139,7 @@ class Database:
         return saved
 
     def put_back(self, saved: Path) -> None:
-        """As an administrator would who restores a backup: all that came since is gone."""
+        """Restore the copy, as an administrator restores a backup: later changes are lost."""
         self.stop()
         shutil.rmtree(self._data)
         saved.rename(self._data)
@@ -157,7 +157,7 @@ class Database:
 def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[str, str]:
     """The Spark settings of a catalog of PostgreSQL's tables: `pg.public.orders`.
 
-    Spark needs the driver's jar with them; a `SessionLake` has it.
+    Spark also needs the driver's jar; a `SessionLake` has it.
     """
     catalog = f"spark.sql.catalog.{name}"
     return {
@@ -174,7 +174,7 @@ def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[s
 def logical_postgresql(
     programs: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Database]:
-    """A cluster from which changes can be landed, with wal2json if it has it."""
+    """A cluster from which changes can be landed, with wal2json if it is installed."""
     logical = {
         "wal_level": "logical",
         "max_replication_slots": "50",
@@ -191,9 +191,9 @@ def logical_postgresql(
 
 @contextmanager
 def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A running, empty cluster that lives as long as the block; gives its JDBC URL.
+    """A running, empty cluster that lives as long as the block; yields its JDBC URL.
 
-    :param settings: further ones of the server, as in postgresql.conf
+    :param settings: further settings of the server, as in postgresql.conf
     """
     with _cluster(programs, settings or {}) as database:
         yield database.url
@@ -201,7 +201,7 @@ def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Ite
 
 @contextmanager
 def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
-    # Not under pytest's directory, which only its owner may enter; PostgreSQL refuses to be root.
+    # Not in pytest's directory, which only its owner may enter: PostgreSQL refuses to be root.
     directory = Path(tempfile.mkdtemp(prefix="metastore"))
     data, port = directory / "data", free_port()
     if os.geteuid() == 0:
@@ -225,7 +225,7 @@ def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
 
 @cache
 def _knows_setting(programs: Path, name: str) -> bool:
-    # Minor versions before it refuse to start with it.
+    # Earlier minor versions refuse to start with this setting.
     described = subprocess.run(
         [str(programs / "postgres"), "--describe-config"],
         capture_output=True,
@@ -246,8 +246,8 @@ def free_port() -> int:
 
 
 def run(command: list[str]) -> None:
-    """As a user that PostgreSQL's programs let run them: they refuse to be root."""
-    # Output to a file, not to a pipe: the server would keep a pipe open for as long as it runs.
+    """A user as whom PostgreSQL's programs run, because they refuse to be root."""
+    # Write the output to a file: the server would keep a pipe open as long as it runs.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""dbt and `dbt-backfill` in processes of their own, beside the one that the tests run in."""
+"""dbt and `dbt-backfill` in processes of their own, besides the process of the tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start(
     """`dbt run` of these models, in a process group of its own; nothing is parsed twice.
 
     :param profiles: the directory of `profiles.yml`, if it is not the project's
-    :param debug: whether it prints every statement that it sends
+    :param debug: print every statement that it sends
     """
     target = project.root / f"target_{'_'.join(names)}_{os.urandom(4).hex()}"
     if (parsed := project.root / "target" / PARSED).exists():
@@ -36,9 +36,9 @@ def start(
 def start_landing(
     project: Project, mv: str, output: int = subprocess.PIPE
 ) -> subprocess.Popen[str]:
-    """`dbt-backfill land` every second for ever, in a process group of its own.
+    """`dbt-backfill land` every second forever, in a process group of its own.
 
-    :param output: a pipe that nobody reads stops it once it is full
+    :param output: if it is a pipe that nobody reads, the process stops once the pipe is full
     """
     command = Path(sys.executable).with_name("dbt-backfill")
     place = ["--project-dir", project.root, "--profiles-dir", project.root]

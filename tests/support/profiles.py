@@ -1,4 +1,4 @@
-"""What the functional and exactness tests run on: a connection method and a table format."""
+"""The profiles of the functional and exactness tests: a connection method and a table format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Profile:
-    """`file_format` is what a table's plain name means, and the default of every model."""
+    """`file_format` is the meaning of a table's plain name, and the default of every model."""
 
     method: str
     file_format: str
@@ -60,9 +60,9 @@ at_home_on_iceberg = pytest.mark.home(
 
 
 def home_of(item: pytest.Item) -> str:
-    """The profile that runs a test in any case: session-delta, or what the mark `home` names.
+    """The profile that always runs a test: session-delta, or the one that the mark `home` names.
 
-    One that `profiles` keeps from there is at home on the first profile that it leaves.
+    If `profiles` excludes that profile, it is the first profile that `profiles` allows.
     """
     mark = item.get_closest_marker("home")
     home = str(mark.args[0]) if mark is not None else SESSION_DELTA.name
@@ -73,7 +73,7 @@ def home_of(item: pytest.Item) -> str:
 
 
 def profiles_of(item: pytest.Item) -> list[str]:
-    """Those that no `@pytest.mark.profiles(*names, reason=...)` keeps a test from."""
+    """The profiles that no `@pytest.mark.profiles(*names, reason=...)` excludes for a test."""
     allowed = list(PROFILES)
     for mark in item.iter_markers("profiles"):
         unknown = set(mark.args) - PROFILES.keys()
@@ -86,25 +86,25 @@ def profiles_of(item: pytest.Item) -> list[str]:
 
 
 def is_run_on(item: pytest.Item, profile: str) -> bool:
-    """Whether a test says something on a profile that it does not say at home."""
+    """True if a test may have another result on a profile than on its home profile."""
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
 def is_in_core(item: pytest.Item, profile: str) -> bool:
-    """Whether `make test` runs a test on a profile: the mark `core` names it, or no profile."""
+    """True if `make test` runs a test on a profile: the mark `core` names it, or no profile."""
     named = [mark.args for mark in item.iter_markers("core")]
     return profile in profiles_of(item) and any(not args or profile in args for args in named)
 
 
 def is_always_in_core(item: pytest.Item, profile: str) -> bool:
-    """Whether the source says so, and not only the choice in `tests/recorded/core.json`."""
+    """True if the source says so, and not only the choice in `tests/recorded/core.json`."""
     return is_in_core(item, profile) and not any(
         mark.kwargs.get("chosen") for mark in item.iter_markers("core")
     )
 
 
 def skip_elsewhere(item: pytest.Item, profile: str) -> None:
-    """Skips a test that `@pytest.mark.profiles(*names, reason=...)` keeps to other profiles."""
+    """Skip a test that `@pytest.mark.profiles(*names, reason=...)` limits to other profiles."""
     if profile in profiles_of(item):
         return
     for mark in item.iter_markers("profiles"):

@@ -35,35 +35,35 @@ Proceed = Callable[..., None]
 Interceptor = Callable[[str, Proceed], None]
 """Called instead of a statement's execution with its text and a function that executes it.
 
-Not calling `proceed` drops the statement, calling it twice is a client that re-submitted it, and
-raising `Crash` before or after it ends the run there.
+If it does not call `proceed`, the statement is dropped. If it calls it twice, that is a client that
+sent the statement again. If it raises `Crash` before or after the call, the run ends there.
 """
 
 
 PACKAGES = "dbt_packages"
-"""Where a project of the tests has its packages."""
+"""The directory of the packages of the tests' projects."""
 
 
 REPLICATE = os.environ.get("DBT_BACKFILL_REPLICATE")
 MODELS = {"+replicate": REPLICATE} if REPLICATE else {}
-"""What all models are configured with: by hand any suite can be run with it."""
+"""The configuration of all models: it allows to run any suite with these options by hand."""
 
 
 _STEP = re.compile(r"/\* [^\s{]+: (.*?) \*/")
 
 
 def step_of(sql: str) -> str | None:
-    """What a statement of the materialization does, by its comment; None of dbt's own."""
+    """The step of a statement of the materialization, from its comment; None for others."""
     found = _STEP.search(sql)
     return found[1] if found else None
 
 
 class Crash(Exception):
-    """The end of a dbt run in the middle of it, raised by an interceptor."""
+    """The end of a dbt run in its middle, raised by an interceptor."""
 
 
 def crash_before(text: str) -> Interceptor:
-    """Ends the run before the first statement that has this text in it."""
+    """End the run before the first statement that contains this text."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if text in sql:
@@ -74,7 +74,7 @@ def crash_before(text: str) -> Interceptor:
 
 
 class RunFailed(AssertionError):
-    """A dbt invocation that was expected to succeed did not."""
+    """A dbt invocation failed that was expected to succeed."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class NodeResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """One dbt invocation: what it printed, submitted and returned."""
+    """One dbt invocation: its output, its statements and its results."""
 
     success: bool
     nodes: tuple[NodeResult, ...]
@@ -124,7 +124,7 @@ class RunResult:
 
     @property
     def steps(self) -> list[str]:
-        """What each statement of the materialization does, by the comment in front of it."""
+        """The step of each statement of the materialization, from the comment in front of it."""
         return _STEP.findall("\n".join(self.statements))
 
 
@@ -143,14 +143,14 @@ class Project:
     packages: Path | None = None
     """Shared `packages-install-path`, so that `dbt deps` runs once per pytest process."""
     parsed: Path | None = None
-    """What a project of the same packages has parsed; see `parse_macros`."""
+    """The parsed project that all projects with the same packages share; see `parse_macros`."""
     vars: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    """Settings of Spark sessions, the tests' own and dbt's; see `configure`."""
+    """Settings of Spark sessions, of the tests and of dbt; see `configure`."""
     keeps_artifacts: bool = False
-    """Whether dbt writes `manifest.json` and the like, as for `retry`: all macros, each time."""
+    """Write `manifest.json` and the like, as for `retry`; this parses all macros each time."""
     keeps_statements: bool = True
-    """Whether results have each statement; not where the memory of a long run is measured."""
+    """Keep each statement in the results; not if a test measures the memory of a long run."""
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -160,7 +160,7 @@ class Project:
         self._write_yaml(self.root / "dbt_project.yml", self._project_yaml())
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
         if self.packages is not None:
-            # By the same words in each project, or dbt would parse all macros anew.
+            # The same text in each project; otherwise dbt would parse all macros again.
             (self.root / PACKAGES).symlink_to(self.packages, target_is_directory=True)
         if self.parsed is not None:
             (self.root / "target").mkdir()
@@ -172,7 +172,7 @@ class Project:
 
     @property
     def file_format(self) -> str:
-        """The default of every model, and what a table's plain name means."""
+        """The default of every model, and the meaning of a table's plain name."""
         return self.lake.profile.file_format
 
     @property
@@ -219,7 +219,7 @@ class Project:
             (self.models / f"{name}.sql").unlink()
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Set these in the session that looks at the lake, and in those of dbt."""
+        """Set these in the session that looks at the lake, and in dbt's sessions."""
         self.settings |= settings
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
         for name, value in settings.items():
@@ -253,7 +253,7 @@ class Project:
     ) -> RunResult:
         """Run one dbt command in this process.
 
-        :param expect: raise `RunFailed`, with what dbt printed, if the command does not succeed
+        :param expect: raise `RunFailed`, with dbt's output, if the command does not succeed
         :param intercept: see `Interceptor`; only for statements that dbt submits
         """
         messages: list[str] = []
@@ -306,7 +306,7 @@ class Project:
         return any(row["tableName"] == table and not row["isTemporary"] for row in shown)
 
     def table(self, name: str, file_format: str | None = None) -> str:
-        """A table's name in SQL; with its catalog if its format is another than the profile's."""
+        """A table's name in SQL; with its catalog if its format is not the profile's."""
         if file_format is None or file_format == self.file_format:
             return f"{self.schema}.{name}"
         return f"{self.lake.catalogs[file_format]}.{self.schema}.{name}"
@@ -320,7 +320,7 @@ class Project:
         layout: str = "plain",
         file_format: str | None = None,
     ) -> None:
-        """An empty upstream that can be followed, in the profile's format unless another is given.
+        """Create an empty upstream with a change feed, by default in the profile's format.
 
         :param columns: as in SQL: `id int, at timestamp`
         :param layout: `plain`, `partitioned` or `clustered`; see `support/formats.py`
@@ -344,29 +344,29 @@ class Project:
         return str(rows[0][0]) if rows else None
 
     def files(self, table: str, kind: str = "files") -> int:
-        """How many files a table of the profile's format has now.
+        """The number of files that a table of the profile's format has now.
 
-        :param kind: of an Iceberg table `data_files` are without those of deletes, `files` all
+        :param kind: for an Iceberg table, `data_files` excludes delete files, `files` includes them
         """
         if self.file_format == "delta":
             return int(self.sql(f"describe detail {{schema}}.{table}")[0]["numFiles"])
         return int(self.value(f"select count(*) from {{schema}}.{table}.{kind}"))
 
     def _newest_commit(self, table: str) -> str | None:
-        """What `describe history` says first of a managed Delta table, by its log's files."""
+        """The first row of `describe history` of a managed Delta table, from its log files."""
         log = self.lake.location(self.schema, table) / "_delta_log"
         names = [path.name for path in log.glob("*.json")]
         commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
         return str(max(commits)) if commits else None
 
     def restore(self, table: str, version: str | None) -> None:
-        """Make a table of the profile's format what it was at a version."""
+        """Restore a version of a table of the profile's format."""
         assert version is not None
         catalog = self.lake.catalogs[self.file_format]
         self.sql(self.format.restore(catalog, self.table(table), version))
 
     def put_back(self, table: str, version: str | None) -> None:
-        """Give a table the rows of a version, by what takes the format least."""
+        """Give a table the rows of a version, in the way that costs the format least."""
         assert version is not None
         catalog = self.lake.catalogs[self.file_format]
         self.sql(self.format.put_back(catalog, self.table(table), version))
@@ -435,13 +435,13 @@ def install_package(directory: Path) -> Path:
 
 
 MakeProject = Callable[[str], Project]
-"""What the fixture `shared_project` is: a function of the project's name."""
+"""The type of the fixture `shared_project`: a function of the project's name."""
 
 
 def parse_macros(empty: Project) -> Path:
-    """Parse all macros, which takes dbt two seconds, for all projects of the same packages.
+    """Parse all macros for all projects with the same packages, which takes dbt two seconds.
 
-    They have to be parsed inside `any_profile`.
+    The projects must be parsed inside `any_profile`.
     """
     empty.dbt("parse")
     return empty.root / "target" / PARSED
@@ -449,7 +449,7 @@ def parse_macros(empty: Project) -> Path:
 
 @contextlib.contextmanager
 def intercepted(interceptor: Interceptor | None) -> Iterator[None]:
-    """Let `interceptor` stand between dbt and Spark for every statement inside the block."""
+    """Call `interceptor` for every statement between dbt and Spark inside the block."""
     if interceptor is None:
         yield
         return
@@ -464,9 +464,9 @@ _two_merges: list[None] = []
 
 @contextlib.contextmanager
 def two_merges() -> Iterator[None]:
-    """Whatever is planned inside the block merges changes and range one after the other.
+    """Each barrier that is planned inside the block merges changes and range one after the other.
 
-    A plan says `at_once` where both are small, as they are in all tests: then one MERGE does both.
+    A plan has `at_once` if both are small, as in all tests. Then one MERGE would do both.
     """
     _two_merges.append(None)
     try:
@@ -477,7 +477,7 @@ def two_merges() -> Iterator[None]:
 
 
 def _by_two_merges(sql: str) -> str:
-    """The statement, with a limit that no changes and no range keep if it is one that plans."""
+    """The statement. If it plans a barrier, no changes and no range are below its limit."""
     if ": plan the barrier " not in sql:
         return sql
     return re.sub(r"(\bgreatest\(checked\.row_count, [^)]*\)) <= \d+", r"\1 < 0", sql)

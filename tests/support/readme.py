@@ -1,4 +1,4 @@
-"""What the README and docs/profiles.md give their readers to copy."""
+"""The profiles and settings that readers copy from the README and docs/profiles.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.project import REPOSITORY
 README = REPOSITORY / "README.md"
 PROFILES = REPOSITORY / "docs" / "profiles.md"
 LAKE = "/data/lake"
-"""Where its session keeps everything."""
+"""The directory of the README's session."""
 
 
 def yaml_blocks(page: Path) -> list[Any]:
@@ -22,12 +22,12 @@ def yaml_blocks(page: Path) -> list[Any]:
 
 
 def session_output() -> dict[str, Any]:
-    """The README's one profile, a session, as `profiles.yml` has it under `outputs`."""
+    """The README's only profile, a session, as under `outputs` of `profiles.yml`."""
     [profile] = [block["my_profile"] for block in yaml_blocks(README) if "my_profile" in block]
     return dict(profile["outputs"]["dev"])
 
 
 def iceberg_settings() -> dict[str, str]:
-    """The lines that are added to it where plain names are Iceberg tables."""
+    """The lines that are added to it if plain names are Iceberg tables."""
     [settings] = [block for block in yaml_blocks(PROFILES) if "spark.sql.defaultCatalog" in block]
     return dict(settings)

@@ -1,7 +1,7 @@
 """Record for each test which macros it executes and how long it takes.
 
 `--record FILE` writes it as JSON; `support/core.py` chooses the core set of tests from such files.
-A fixture of a wider scope than one test is recorded by itself: its time and its macros belong to
+A fixture with a wider scope than one test is recorded by itself: its time and its macros belong to
 every test that uses it, not to the one that happens to set it up.
 """
 
@@ -27,18 +27,18 @@ SECONDS_BETWEEN_WRITES = 20.0
 
 @dataclass
 class Part:
-    """What a test, or a fixture that several tests share, takes and executes."""
+    """The time and the macros of a test, or of a fixture that several tests share."""
 
     seconds: float = 0.0
     macros: set[str] = field(default_factory=set)
     steps: dict[str, float] = field(default_factory=dict)
-    """Seconds by statement of dbt; those without a step of ours are `of dbt`."""
+    """Seconds by statement of dbt; statements without a step of this package are `of dbt`."""
     fixtures: set[str] = field(default_factory=set)
     outcome: str = ""
     fixed: bool = False
-    """Whether the source says that `make test` runs it."""
+    """True if the source says that `make test` runs it."""
     properties: dict[str, Any] = field(default_factory=dict)
-    """What the test itself recorded, with pytest's `record_property`."""
+    """The data that the test itself recorded, with pytest's `record_property`."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,7 +53,7 @@ class Part:
 
 
 class Recorder:
-    """The parts that are running are a stack: a second and a macro count for the innermost."""
+    """The running parts are a stack: a second and a macro count for the innermost part."""
 
     def __init__(self, file: Path, profile: str) -> None:
         self._file, self._profile = file, profile
@@ -79,7 +79,7 @@ class Recorder:
             self._record_steps(cursor, step_of)
 
     def _recording(self, call: Any) -> Any:
-        """A macro's call, recorded; a run-operation is called by another class than a macro."""
+        """Record a call of a macro; a run-operation is called by another class than a macro."""
 
         def record_call(generator: Any, *args: Any, **kwargs: Any) -> Any:
             if self._stack and generator.macro.package_name in PACKAGES:
@@ -89,7 +89,7 @@ class Recorder:
         return record_call
 
     def _record_rendered(self, renderer: Any) -> None:
-        """Some tests render macros without dbt, and execute what they render on Spark."""
+        """Some tests render macros without dbt, and execute the rendered SQL on Spark."""
         call = renderer.call
 
         def record_call(this: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -139,7 +139,7 @@ class Recorder:
         part.properties |= dict(report.user_properties)
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """A fixture that was set up for an earlier test belongs to this one, too."""
+        """A fixture that was set up for an earlier test belongs to this test, too."""
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
             definition = definitions[-1]
             if definition.scope != "function" and name in item.fixturenames:
@@ -164,7 +164,7 @@ class Recorder:
         self._since = now
 
     def pytest_runtest_logfinish(self) -> None:
-        """A run that is stopped has recorded its tests, but for those of the last seconds."""
+        """A run that is stopped has recorded its tests, except those of the last seconds."""
         if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
             self._write()
 

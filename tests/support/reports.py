@@ -1,4 +1,4 @@
-"""Samples of what `dbt-backfill report` shows."""
+"""Samples of the content of `dbt-backfill report`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HOSTILE = "a<b>&\"'</title><script>alert(1)</script>"
 
 
 def recorded() -> Report:
-    """What `dbt-backfill report --json` told of MVs on Iceberg, after a pause and a throttle."""
+    """The output of `dbt-backfill report --json` on Iceberg, after a pause and a throttle."""
     head, *mvs = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     return Report(head, mvs)
 
 
 def recorded_mv(of: str = "flights_delayed", **changes: Any) -> dict[str, Any]:
-    """One MV of it. A change to None takes an entry out, as SQL leaves out what is null."""
+    """One MV of it. A change to None removes an entry, as SQL leaves out nulls."""
     [found] = [mv for mv in recorded().mvs if mv["model"] == of]
     return {name: value for name, value in {**found, **changes}.items() if value is not None}
 

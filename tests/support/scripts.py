@@ -29,7 +29,7 @@ def is_script(sql: str) -> bool:
 
 
 def statements_of(sql: str) -> list[str]:
-    """The statements of a script, or the one that it is."""
+    """The statements of a script, or the single statement."""
     text = _without_comment(sql)
     if not is_script(sql):
         return [text]
@@ -38,7 +38,7 @@ def statements_of(sql: str) -> list[str]:
 
 
 def writes(statement: str) -> bool:
-    """Whether a statement, or the one behind `if … then`, writes a table."""
+    """True if a statement, or the one after `if … then`, writes a table."""
     words = _bare(statement).lower().split() or [""]
     if words[:2] == ["execute", "immediate"]:
         is_set = words[2].startswith("'set")
@@ -47,13 +47,13 @@ def writes(statement: str) -> bool:
 
 
 def leaves_something(sql: str) -> bool:
-    """Whether it writes a table, or leaves a temporary view or a cached one in its session."""
+    """True if it writes a table, or leaves a temporary view or a cached one in its session."""
     parts = [_bare(part) for part in statements_of(sql)]
     return any(_first_word(part) not in READS and not _reads_into(part) for part in parts)
 
 
 def writes_of(sql: str) -> list[str]:
-    """What of it can be executed on its own and writes: the whole, if it has variables."""
+    """The parts of it that can be executed alone and write; all of it, if it has variables."""
     statements = statements_of(sql)
     if not any(map(writes, statements)):
         return []
@@ -63,10 +63,10 @@ def writes_of(sql: str) -> list[str]:
 
 
 def dying_after(sql: str, number: int) -> str | None:
-    """The script with its end after the `number`-th statement that writes; None if none.
+    """The script with its end after the `number`-th statement that writes; None if there is none.
 
-    One that stands in a block with a handler of errors ends behind that block: inside of it the
-    handler would take the end for an error of the statement.
+    If the statement is in a block with a handler of errors, the script ends after that block.
+    Inside the block the handler would treat the end as an error of the statement.
     """
     seen, start, depth = 0, 0, 0
     text = _inside_of(_without_comment(sql))
@@ -81,7 +81,7 @@ def dying_after(sql: str, number: int) -> str | None:
 
 
 def _inside_of(script: str) -> str:
-    """What follows the `begin` of a script; each block in it ends with its line."""
+    """The text after the `begin` of a script; each block in it ends with its line."""
     return _END_OF_BLOCK.sub(r"\1\n", script.strip()[len("begin") :])
 
 
@@ -90,13 +90,13 @@ def _without_comment(sql: str) -> str:
 
 
 def _reads_into(statement: str) -> bool:
-    """Whether it is `execute immediate … into`, a query whose result goes to a variable."""
+    """True if it is `execute immediate … into`, a query whose result goes to a variable."""
     words = statement.lower().split()
     return words[:2] == ["execute", "immediate"] and "into" in (*words[2:5], *words[-2:-1])
 
 
 def _bare(statement: str) -> str:
-    """The statement without what opens the block that it is the first of."""
+    """The statement without the beginning of the block in which it is the first one."""
     opening = _OPENING.match(statement)
     return statement[opening.end() :] if opening else statement
 

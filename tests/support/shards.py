@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 UNKNOWN = 10.0
-"""Seconds of a test that was never recorded."""
+"""The assumed seconds of a test that was never recorded."""
 LONG_FILE = 300.0
-"""Tests of a file share fixtures, so they stay together, unless the file takes longer."""
+"""Tests of a file share fixtures, so they stay together, unless the file takes longer than this."""
 
 
 def names_in_shard(names: Sequence[str], seconds: Mapping[str, float], shard: str) -> set[str]:
-    """The names of the I-th of N parts, `shard` being "I/N"; each name is in exactly one of them.
+    """The names of part I of N, `shard` being "I/N"; each name is in exactly one part.
 
     :raises ValueError: if the shard is not two numbers with 1 <= I <= N
     """

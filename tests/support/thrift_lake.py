@@ -1,4 +1,4 @@
-"""A lake behind Spark's Thrift server, and the one connection that tests look at it with."""
+"""A lake on Spark's Thrift server, and the one connection by which tests look at it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from support.postgres import binaries, free_port, postgresql
 USER = "dbt"
 
 POLL_SECONDS = 0.02
-"""How often dbt in this process asks for a statement's end; a profile has whole seconds only."""
+"""The interval at which dbt asks for a statement's end; a profile has whole seconds."""
 
 
 class ThriftLake(Lake):
-    """A server of its own process; an Iceberg lake has its metastore in PostgreSQL if it can."""
+    """A server in its own process. An Iceberg lake has its metastore in PostgreSQL if possible."""
 
     @property
     def catalogs(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class ThriftLake(Lake):
             "user": USER,
             "poll_interval": 1,
             "connect_retries": 2,
-            # The server takes a client's settings only under such names. So it ignores the
+            # The server accepts a client's settings only under such names. So it ignores the
             # `spark.sql.ansi.enabled: false` of dbt-spark, and models run in ANSI mode.
             "server_side_parameters": {
                 f"set:hiveconf:{name}": value for name, value in settings.items()
@@ -71,7 +71,7 @@ class ThriftLake(Lake):
         return hive.connect(HOST, port=self.server.port, username=USER)
 
     def kill(self) -> None:
-        """The server dies as it would with its machine; `start_again` brings it back."""
+        """Kill the server, as if its machine died; `start_again` brings it back."""
         self._disconnect()
         process = self.server._process
         assert process is not None
@@ -79,7 +79,7 @@ class ThriftLake(Lake):
         process.wait()
 
     def stop(self) -> None:
-        """The server ends in order, so that something else can open the lake."""
+        """End the server in order, so that something else can open the lake."""
         self._disconnect()
         self.server.stop()
 
@@ -125,9 +125,9 @@ def polled_soon() -> Iterator[None]:
 
 
 def rows_of(description: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[Row]:
-    """What PyHive gives, as the rows that a session gives.
+    """Convert the rows of PyHive to the rows of a session.
 
-    It knows numbers, booleans, binaries and timestamps; all else comes as text.
+    PyHive knows numbers, booleans, binaries and timestamps; everything else is text.
     """
     make = Row(*(name for name, *_ in description))
     converters = [CONVERTERS.get(type_name, _same) for _, type_name, *_ in description]

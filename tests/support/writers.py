@@ -1,12 +1,12 @@
-"""Applications that write to a table of PostgreSQL all the while: threads with a connection each.
+"""Applications that write to a table of PostgreSQL continuously: threads with a connection each.
 
 with Writers(dsn, ORDERS, count=6, per_second=120) as writers:
-    ...                     # their transactions go on
+    ...                     # their transactions continue
 print(writers.committed)
 
-They insert, update, delete, and move rows to other keys, in transactions of one to many rows, of
-which some are rolled back, and parts of some to a savepoint. What each one tries follows from its
-seed; what becomes of it depends on the others.
+They insert, update, delete, and move rows to other keys, in transactions of one to many rows. Some
+transactions are rolled back, and parts of some to a savepoint. The seed determines what each writer
+tries; its success depends on the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EXPECTED = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
 )
-"""What writers do to each other; the transaction is rolled back."""
+"""Errors that writers cause each other; the transaction is rolled back."""
 
 Values = tuple[Any, ...]
 
@@ -42,7 +42,7 @@ class Table:
     """A table with the columns `amount` and `label` besides its key.
 
     :param key: its columns with their types in PostgreSQL
-    :param draw_key: one of the keys that there may be
+    :param draw_key: returns one of the possible keys
     """
 
     name: str
@@ -58,7 +58,7 @@ class Table:
         )
 
     def fill(self, connection: psycopg.Connection[Any], rows: int, seed: str = "fill") -> None:
-        """So many rows, or somewhat less, in one transaction."""
+        """Up to so many rows in one transaction."""
         rng = random.Random(seed)
         drawn = {self.draw_key(rng): None for _ in range(rows)}
         with (
@@ -88,7 +88,7 @@ class Table:
 
     @property
     def move(self) -> sql.Composed:
-        """To another key that is free, with all its values: the new key, the old one, the new."""
+        """To another free key, with all its values: the new key, the old one, the new."""
         new = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(k)) for k in self.key)
         return sql.SQL(
             "update {table} set {new} where {has_key}"
@@ -125,10 +125,10 @@ def draw_values(rng: random.Random) -> Values:
 
 
 class Writers:
-    """They write from the beginning of the `with` block to its end.
+    """Writers that run from the beginning of the `with` block to its end.
 
     :param per_second: transactions of all of them together
-    :param settings: of the sessions: the last of them is for all writers that are left
+    :param settings: of the sessions: the last of them is for all further writers
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Writers:
         self.stop()
 
     def stop(self) -> None:
-        """Raises what has ended a writer before its time."""
+        """Raise the error that has ended a writer too early."""
         self._done.set()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:

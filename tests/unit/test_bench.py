@@ -1,4 +1,4 @@
-"""What the benchmarks make of what they measured, and what they are told; without Spark."""
+"""What the benchmarks make of what they measured, and their arguments; without Spark."""
 
 from __future__ import annotations
 

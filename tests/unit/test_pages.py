@@ -16,7 +16,7 @@ from support.pages import DOCS, Block, blocks
 from support.project import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
-# Other programs that a page may tell its reader to run; `test_readme.py` looks at their arguments.
+# Other programs that a page may ask its reader to run; `test_readme.py` looks at their arguments.
 PROGRAMS = {"cp", "export", "git", "make", "mkdir", "mv", "pip", "python", "python3.11"}
 
 

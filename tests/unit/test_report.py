@@ -265,7 +265,7 @@ def test_colours_of_one_plot_differ_for_the_colour_blind(mode: str, kind: str) -
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The operation tells what was recorded; returns what it was asked for."""
+    """The operation returns what was recorded; returns what it was asked for."""
     asked: list[Any] = []
 
     def operation(project: DbtProject, name: str, **arguments: Any) -> None:

@@ -13,11 +13,11 @@ from dbt.adapters.spark_backfill.connections import (
 from dbt.adapters.spark_backfill.impl import SparkBackfillAdapter
 from dbt.include import spark_backfill
 
-# dbt treats macros as internal if their project is called as a plugin's `project_name`, and
-# internal macros cannot be called as `dbt_backfill.x()`, while those of an installed package cannot
-# be called in any other way. The bundled dbt_project.yml is named `dbt_backfill`; as long as this
-# name differs from it, dbt takes the bundled macros for an installed package, and one copy of them
-# works in both modes. dbt documents neither half of this: `test_install_modes.py` pins it.
+# dbt treats macros as internal if a plugin's `project_name` is the name of their project. Internal
+# macros cannot be called as `dbt_backfill.x()`, and the macros of an installed package can only be
+# called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as this
+# name differs from it, dbt treats the bundled macros as an installed package, and one copy of them
+# works in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
 PROJECT_NAME = "dbt_spark_backfill_internal"
 
 Plugin = AdapterPlugin(

@@ -1,4 +1,4 @@
-"""The configs that a `backfilled_mv` model takes, as dbt's typed adapter configs."""
+"""The configs of a `backfilled_mv` model, as dbt's typed adapter configs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ class SparkBackfillConfig(SparkConfig):
     """Names and types only: `macros/core/config/options.sql` has the table of the options.
 
     `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are
-    dbt's own configs and stand in its classes.
+    dbt's own configs and belong to its classes.
     """
 
     file_format: str = "delta"

@@ -1,4 +1,4 @@
-"""dbt-spark's connections under our adapter type, with errors a user can read."""
+"""dbt-spark's connections under this adapter's type, with errors that a user can read."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _close_handle(cls, connection: Connection) -> None:
-        """As dbt's, but a session that the server fails to close is left to the server.
+        """Close as dbt does. If the server fails to close a session, ignore that.
 
-        Its statements have been answered by then, so there is nothing in it that a model's result
-        depends on. Spark 4.1's server fails in this way where it lacks `hive-llap-common`.
+        Its statements have been answered by then, so no model's result depends on the session.
+        Spark 4.1's server fails in this way if it lacks `hive-llap-common`.
         """
         try:
             super()._close_handle(connection)
@@ -85,29 +85,29 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
             logger.warning(f"the session could not be closed: {get_shown_text(error)}")
 
     def note_place(self, place: str) -> None:
-        """Where the model of this thread stands, to be told if dbt is stopped."""
+        """Remember how far the model of this thread is, for the message if dbt is stopped."""
         self.stop.note(self.get_thread_identifier(), place)
 
     def take_turn(self) -> None:
-        """Wait until it is the turn of this thread's model, and let the others go before it."""
+        """Wait until it is the turn of this thread's model, and let the other models go first."""
         self._turns.take(self.get_thread_identifier())
 
     def release(self) -> None:
-        """As dbt's, at the end of a model, however it ended."""
+        """Do as dbt at the end of a model, however it ended."""
         self.stop.forget(self.get_thread_identifier())
         self._turns.leave(self.get_thread_identifier())
         super().release()
 
     def cleanup_all(self) -> None:
-        """As dbt's, at the end of an invocation."""
+        """Do as dbt at the end of an invocation."""
         super().cleanup_all()
         self._undo_sigterm()
 
     def cancel_open(self) -> list[str]:
-        """As dbt's, on Ctrl-C and on a failure with `--fail-fast`.
+        """Do as dbt on Ctrl-C and on a failure with `--fail-fast`.
 
-        Of a server it cancels the running statements, of a session none. Either way no further
-        statement of a barrier begins.
+        It cancels the running statements of a server, but not those of a session. In both cases no
+        further statement of a barrier begins.
         """
         self.stop.set()
         self._turns.open()
@@ -115,7 +115,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         return names
 
     def cancel(self, connection: Connection) -> None:
-        """As dbt's, but a statement that cannot be cancelled is waited for."""
+        """Do as dbt, but wait for a statement that cannot be cancelled."""
         try:
             super().cancel(connection)
         except Exception as error:
@@ -123,9 +123,10 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        """Turn whatever a statement raised into a `SparkStatementError`.
+        """Turn any error of a statement into a `SparkStatementError`.
 
-        dbt runs the macro of a `run-operation` in here too, whose own errors no statement raised.
+        dbt also runs the macro of a `run-operation` in here, whose own errors are not errors of a
+        statement.
         """
         try:
             yield
@@ -143,13 +144,13 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         fetch: bool = False,
         limit: int | None = None,
     ) -> tuple[AdapterResponse, agate.Table]:
-        """As dbt's, but errors while rows are fetched are handled like those before.
+        """Do as dbt, but handle errors while rows are fetched like earlier errors.
 
         A `session` query only runs when its rows are fetched, which dbt does outside of
         `exception_handler`; the user would see "Unhandled error" and a Java stack.
 
-        A statement of a barrier that lost a conflict, against maintenance or another run, is sent
-        again: each of them is harmless when it runs twice. If it was another run that won, the
+        If a statement of a barrier loses a conflict, against maintenance or another run, it is sent
+        again, because it is harmless when it runs twice. If another run has won, the
         statement's fence then says so.
         """
         step = get_step(sql)

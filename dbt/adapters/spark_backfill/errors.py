@@ -1,6 +1,6 @@
-"""From what Spark says about a failed statement to what a dbt user should read.
+"""Turn Spark's error of a failed statement into the text that a dbt user should read.
 
-Spark's own text is several screens of Java stack and query plan; it goes to dbt's debug log.
+Spark's own text is several screens of Java stack and query plan. It goes to dbt's debug log.
 """
 
 import logging
@@ -11,7 +11,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 OWN_ERROR = re.compile(
     r"\[USER_RAISED_EXCEPTION\]\s*(backfilled_mv .*?)\s*SQLSTATE: P0001", re.DOTALL
 )
-"""A text that a statement of ours raised, e.g. because another run has committed first."""
+"""A text that a statement of this package raised, e.g. because another run has committed first."""
 
 ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] ?\S.*")
 ANALYSIS_ERROR = re.compile(r"\b(?:AnalysisException|ParseException)\b")
@@ -23,7 +23,7 @@ JAVA_PACKAGE = re.compile(r"\A(?:[a-z][\w$]*\.)+(?=[A-Z])")
 
 
 STEP = re.compile(r"\A\s*(?:/\* \{.*?\} \*/\s*)?/\* (\S+: [^*{}]+?) \*/")
-"""The comment in front of a statement of ours, behind dbt's own: the MV and what it does."""
+"""The comment in front of a statement of this package, after dbt's own: the MV and the step."""
 
 CONFLICT = re.compile(
     r"DELTA_CONCURRENT|Concurrent(?:Append|DeleteRead|DeleteDelete|Write|Transaction)Exception"
@@ -32,18 +32,18 @@ CONFLICT = re.compile(
     r"|[Mm]issing (?:data files|required files to delete)|Commit conflict"
     r"|has been updated by another process"
 )
-"""What Delta and Iceberg say when another commit came between; nothing was written then."""
+"""The errors of Delta and Iceberg if another commit came between; nothing was written then."""
 
 
 class SparkStatementError(DbtDatabaseError):
-    """A failed statement, with a text that is fit to be shown."""
+    """A failed statement, with a text that can be shown to a user."""
 
 
 class RefusalError(DbtRuntimeError):
-    """What the macro `refuse` says, with dbt's heading for it and nothing else.
+    """The message of the macro `refuse`, with dbt's heading and nothing else.
 
-    To a `CompilationError` dbt appends a line for each of our macros that it passes through, which
-    tells a user nothing.
+    dbt appends a line for each macro on the stack to a `CompilationError`. These lines do not help
+    a user.
     """
 
     @property
@@ -65,19 +65,19 @@ def get_error_text(error: BaseException) -> str:
 
 
 def get_step(sql: str) -> str | None:
-    """What a statement of the materialization does; None for any other statement."""
+    """The step of a statement of the materialization; None for any other statement."""
     found = STEP.search(sql)
     return found.group(1) if found else None
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether a statement failed because another commit came between."""
+    """True if a statement failed because another commit came between."""
     text = get_error_text(error.__cause__) if error.__cause__ else str(error)
     return CONFLICT.search(text) is not None
 
 
 def is_analysis_error(error: BaseException, text: str) -> bool:
-    """True if Spark refused the statement's text rather than failed while it ran."""
+    """True if Spark refused the statement's text, and did not fail while it ran it."""
     cause = error.__cause__
     names = " ".join(type(e).__name__ for e in (error, cause) if e is not None)
     return bool(ANALYSIS_ERROR.search(f"{names} {text[:1000]}"))
@@ -86,10 +86,10 @@ def is_analysis_error(error: BaseException, text: str) -> bool:
 def get_shown_text(error: BaseException) -> str:
     """The part of an error's text that a user needs.
 
-    Ours: the raised text alone. A statement that Spark refused: everything above the query plan
-    and the Java stack, since the lines below the first one may point into the query. Anything
-    else: the line with the error class, such as `[DIVIDE_BY_ZERO] Division by zero`, and the
-    innermost cause if that says something else.
+    An error of this package: only the raised text. A statement that Spark refused: everything above
+    the query plan and the Java stack, because the lines below the first one may point into the
+    query. Any other error: the line with the error class, such as `[DIVIDE_BY_ZERO] Division by
+    zero`, and the innermost cause if that says something else.
     """
     text = get_error_text(error)
     if own := OWN_ERROR.search(text):
@@ -117,7 +117,7 @@ def _without_java_class(text: str) -> str:
 def silence_error_log() -> None:
     """Stop pyspark from printing each error of an in-process session as JSON, with its stack.
 
-    dbt shows the same error, in its own place and once.
+    dbt shows the same error once, with its own messages.
     """
     from pyspark.logger import PySparkLogger
 

@@ -1,4 +1,4 @@
-"""The adapter class: what the macros may call, and nothing that exactness depends on."""
+"""The adapter class: what the macros may call. Exactness does not depend on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManag
 from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
-# agate hands integers to Jinja as Decimal, which run_results.json would turn into strings.
+# agate passes integers to Jinja as Decimal, which run_results.json would turn into strings.
 _TO_JSON = {"bool": bool, "int": int, "float": float, "str": str}
 
 
@@ -28,7 +28,7 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
-        """What dbt's usage statistics say of a run.
+        """Return the adapter's name for dbt's usage statistics.
 
         dbt derives the module's name from the class's, finds no `dbt.adapters.sparkbackfill`, and
         fails the model after it has run.
@@ -41,9 +41,9 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @available
     def barrier_response(self, message: str, **values: Any) -> BarrierResponse:
-        """The result to hand to `store_result('main', response=...)`.
+        """Return the result to pass to `store_result('main', response=...)`.
 
-        :param message: what dbt shows in brackets on the model's OK line
+        :param message: the text that dbt shows in brackets on the model's OK line
         :param values: fields of `BarrierResponse`; numbers may be int, float, Decimal or text
         :raises DbtRuntimeError: for a field that does not exist
         """
@@ -60,7 +60,7 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @available
     def note_place(self, place: str) -> None:
-        """Where the model stands that runs in this thread, to be told if dbt is stopped.
+        """Remember how far the model of this thread is, for the message if dbt is stopped.
 
         :param place: one line that names the model
         """
@@ -68,12 +68,12 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @available
     def take_turn(self) -> None:
-        """Wait until no other model that takes turns is at a barrier, first come, first served."""
+        """Wait until no other model that takes turns runs a barrier; first come, first served."""
         self.connections.take_turn()
 
     @available
     def attempt(self, sql: str) -> dict[str, Any]:
-        """Run a statement on whose failure the model goes on: its `table`, or its `error` as text.
+        """Run a statement that may fail: return its `table`, or its `error` as text.
 
         :raises SparkStatementError: if dbt is being stopped
         """

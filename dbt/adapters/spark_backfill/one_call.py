@@ -8,11 +8,11 @@ from typing import Any
 
 
 class OneCallAtATime:
-    """Calls a Thrift client, each time after the call before has its answer.
+    """Calls a Thrift client; each call waits for the answer of the previous one.
 
     dbt's main thread cancels a statement over the connection by which the model's own thread asks
-    how far it is. A client writes and reads at one socket: of two calls at once one may read the
-    other's answer, and the other one waits for ever.
+    for its progress. A client writes to and reads from one socket. If two calls run at once, one
+    may read the other's answer, and the other one waits forever.
     """
 
     def __init__(self, client: Any) -> None:

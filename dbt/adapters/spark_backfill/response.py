@@ -1,4 +1,4 @@
-"""What a barrier reports to `run_results.json`."""
+"""The fields that a barrier reports to `run_results.json`."""
 
 from dataclasses import dataclass
 
@@ -7,36 +7,36 @@ from dbt.adapters.contracts.connection import AdapterResponse
 
 @dataclass
 class BarrierResponse(AdapterResponse):
-    """The state of a `backfilled_mv` after a run, and what the run did to it.
+    """The state of a `backfilled_mv` after a run, and the result of the run.
 
     The counts of rows are sums over all barriers of the run; `epoch`, `kind`, `progress` and
     `upstream_version` are those of its last barrier. `code` is `BARRIER`, or `NO-OP` if the run had
     nothing to do. A field that is None is left out of
-    `run_results.json`. `rows_affected`, which dbt knows, is the sum of the three counts of rows.
+    `run_results.json`. `rows_affected`, a field of dbt, is the sum of the three counts of rows.
     """
 
     kind: str | None = None
-    """As the history has it, see docs/state.md; None if the run had nothing to do."""
+    """The kind in the history, see docs/state.md; None if the run had nothing to do."""
     epoch: int | None = None
     barriers: int | None = None
-    """How many barriers this run committed, of all kinds; 0 if it had nothing to do."""
+    """The number of barriers of all kinds that this run committed; 0 if it had nothing to do."""
     progress: float | None = None
     """Backfilled part of the upstream's rows, from 0.0 to 1.0."""
     backfill_finished: bool | None = None
     row_count: int | None = None
     """Snapshot rows read since the backfill began."""
     upstream_row_count: int | None = None
-    """As last counted."""
+    """The rows of the upstream when they were last counted."""
     upstream_version: str | None = None
     rows_left: int | None = None
-    """About how many are left to read; 0 once the backfill has finished."""
+    """The approximate number of rows left to read; 0 once the backfill has finished."""
     rows_per_second: float | None = None
-    """Rows that this run read, by the seconds of the barriers that read them."""
+    """The rows that this run read, divided by the seconds of the barriers that read them."""
     seconds_left: float | None = None
-    """How long barriers would take for `rows_left` at that rate, one after the other."""
+    """The time that barriers would take for `rows_left` at that rate, one after the other."""
     lag_seconds: int | None = None
-    """For how long the upstream version that the MV shows had been there: a change that is missing
-    is not older. It grows while the upstream stands still, too."""
+    """The age of the upstream version that the MV shows. No missing change is older than that. It
+    also grows while nothing is written to the upstream."""
     rows_backfilled: int | None = None
     rows_changed: int | None = None
     rows_deleted: int | None = None

@@ -1,4 +1,4 @@
-"""What becomes of the models that run when dbt is told to stop."""
+"""Stop the running models when dbt is asked to stop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ GOES_ON = "Nothing is lost; run again to go on"
 
 @dataclass
 class Stop:
-    """Whether dbt was told to stop, and where each running model stands.
+    """Remembers if dbt was asked to stop, and how far each running model is.
 
-    A session ends no statement before its time, and dbt waits for a thread to come to the end of
+    A session cannot end a statement early, and dbt waits for a thread to come to the end of
     its model. So a model is stopped between two statements, each of which may be a run's last.
     """
 
@@ -31,7 +31,7 @@ class Stop:
         self.is_set = True
 
     def note(self, thread: Hashable, place: str) -> None:
-        """Where the model of this thread stands from now on."""
+        """Remember the progress of this thread's model."""
         self._places[thread] = place
 
     def forget(self, thread: Hashable) -> None:
@@ -39,7 +39,7 @@ class Stop:
         self._places.pop(thread, None)
 
     def get_text(self, thread: Hashable, step: str, begun: bool) -> str:
-        """The error of a statement that did not begin, or was cut off; tells the place once.
+        """The error of a statement that did not begin, or was interrupted, with the progress once.
 
         dbt shows no errors of models that it has stopped.
         """
@@ -49,9 +49,9 @@ class Stop:
 
 
 def interrupt_on_sigterm() -> Callable[[], None]:
-    """Let SIGTERM do what Ctrl-C does, where nothing listens to it yet; returns what undoes it.
+    """Let SIGTERM do what Ctrl-C does, unless something handles it already; return what undoes it.
 
-    dbt handles Ctrl-C only: SIGTERM would end the process in the middle of a statement.
+    dbt handles only Ctrl-C: SIGTERM would end the process in the middle of a statement.
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None

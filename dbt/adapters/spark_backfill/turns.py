@@ -8,10 +8,10 @@ from collections.abc import Hashable
 
 
 class Turnstile:
-    """Lets one at a time through, in the order in which they came.
+    """Lets one model at a time through, in the order in which they came.
 
-    Whoever comes again while it is its turn gives way to all that wait, and waits behind them. So
-    those that always come again alternate, whatever each takes.
+    A model that comes again during its own turn queues after all models that wait. So
+    models that always come again alternate, however long each turn takes.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Turnstile:
             self._changed.wait_for(lambda: self._is_open or self._queue[0] == who)
 
     def leave(self, who: Hashable) -> None:
-        """It does not come again: its turn goes on to the next one."""
+        """`who` does not come again: the next one gets the turn."""
         with self._changed:
             self._remove(who)
 

@@ -1,4 +1,4 @@
-"""Where the macros are.
+"""The location of the macros.
 
 A wheel holds `macros/` and `dbt_project.yml` next to this file. In a checkout (an editable install)
 they are at the repository's top level, where `packages: - git:` needs them, and there is no copy.

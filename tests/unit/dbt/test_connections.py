@@ -71,7 +71,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the user was told."""
+    """The message for the user."""
     lines: list[str] = []
     logger = SimpleNamespace(info=lines.append, debug=lambda _: None)
     monkeypatch.setattr(connections, "logger", logger)
@@ -202,7 +202,7 @@ def test_what_a_cut_statement_says_is_not_shown(
     spark: _Spark,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server cancels it; a Spark that was told to end, too, goes away with a stack of Java."""
+    """A server cancels it; a Spark that was asked to end, too, goes away with a stack of Java."""
     send = spark._fail
 
     def stop_first(at: str) -> None:

@@ -208,7 +208,7 @@ def work() -> dict[str, Any]:
 
 @pytest.fixture
 def learned(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
-    """What a run has learned of the query of `backfill`, see new_learned."""
+    """What a run has analyzed of the query of `backfill`, see new_learned."""
     return {
         **macros.call("new_learned"),
         "explained": True,

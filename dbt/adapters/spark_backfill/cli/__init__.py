@@ -1,4 +1,4 @@
-"""The command line `dbt-backfill`: a comfort on top of run-operations and `dbt run`.
+"""The command line `dbt-backfill`, a convenience on top of run-operations and `dbt run`.
 
-It shows nothing that is not read from the state, and does nothing that dbt's own commands cannot.
+It only shows what it reads from the state, and only does what dbt's own commands can do.
 """

@@ -1,4 +1,4 @@
-"""Barriers in a loop: until nothing is left to do, a budget is spent, or for ever."""
+"""Barriers in a loop: until nothing is left to do, a budget is spent, or forever."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Ending(enum.IntEnum):
 
 @dataclass
 class StopSignals:
-    """Set by the first Ctrl-C or SIGTERM; the second one ends at once, as ever."""
+    """Set by the first Ctrl-C or SIGTERM. The second signal ends the process at once, as usual."""
 
     notify: Callable[[], None] = lambda: None
     event: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside the block a signal lets the running barrier end, and no other one begin."""
+        """Inside the block a signal lets the running barrier end, and no other barrier begins."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self.listen()
         try:
@@ -46,7 +46,7 @@ class StopSignals:
                 signal.signal(number, handler)
 
     def listen(self) -> None:
-        """Once more before each turn: a Spark that starts in this thread listens in its own way."""
+        """Called again before each turn: a Spark that starts in this thread has its own handler."""
         for number in SIGNALS:
             signal.signal(number, self._stop)
 
@@ -57,19 +57,19 @@ class StopSignals:
         self.notify()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was set within this time."""
+        """True if it was set within this time."""
         return self.event.wait(max(0.0, seconds))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends a loop beside its work; all in seconds."""
+    """The conditions that end a loop besides its work; all in seconds."""
 
     budget: float | None = None
     every: float | None = None
-    """How long to rest once nothing is left to do, instead of ending."""
+    """The pause when nothing is left to do, instead of an end."""
     retries: int = 5
-    """How many runs in a row may fail with what may be tried again, or only wait for a feed."""
+    """The number of runs in a row that may fail, if a retry can help, or only wait for a feed."""
 
 
 def run_loop(
@@ -79,11 +79,11 @@ def run_loop(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Ending:
-    """Call `run`, a `dbt run` of one barrier or more per model, again and again.
+    """Call `run`, a `dbt run` of one barrier or more per model, repeatedly.
 
-    What fails is run again after a pause that doubles, up to five minutes, unless the run was
-    refused: then nothing was written, and the same run would be refused again. So is what waits
-    for a change feed; where the loop is to look again for ever, it does, after a short pause.
+    A failed run is repeated after a pause that doubles, up to five minutes, unless the run was
+    refused: then nothing was written, and the same run would be refused again. A run that waits for
+    a change feed is repeated in the same way; after a short pause, if the loop never ends.
     """
     started, failures = clock(), 0
     while True:

@@ -27,7 +27,7 @@ from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, StopSignals, ru
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
-# What is as wide as the terminal, and no wider: a line that wraps breaks a table.
+# A table is as wide as the terminal, and no wider: a line that wraps breaks it.
 screen = Console(highlight=False)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
 
@@ -51,7 +51,7 @@ class Duration(click.ParamType[float]):
 
 
 def of_project(command: Callable[..., int | None]) -> Callable[..., None]:
-    """A command with dbt's options for the project and `--json`, that returns its exit code."""
+    """A command with dbt's options for the project and `--json`. It returns its exit code."""
 
     @click.option("--project-dir", help="As dbt has it.")
     @click.option("--profiles-dir", help="As dbt has it.")
@@ -92,7 +92,7 @@ def main() -> None:
 @click.argument("models", nargs=-1)
 @of_project
 def status(project: DbtProject, models: Sequence[str], as_json: bool) -> None:
-    """Where each MV stands."""
+    """Show the progress of each MV."""
     rows = shown.read_rows(project, models)
     if as_json:
         _print_json(rows)
@@ -107,7 +107,7 @@ def status(project: DbtProject, models: Sequence[str], as_json: bool) -> None:
 @click.option("--interval", type=Duration(), default="10s", show_default=True)
 @of_project
 def watch(project: DbtProject, models: Sequence[str], interval: float, as_json: bool) -> None:
-    """The same, live, with a map of the vnodes, until Ctrl-C."""
+    """Show the status and a map of the vnodes, updated until Ctrl-C."""
     try:
         if as_json:
             while True:
@@ -154,9 +154,9 @@ def run(
     retries: int,
     as_json: bool,
 ) -> int:
-    """Barriers in one process until all MVs have caught up.
+    """Run barriers in one process until all MVs have caught up.
 
-    A failed run is tried again, with a pause that grows, unless it was refused. The first Ctrl-C
+    A failed run is repeated, with a pause that grows, unless it was refused. The first Ctrl-C
     lets the running turn end, which is a `dbt run` of all these MVs.
     """
     listening = project if as_json else replace(project, hear=_say)
@@ -237,7 +237,7 @@ def resume(project: DbtProject, chosen: dict[str, Any], as_json: bool) -> None:
 @click.option("--rows", required=True, help="Snapshot rows per barrier, or: default.")
 @of_models
 def throttle(project: DbtProject, chosen: dict[str, Any], rows: str, as_json: bool) -> None:
-    """Set how many rows a barrier reads, from the next one on."""
+    """Set the number of rows that a barrier reads, from the next one on."""
     if rows != "default" and not rows.isdecimal():
         raise click.UsageError(f"--rows is {rows}: give a whole number, or default.")
     given = rows if rows == "default" else int(rows)
@@ -274,8 +274,8 @@ def land(
 ) -> int:
     """Land the changes of PostgreSQL in the change tables of models, or of all.
 
-    What fails is tried again, with a pause that grows, unless it was refused. The first Ctrl-C lets
-    what is being landed end.
+    A failed landing is repeated, with a pause that grows, unless it was refused. The first Ctrl-C
+    lets the running landing end.
     """
     chosen: dict[str, Any] = {"models": list(models)} if models else {}
 
@@ -300,7 +300,7 @@ def land(
 @main.command()
 @of_project
 def metrics(project: DbtProject, as_json: bool) -> None:
-    """The state of all MVs in Prometheus' text format."""
+    """Print the state of all MVs in Prometheus' text format."""
     rows = shown.read_rows(project)
     if as_json:
         _print_json(rows)

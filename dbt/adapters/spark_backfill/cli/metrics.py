@@ -19,14 +19,14 @@ METRICS = {
     "epoch": ("epoch", "The last committed barrier"),
     "seconds_since_barrier": ("since_barrier_seconds", "Time since the last committed barrier"),
     "backfill_finished": ("finished", "1 once the whole upstream was read"),
-    "paused": ("paused", "1 while pause_backfill rules"),
-    "reanchored": ("reanchor", "1 if the last barrier compared rows with the query anew"),
+    "paused": ("paused", "1 while a pause applies"),
+    "reanchored": ("reanchor", "1 if the last barrier compared rows with the query"),
 }
-"""A column of `backfill_progress` to its metric's name and help."""
+"""The metric's name and help text for each column of `backfill_progress`."""
 
 
 def render(rows: Sequence[dict[str, Any]]) -> str:
-    """One sample per MV and metric; what an MV does not have is left out."""
+    """Return one sample per MV and metric; a metric that an MV does not have is left out."""
     registry = CollectorRegistry()
     told = [row | _derived(row) for row in rows]
     for column, (name, text) in METRICS.items():

@@ -1,7 +1,7 @@
-"""The plots of a report, as SVG to stand in a page: Vega-Lite describes, vl-convert draws them.
+"""The plots of a report, as SVG inside a page: Vega-Lite describes them, vl-convert draws them.
 
-Their colours are the page's CSS variables, so that they follow its theme; their text stays text.
-They have no words for a screen reader: the page puts these, and a table, beside each plot.
+Their colours are the page's CSS variables, so they follow its theme. Their text remains text.
+They have no words for a screen reader: the page adds these, and a table, to each plot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 Spec = dict[str, Any]
 
 WIDTH, HEIGHT, MAP_CELL = 380, 200, 20
-"""Of the SVG, in CSS pixels: it is shown at about this size on a phone and on a desktop."""
+"""The size of the SVG in CSS pixels: it is shown at about this size on a phone and on a desktop."""
 
 CONFIG: Spec = {
     "aria": False,
@@ -50,7 +50,7 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True)
 class Bar:
-    """What a group of barriers has: parts from the bottom to the top, None where it has nothing."""
+    """The parts of a group of barriers from bottom to top; None for a part that it lacks."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Step:
-    """How far a backfill was from this time on; None where that is not known."""
+    """The progress of a backfill from this time on; None if it is not known."""
 
     at: datetime
     rows: int | None
@@ -75,7 +75,7 @@ def progress(
     pauses: Sequence[tuple[datetime, datetime]] = (),
     throttles: Sequence[datetime] = (),
 ) -> str:
-    """Rows over time, below the rows of the upstream; spans that were paused are shaded."""
+    """Rows over time, below the rows of the upstream; paused times are shaded."""
     first, last = _millis(steps[0].at), _millis(steps[-1].at)
     last = max(last, first + 1000)
     x = {
@@ -180,9 +180,10 @@ def bars(
 
 
 def top(bars: Sequence[Bar]) -> float:
-    """Where the axis ends: at the highest bar, unless few bars are much higher than the others.
+    """Return the end of the axis: the highest bar, unless few bars are much higher than the others.
 
-    A plan that a later run completed counts all the time between, which would flatten the rest.
+    If a later run completed a plan, its bar includes the time between the runs, and would flatten
+    the other bars.
     """
     heights = sorted(bar.height for bar in bars if bar.height > 0)
     if not heights:
@@ -192,7 +193,7 @@ def top(bars: Sequence[Bar]) -> float:
 
 
 def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
-    """A cell per vnode, or per group of them: its first vnode, the share read, whether it ended."""
+    """A cell per vnode, or per group: the first vnode, the share read, and if it has ended."""
     columns = min(len(cells), 16 if len(cells) <= 128 else 32)
     rows = math.ceil(len(cells) / columns)
     backs, fills = [], []
@@ -243,13 +244,13 @@ def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
 
 
 def _labels(texts: dict[str, str]) -> str:
-    """Vega's expression for the label of an axis at each of these places."""
+    """Vega's expression for the label of an axis at each of these values."""
     pairs = ", ".join(f"'{at}': '{text}'" for at, text in texts.items())
     return f"{{{pairs}}}[toString(datum.value)]"
 
 
 def _y_axis(most: float, *, whole: bool) -> Spec:
-    """From 0 on, with few labels, in thousands and millions where there are that many."""
+    """An axis from 0 on with few labels, in thousands or millions if the values are as large."""
     label = "datum.value == 0 ? '0' : datum.label"
     axis: Spec = {"format": "~s" if most >= 10 else "~g", "labelExpr": label}
     if whole:
@@ -291,7 +292,7 @@ def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
 
 
 def _slim(svg: str) -> str:
-    """Without what only a file of its own needs, and with coordinates of a tenth of a pixel."""
+    """The SVG without what only a file of its own needs, with coordinates of a tenth of a pixel."""
     svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r"<svg \1>", svg, count=1)
     svg = re.sub(r' (?:class|role|pointer-events|aria-[a-z]+)="[^"]*"| opacity="1"', "", svg)
     svg = re.sub(r'<path d="M0,0h0v0h0Z"/>|<path d="" display="none"/>', "", svg)

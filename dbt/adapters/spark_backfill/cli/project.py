@@ -1,4 +1,4 @@
-"""dbt in this process, so that all of it shares one Spark session and one JVM."""
+"""dbt in this process, so that all commands share one Spark session and one JVM."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 
 Hear = Callable[[str], None]
-"""Takes a line that a macro logs, as soon as it is logged."""
+"""Receives a line that a macro logs, as soon as it is logged."""
 
 
 TURNS = "DBT_BACKFILL_TURNS"
-"""In the environment, `1` makes a run of one barrier per model. For a var dbt would parse anew."""
+"""An environment variable: `1` makes one barrier per model. For a var dbt would parse again."""
 
 IN_OPERATION = "Encountered an error while running operation: "
 
 
 class DbtFailed(Exception):
-    """A dbt command did not succeed, with what dbt says of it."""
+    """A dbt command did not succeed; the message is dbt's."""
 
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What became of one model in a `dbt run`.
+    """The result of one model in a `dbt run`.
 
-    `code` is `BARRIER` or `NO-OP`; `response` has the numbers that the adapter reports, and of a
-    project on `type: spark` only dbt's own.
+    `code` is `BARRIER` or `NO-OP`. `response` has the numbers that the adapter reports; for a
+    project on `type: spark` it has only dbt's own numbers.
     """
 
     name: str
@@ -46,24 +46,24 @@ class ModelResult:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the same run would fail again; nothing was written."""
+        """True if the same run would fail again; nothing was written."""
         return self.message.lstrip().startswith("Compilation Error")
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it had nothing to do, or looked for more at its end and found none."""
+        """True if it had nothing to do, or found nothing more at its end."""
         ends = self.message.endswith((", CAUGHT UP", ", PAUSED"))
         return (self.response.get("code") == "NO-OP" or ends) and not self.waits
 
     @property
     def waits(self) -> bool:
-        """Whether it ended because the change feed of its upstream has not landed enough."""
+        """True if it ended because the change feed of its upstream has not landed enough."""
         return bool(re.match(r"(NEXT: )?(BARRIERS? .*\), )?WAITS: ", self.message))
 
 
 @dataclass(frozen=True)
 class DbtProject:
-    """A dbt project, as the options of the command name it; all as dbt has them."""
+    """A dbt project with the options of the command, which have the same meaning as in dbt."""
 
     project_dir: str | None = None
     profiles_dir: str | None = None
@@ -75,7 +75,7 @@ class DbtProject:
     def models(
         self, select: Sequence[str] = (), exclude: Sequence[str] = (), selector: str | None = None
     ) -> list[str]:
-        """The selected models that are a `backfilled_mv`, as dbt selects each by itself.
+        """The selected models that are a `backfilled_mv`, each as a selector of dbt.
 
         :raises DbtFailed: if dbt cannot parse the project or knows no such selector
         """
@@ -91,11 +91,11 @@ class DbtProject:
         ]
 
     def run(self, models: Sequence[str], one_barrier: bool = False) -> list[ModelResult]:
-        """One `dbt run` of these models, whether it succeeds or not.
+        """Run `dbt run` for these models, and return the results even if it fails.
 
         Hooks on-run-start and on-run-end, which dbt counts as results, are among them if they fail.
 
-        :param one_barrier: whether each makes one barrier, whatever its config says
+        :param one_barrier: make one barrier per model, and ignore the config
         :raises DbtFailed: if dbt ended before any model ran
         """
         command = ["run", *_option("--select", [f"fqn:{model}" for model in models])]
@@ -108,7 +108,7 @@ class DbtProject:
         ]
 
     def operation(self, name: str, **arguments: Any) -> None:
-        """A run-operation; its lines are heard.
+        """Run a run-operation, and pass on its lines.
 
         :raises DbtFailed: if it fails
         """
@@ -118,7 +118,7 @@ class DbtProject:
             raise DbtFailed("\n".join(errors) or f"{name} failed")
 
     def read_json(self, name: str, **arguments: Any) -> list[dict[str, Any]]:
-        """The objects that a run-operation prints, one per line.
+        """Return the objects that a run-operation prints, one per line.
 
         :raises DbtFailed: if it fails
         """
@@ -127,7 +127,7 @@ class DbtProject:
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def _invoke(self, command: Sequence[str], errors: list[str] | None = None) -> Any:
-        """What dbt's command returns; what it logs as an error is added to `errors`."""
+        """Return the result of a dbt command; the errors that it logs are added to `errors`."""
         errors = [] if errors is None else errors
 
         def record(event: EventMsg) -> None:

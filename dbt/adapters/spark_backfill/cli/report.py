@@ -1,4 +1,4 @@
-"""A page of all backfills of a project: one HTML file that asks the network for nothing."""
+"""A page of all backfills of a project: one HTML file that requests nothing from the network."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dbt.adapters.spark_backfill.cli.status import name_of, percent, share
 Row = dict[str, Any]
 
 NOTHING = "\u2013"
-"""Stands where there is no number."""
+"""Shown if there is no number."""
 
 NOTABLE = 20
-"""How many barriers that are no advance an MV's page names, the last ones."""
+"""The number of barriers other than `advance` that an MV's page lists: the last ones."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the run-operation `backfill_report` prints, which says what is in it."""
+    """The output of the run-operation `backfill_report`, whose comment describes it."""
 
     head: Row
     mvs: list[Row]
@@ -35,7 +35,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text; those of columns whose name is in `numbers` stand to the right."""
+    """Cells are text. Columns whose name is in `numbers` are aligned to the right."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot, the sentence that it shows, and its numbers as a table."""
+    """A plot, the sentence that describes it, and its numbers as a table."""
 
     name: str
     title: str
@@ -52,14 +52,14 @@ class Figure:
     svg: str | None
     table: Table
     legend: tuple[tuple[str, str], ...] = ()
-    """Of each mark its class in the page's style, and its name."""
+    """The class in the page's style and the name of each mark."""
     axis: str = "barrier"
-    """What is to the right; none where the plot says so."""
+    """The text to the right; none if the plot has it."""
     note: str = ""
 
 
 def read_report(project: DbtProject, models: Sequence[str] | None = None) -> Report:
-    """All MVs of the project, or these models, by one run-operation.
+    """Read all MVs of the project, or these models, by one run-operation.
 
     :raises DbtFailed: if it fails
     """
@@ -69,7 +69,7 @@ def read_report(project: DbtProject, models: Sequence[str] | None = None) -> Rep
 
 
 def render(report: Report) -> str:
-    """The page.
+    """Return the page.
 
     :raises ModuleNotFoundError: without the extra `report`, if there is something to plot
     """
@@ -119,11 +119,11 @@ def _labelled(svg: str, label: str) -> Markup:
     )
 
 
-# -- what stands in words ---------------------------------------------------------------------
+# -- texts about an MV ------------------------------------------------------------------------
 
 
 def _state(mv: Row) -> tuple[str, str]:
-    """What the MV is at, as a class of the page's style and in words."""
+    """The activity of the MV, as a class of the page's style and in words."""
     if mv["backfill_finished"]:
         return "finished", "finished"
     if mv.get("paused") or mv.get("rate_limit") == 0:
@@ -175,7 +175,7 @@ def _facts(mv: Row) -> list[tuple[str, str]]:
 
 
 def _ruling(mv: Row) -> str:
-    """How many rows a barrier may read, and what says so."""
+    """The rows that a barrier may read, and what limits them."""
     limit = mv.get("rate_limit")
     rows = "any number" if limit is None else "none" if limit == 0 else f"up to {_number(limit)}"
     by = {"config": "by its config", "pause": "paused", "throttle": "throttled"}[mv["ruled_by"]]
@@ -197,7 +197,7 @@ def _settings(mv: Row) -> Table:
 
 
 def _events(mv: Row) -> Table:
-    """The last barriers that were no usual ones."""
+    """The last unusual barriers."""
     found = [event for group in mv["barriers"] for event in group.get("notable") or []]
     rows = [
         (f"{event['epoch']:,}", _clock(_time(event["committed_at"])), event["kind"],
@@ -261,7 +261,7 @@ def _of(group: Row) -> int | None:
 
 
 def _pauses(controls: list[Row], read_at: datetime) -> list[tuple[datetime, datetime]]:
-    """The spans in which a pause ruled; the last one may last."""
+    """The times in which a pause applied; the last one may not have ended."""
     spans, since = [], None
     for control in controls:
         at = _time(control["set_at"])
@@ -456,7 +456,7 @@ def _clock(at: datetime, *, seconds: bool = False) -> str:
 
 
 def _day(at: datetime) -> str:
-    """The same for a sentence, in which it is not to be broken."""
+    """The text with non-breaking blanks, for a sentence."""
     return at.strftime("%d %b %Y, %H:%M").lstrip("0").replace(" ", "\u00a0")
 
 
@@ -473,7 +473,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _duration(seconds: float | None) -> str:
-    """As everywhere, but not to be broken."""
+    """The usual text with non-breaking blanks."""
     text = duration_text(seconds)
     return NOTHING if seconds is None else text.replace(" ", "\u00a0")
 
@@ -485,7 +485,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _unit(seconds: float) -> tuple[float, str]:
-    """By what to divide seconds for an axis, and what they are then."""
+    """The divisor of seconds for an axis, and the unit of the result."""
     if seconds < 200:
         return 1.0, "seconds"
     return (60.0, "minutes") if seconds < 12_000 else (3600.0, "hours")

@@ -1,4 +1,4 @@
-"""What the run-operation `backfill_progress` tells, for people and for programs."""
+"""The output of the run-operation `backfill_progress`, for people and for programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DONE, OPEN = "█", "░"
 FINISHED, READ, NO_ROWS = "█", "▒", "·"
 
 OTHER_COLUMNS = 62
-"""How wide a table is without its first column."""
+"""The width of a table without its first column."""
 
 
 def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = None) -> list[Row]:
-    """A row per MV, or per vnode; see docs/operations.md for what is in it.
+    """Return a row per MV, or per vnode; see docs/operations.md for its columns.
 
     :raises DbtFailed: if the operation fails
     """
@@ -34,7 +34,7 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
 
 
 def make_table(rows: Sequence[Row], width: int) -> Table:
-    """One line per MV; from 80 columns on only the name of a model is cut."""
+    """Return one line per MV. From 80 columns on, only the name of a model is cut."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     name_width = max(8, width - OTHER_COLUMNS)
     table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=name_width)
@@ -58,14 +58,14 @@ def name_of(row: Row) -> str:
 
 
 def number(value: float, whole: float) -> str:
-    """As it is up to `whole`, then in millions or milliards."""
+    """The exact number up to `whole`, then in millions or milliards."""
     if value < whole - 0.5:
         return f"{value:,.0f}"
     return f"{value / 1e6:,.1f} M" if value < 999_949_999 else f"{value / 1e9:,.1f} G"
 
 
 def share(row: Row) -> float:
-    """How much is backfilled, from 0 to 1; 1 only of one that has finished."""
+    """The share that is backfilled, from 0 to 1; 1 only if the MV has finished."""
     return 1.0 if row["backfill_finished"] else min(row["progress"] or 0.0, 0.999)
 
 
@@ -74,7 +74,7 @@ def percent(row: Row) -> str:
 
 
 def state(row: Row) -> str:
-    """The time left, or why there is none."""
+    """The time left, or the reason why there is none."""
     if row["backfill_finished"]:
         return "finished"
     if row.get("paused"):
@@ -83,7 +83,7 @@ def state(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """How long ago the first version was committed that the MV has not come to."""
+    """The time since the commit of the first version that the MV does not show yet."""
     if row.get("behind") is None:
         return "?"
     return "0" if row["behind"] == 0 else duration(row.get("behind_seconds"))
@@ -95,7 +95,7 @@ def bar(share: float | None, width: int) -> Text:
 
 
 def duration(seconds: float | None) -> str:
-    """As the barriers' lines have it; in days from a hundred hours on."""
+    """The format of the barriers' lines; in days from a hundred hours on."""
     if seconds is None:
         return "-"
     if seconds < 100:
@@ -106,9 +106,9 @@ def duration(seconds: float | None) -> str:
 
 
 def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
-    """A character per vnode, or for several where there are more than fit into the lines.
+    """Return a character per vnode, or for several vnodes if the lines have no room for all.
 
-    Of several it says what holds for all of them.
+    A character for several vnodes shows what is true of all of them.
     """
     ordered = sorted(rows, key=lambda row: int(row["vnode"]))
     each = -(-len(ordered) // (width * lines)) or 1
@@ -127,7 +127,7 @@ def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
 
 
 def vnode_heading(row: Row, rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
-    """What stands above the map of an MV."""
+    """The text above the map of an MV."""
     each = -(-len(rows) // (width * lines)) or 1
     finished = sum(bool(row["backfill_finished"]) for row in rows)
     told = f"  {finished:,} of {len(rows):,} vnodes finished"

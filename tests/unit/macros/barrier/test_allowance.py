@@ -24,7 +24,7 @@ def run(**changes: Any) -> Any:
 
 @pytest.fixture
 def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """The allowance of the next barrier: (rows, what rules)."""
+    """The allowance of the next barrier: (rows, what applies)."""
 
     def allow(loop: Any = None, control: Any = None, **options: Any) -> Any:
         backfill["options"].update(options)

@@ -9,7 +9,7 @@ import pytest
 
 from support.macros import Macros
 
-HELD = {"dbt_backfill_b1": 7}  # the tags that stand, each with its snapshot
+HELD = {"dbt_backfill_b1": 7}  # the tags that exist, each with its snapshot
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:

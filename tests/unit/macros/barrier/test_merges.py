@@ -80,7 +80,7 @@ def execute(
         duck.create("lake.up@17", names, [(*key, name) for key, name in upstream.items()])
         duck.create("lake.mv", COLUMNS, [(*key, name) for key, name in mv.items()])
         if stage is not None:
-            # The key stands last, as in what is staged.
+            # The key comes last, as in what is staged.
             types = {"name": "string", "k": "bigint", "shard": "int", "__bf_dropped": "boolean"}
             duck.create("stage", types, [(name, *key, not name) for key, name in stage.items()])
             low, high = ([str(part) for part in end(stage)] for end in (min, max))

@@ -102,7 +102,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
 def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     macros: Macros, observe: Observe, exist: str
 ) -> None:
-    """Its plan may stand already: the progress table is created with it, before the MV."""
+    """Its plan may exist already: the progress table is created with it, before the MV."""
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
     planned = {"epoch": 1, "kind": "advance"}
@@ -156,7 +156,7 @@ def test_what_was_begun_for_another_model_gives_way(
     macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, begun: str,
     left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
-    """Its first plan tells, or, where there is none yet, the one by which it was created."""
+    """Its first plan says so, or, where there is none yet, the one by which it was created."""
     found = make_state(
         epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
     )
@@ -261,7 +261,7 @@ def test_a_copy_without_its_state_is_refused_as_a_clone_with_both_ways(
 def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
     observe: Observe, refused: Any
 ) -> None:
-    """A barrier may have come between the two copies, and the ids do not tell."""
+    """A barrier may have come between the two copies, and the ids do not show it."""
     with refused(
         "lake.mv is a copy of the MV prod.mv, and so is its state, by something else than "
         "clone_backfill, so that nobody knows whether they are of one barrier. "
@@ -391,11 +391,11 @@ BEGUN_ANEW = "lake.mv was begun anew, as by a full refresh that came late"
 AT = "2024-05-01T10:00:00Z"
 KNOWN = {"mv_snapshot_id": "11", "committed_at": AT}
 
-# The snapshot that it is at, its history, what else is known; whether it was begun anew.
+# The snapshot that it is at, its history, what else is known; if it was reset.
 HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = {
     "as its last barrier left it": ("11", None, {}, False),
     "no barrier has left it anywhere": ("12", None, {"last": {}}, False),
-    # A run that was broken off has written to it, or it was compacted.
+    # A run that was interrupted has written to it, or it was compacted.
     "written on": ("12", {"entries": 1, "ancestors": 1}, {}, False),
     "gone back to": ("12", {"entries": 2, "ancestors": 1}, {}, False),
     "the snapshot of the barrier has expired": ("12", {"entries": 0, "begun": 0}, {}, False),
@@ -412,7 +412,7 @@ HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = 
     "begun anew long ago, and empty": (
         "12", {"entries": 0, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
     ),
-    # That commit has written to it, so that its snapshot tells nothing any more.
+    # That commit has written to it, so that its snapshot shows nothing any more.
     "the last commit has found it begun anew": (
         "11", None, {"last": {**KNOWN, "begun_anew": True}}, True
     ),

@@ -29,7 +29,7 @@ OUTCOME = json.dumps({"committed_at": "noon"})
 def commit(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., list[Vnode]]:
-    """The vnodes after the commit of a plan was sent; last their epoch, and if a plan stands."""
+    """The vnodes after the commit of a plan was sent; last their epoch, and if a plan exists."""
 
     def commit(
         vnodes: Sequence[Vnode] = VNODES, stands: Any = None, times: int = 1,
@@ -114,7 +114,7 @@ NOT_STARTED = (None, None, False, 0)
 def test_a_reset_gives_the_progress_table_its_vnodes_and_the_columns_of_its_key(
     commit: Any, duck: Duck, keys: Any, vnode_count: int, key: Any
 ) -> None:
-    """It is not made anew: Iceberg would replace it whatever was committed to it since."""
+    """It is not created again: Iceberg would replace it whatever was committed to it since."""
     plan = {"kind": "reset", "vnode_count": vnode_count, "key": key or keys}
 
     assert commit(**plan) == committed(*[NOT_STARTED] * vnode_count)

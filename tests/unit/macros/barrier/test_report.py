@@ -12,7 +12,7 @@ from support.macros import Macros
 
 
 def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
-    """What of a barrier tells its time; all of it went into its range, unless it says otherwise."""
+    """The times of a barrier; all of it went into its range, unless it says otherwise."""
     return {"seconds": seconds, "seconds_without_copy": seconds if of_range is None else of_range}
 
 

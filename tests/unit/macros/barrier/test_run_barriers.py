@@ -59,7 +59,7 @@ def run(
         def run_barrier(
             backfill: Any, state: Any, learned: Any, rebuild: Any, next: Any, last: bool = False
         ) -> Any:
-            assert learned == state["epoch"]  # what the barrier before it has learned
+            assert learned == state["epoch"]  # what the previous barrier has found out
             if not left:
                 assert not asked_in_vain, "asked again after there was nothing left to do"
                 return asked_in_vain.append(state)
@@ -215,7 +215,7 @@ def test_a_run_that_does_nothing_writes_what_one_that_died_has_left(
 def test_the_history_of_a_long_run_is_written_every_twenty_barriers(
     run: Any, macros: Macros, since: int | None, barriers: int, written: list[int]
 ) -> None:
-    """What is kept until then would make every commit dearer."""
+    """What is kept until then would make every commit more expensive."""
     run(*["advance"] * barriers, barriers_per_run=barriers, written=since)
 
     assert macros.context["written"] == written

@@ -129,7 +129,7 @@ def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
 def test_changes_after_a_plan_was_given_up_are_those_since_the_last_executed_barrier(
     macros: Macros, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """Nothing is known of them where it is not noted."""
+    """Nothing is known of them if it is not recorded."""
     since = {"epoch": 1, "sources": [make_source(version="16")]}
     given_up = {"kind": "abandon", "given_up": {"since": since, "plans": []}}
 

@@ -119,7 +119,7 @@ def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> 
 def left_with(
     macros: Macros, backfill: Any, learned: Any, existing: Any, make_state: Any
 ) -> Callable[..., Any]:
-    """The id of a state that gives way to that of a table which is adopted."""
+    """The id of a state that is replaced by that of a table which is adopted."""
 
     def left_with(**state: Any) -> Any:
         macros.stub("read_left_state", lambda *_: make_state(**state))

@@ -265,7 +265,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
 
 @pytest.fixture
 def read_in_model(macros: Macros, read: Any) -> Any:
-    """Reads options that stand in the model's own config()."""
+    """Reads options that are in the model's own config()."""
 
     def read_in_model(**config: Any) -> dict[str, Any]:
         macros.context["model"]["config_call_dict"] = {"unique_key": "id", **config}
@@ -277,7 +277,7 @@ def read_in_model(macros: Macros, read: Any) -> Any:
 
 @pytest.fixture
 def read_outside(macros: Macros, read: Any) -> Any:
-    """Reads options that stand in dbt_project.yml or in a properties file."""
+    """Reads options that are in dbt_project.yml or in a properties file."""
 
     def read_outside(**config: Any) -> dict[str, Any]:
         macros.context["model"]["config_call_dict"] = {"unique_key": "id"}

@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def abandon(macros: Macros, verified: Any) -> Callable[..., None]:
-    """Give up what is `planned`; `now` is the plan that stands after it."""
+    """Give up what is `planned`; `now` is the plan after it."""
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
         "config": {"materialized": "backfilled_mv"},

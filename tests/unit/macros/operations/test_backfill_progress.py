@@ -88,7 +88,7 @@ def test_without_a_state_there_is_no_row_but_the_columns(
 
 
 def test_every_mv_with_a_state_is_read_and_its_next_generation(project: Any, select: Any) -> None:
-    """With its history and controls, if it has them; a table of others of such a name is not."""
+    """With its history and controls, if it has them; another writer's table of the name is not."""
     project({
         "orders__progress": OURS, "orders__barriers": {}, "orders__controls": OURS,
         "orders__next__progress": OURS, "people__progress": OURS, "people__controls": {},

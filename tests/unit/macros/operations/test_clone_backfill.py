@@ -107,7 +107,7 @@ UNFINISHED = {"dbt_backfill.id": "b2", "dbt_backfill.clone": "prod.mv"}
 
 
 def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clone) -> None:
-    """What has no state yet is made anew, and the rest is kept."""
+    """What has no state yet is created, and the rest is kept."""
     drop, *made = clone("mv", properties=UNFINISHED)
     assert drop.endswith("drop table if exists lake.mv")
     assert len(made) == 4

@@ -122,7 +122,7 @@ def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -
 def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """That another pass over the keys would tell more is said, but the run makes none."""
+    """That another pass over the keys would find more is said, but the run makes none."""
     scans = {"scans": 10.0, "rows": 100 * MB}
     macros.stub("find_bounds", lambda *_: {"evidence": scans})
     bounds = [[str(n), "0"] for n in range(8)]

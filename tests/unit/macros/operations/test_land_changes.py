@@ -188,7 +188,7 @@ def test_a_database_of_which_nothing_can_be_landed_is_refused(
 def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     macros: Macros, place: Any, tells_otherwise: bool | None, mark: Any
 ) -> None:
-    """Only a slot that stands behind the change table is asked for what it tells."""
+    """Only a slot that is behind the change table is asked for its changes."""
     asked = []
 
     def tells(landing: Any, table: Any) -> bool:

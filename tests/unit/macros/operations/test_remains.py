@@ -186,7 +186,7 @@ def test_what_there_is_is_told(macros: Macros, ours: list[str], text: str) -> No
 
 
 def test_a_table_is_made_by_the_model_seed_or_snapshot_of_its_name(macros: Macros) -> None:
-    """Spark does not tell large letters from small ones; an ephemeral model makes no table."""
+    """Spark does not distinguish upper and lower case; an ephemeral model makes no table."""
 
     def node(name: str, of: str, materialized: str, alias: str = "") -> dict[str, Any]:
         made = {**owner(name, materialized, of), "schema": "Lake", "alias": alias or name}

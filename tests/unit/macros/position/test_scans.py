@@ -1,6 +1,6 @@
 """Which rows of the upstream a step reads, compared with the definition `pk <= current_pos`.
 
-Null keys have no place in that order; they are only looked for, to be refused.
+Null keys have no position in that order; they are only looked for, to be refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which queries can be followed row by row, told by the analyzed plan."""
+"""Which queries can be followed row by row, by the analyzed plan."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_column_called_like_a_subquery_is_let_pass(check: Check, expression: s
 def test_a_common_table_expression_that_may_read_itself_is_refused(
     check: Check, refused: Any, query: str
 ) -> None:
-    """One of the upstream's name would, once that stands in place of the table."""
+    """One of the upstream's name would, once that replaces the table."""
     with refused("its query has WITH RECURSIVE, so it is not a row-wise query. Remove the word "):
         check("Project [th#1, th#1]\n+- #", query)
     check("Project [th#1, th#1]\n+- #", "select 'with recursive' from lake.up -- with recursive")

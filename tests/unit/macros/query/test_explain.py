@@ -316,7 +316,7 @@ def test_the_types_of_the_upstreams_columns_are_read(
 def test_a_version_may_have_less_columns_than_the_query_reads(
     macros: Macros, explain: Any, explained_text: str
 ) -> None:
-    """Then it is not told by which of them a change shows."""
+    """Then it is not known in which of them a change is visible."""
     assert macros.call("find_read_columns", explain(explained_text, ["k1"]), "select 1")
     text = explained_text.replace("carrier#1153,", "").replace(
         "<th:timestamp,carrier:string,", "<th:timestamp,"

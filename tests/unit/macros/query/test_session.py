@@ -1,4 +1,4 @@
-"""On which settings of the session a query's values depend, told by the analyzed plan."""
+"""On which settings of the session a query's values depend, by the analyzed plan."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_column_with_a_zone_is_followed_through_a_common_table_expression(
 
 
 def test_a_text_with_a_bracket_lets_every_column_with_a_zone_count(uses_zone: Uses) -> None:
-    """Texts are printed without quotes: `, at#2, ` could stand within a function's brackets."""
+    """Texts are printed without quotes: `, at#2, ` could be within a function's brackets."""
     item = "coalesce(text#5, ), at#2, text#5) AS c#14"
 
     assert uses_zone(item, "select coalesce(text, ')', at, text) as c from lake.up") is True

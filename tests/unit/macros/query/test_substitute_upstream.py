@@ -1,4 +1,4 @@
-"""The model's query with another relation in its upstream's place."""
+"""The model's query with another relation instead of its upstream."""
 
 from __future__ import annotations
 

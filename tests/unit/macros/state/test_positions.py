@@ -130,7 +130,7 @@ def test_every_column_of_the_progress_table_is_kept_from_the_key(
 @pytest.mark.parametrize(
     ("upstream", "type", "present", "column"),
     [
-        ("id", "bigint", {"id": "bigint"}, "id"),  # that of before is taken again
+        ("id", "bigint", {"id": "bigint"}, "id"),  # the previous one is taken again
         ("ID", "bigint", {"id": "bigint"}, "ID"),
         ("id", "string", {"id": "bigint"}, "pk_id"),
         ("Id", "string", {"id": "bigint"}, "pk_Id"),

@@ -11,7 +11,7 @@ OWN = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None:
-    """Else both would. Statistics are dear, and are kept of the epochs of the history only."""
+    """Else both would. Statistics are expensive, and are kept of the epochs of the history only."""
     state = {
         "delta.isolationLevel": "Serializable",
         "delta.appendOnly": "false",

@@ -12,7 +12,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
-    """Applies the docs of a model; returns the hash that it noted, none if it wrote nothing."""
+    """Applies the docs of a model; returns the hash that it recorded, none if it wrote nothing."""
     macros.context["validate_doc_columns"] = lambda relation, columns, present: {
         name: column for name, column in columns.items() if name.lower() in present
     }

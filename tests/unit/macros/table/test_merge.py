@@ -23,7 +23,7 @@ class _Counts(list[dict[str, Any]]):
 WRITTEN = {"num_updated_rows": 5, "num_deleted_rows": 2, "num_inserted_rows": 3}
 STAGED = {"upserts": 8, "drops": 4}
 
-# Results that tell no counts.
+# Results without counts.
 RESULTS = pytest.mark.parametrize(
     "result", [[], None, SimpleNamespace(column_names=("a",))], ids=["no rows", "none", "others"]
 )

@@ -1,4 +1,4 @@
-"""The layout of the MV, and the columns of queries and tables as Spark tells them."""
+"""The layout of the MV, and the columns of queries and tables as Spark lists them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ COLUMNS = "k: bigint, shard: int, Region: string, at: timestamp, raw: binary, da
 def test_what_a_table_keeps_of_a_timestamp_depends_on_the_zone(
     macros: Macros, backfill: Any, options: Any
 ) -> None:
-    """Of its other rows too: who writes a file anew writes them all."""
+    """Of its other rows too: who rewrites a file writes them all."""
     columns = macros.call("parse_columns", COLUMNS)
 
     def depends(*partitions: str) -> Any:

@@ -1,4 +1,4 @@
-"""What Spark tells of the properties of a table."""
+"""What Spark shows of the properties of a table."""
 
 from __future__ import annotations
 

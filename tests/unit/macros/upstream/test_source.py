@@ -1,4 +1,4 @@
-"""What a plan has noted of its sources."""
+"""What a plan has recorded of its sources."""
 
 from __future__ import annotations
 

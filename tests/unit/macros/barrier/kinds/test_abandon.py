@@ -15,7 +15,7 @@ Standing = Callable[..., Any]
 
 @pytest.fixture
 def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Standing:
-    """What mark_abandoned returns where Spark answers with the plan that then stands."""
+    """What mark_abandoned returns where Spark answers with the current plan."""
 
     def abandon(stands: dict[str, Any] | None) -> Any:
         macros.results = [[[json.dumps({"plan": stands})]]]
@@ -122,7 +122,7 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
 
 @pytest.fixture
 def noted(macros: Macros, make_plan: Any) -> Any:
-    """What the commit of an abandoned plan notes, after a committed one."""
+    """What the commit of an abandoned plan records, after a committed one."""
 
     def noted(committed: dict[str, Any], **plan: Any) -> Any:
         return macros.call("add_given_up", make_plan(epoch=2, **committed), make_plan(**plan))
@@ -151,7 +151,7 @@ def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset"])
 def test_a_barrier_that_was_executed_begins_the_note_anew(noted: Any, kind: str) -> None:
-    """What a reanchor has noted before is put right by then."""
+    """What a reanchor has recorded before is repaired by then."""
     found = noted({"kind": kind, "given_up": {"since": "long ago", "plans": [1]}}, kind="abandon")
 
     assert found["since"]["epoch"] == 2 and len(found["plans"]) == 1

@@ -120,7 +120,7 @@ def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_togethe
     assert len(macros.statements) == touched
 
 
-# -- where it stands, and what becomes of the number afterwards -----------------------------------
+# -- its position, and what becomes of the number afterwards -----------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The MV is put right in slices, and keeps its rows until then."""
+"""The MV is repaired in slices, and keeps its rows until then."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_sweep_lasts_until_all_vnodes_have_finished(
 def test_a_sweep_that_was_given_up_has_not_begun(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """Its plan notes what was before it."""
+    """Its plan records what was before it."""
     given_up = make_plan(epoch=2, kind="abandon", sweeps=False)
 
     assert not macros.call("is_sweeping", make_state(committed=given_up, dirty=True))

@@ -189,7 +189,7 @@ CHOICES: Choices = {
     "a gap in a sweep, with on_gap": (
         {**OTHER_TABLE, **SWEEP, "committed": {"sweeps": True}}, {"kind": "sweep"}
     ),
-    # The MV has all of its rows of before, of which nothing is promised.
+    # The MV has all of its earlier rows, of which nothing is promised.
     **{
         f"a gap in a sweep that has come to nothing yet, {how} {on_gap}": (
             {**OTHER_TABLE, "position": None, "set": {"on_gap": on_gap}, **state},
@@ -229,7 +229,7 @@ CHOICES: Choices = {
     "new columns, and nothing was read": (
         {**WIDENED, **NOTHING_READ}, {**RESET, "reason": "its query returns other columns"}
     ),
-    # The MV has rows of before, which are kept.
+    # The MV has earlier rows, which are kept.
     "new columns at the begin of a sweep": (
         {**WIDENED, "position": None, "committed": {"kind": "sweep"}}, {"kind": "sweep", **FILLED}
     ),
@@ -337,7 +337,7 @@ def test_a_gap_is_refused_where_the_model_says_so(
 def test_names_that_mean_something_else_are_a_gap_of_all_rows(
     choose: Any, learned: Any, was: Any, now: Any, why: str, dirty: bool
 ) -> None:
-    """Also where only what plans could touch that were given up would be put right."""
+    """Also where only what plans could touch that were given up would be repaired."""
     learned["alias_columns"] = now
     plan = choose(committed={"alias_columns": was}, dirty=dirty)
 

@@ -19,7 +19,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
     ("anew", "version", "query_hash", "noted", "asked"),
     [
         (False, None, "q1", False, True),  # before anything is read
-        (True, "16", "q1", False, True),  # after a gap: another table may stand there
+        (True, "16", "q1", False, True),  # after a gap: it may be another table
         (False, "16", "q0", False, True),  # of another query
         (False, "16", "q1", False, False),
         (False, "16", "q1", True, False),
@@ -29,7 +29,7 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any,
     partitions: str, anew: bool, version: str | None, query_hash: str, noted: bool, asked: bool,
 ) -> None:  # fmt: skip
-    """That costs no statement where the last plan tells it."""
+    """That costs no statement if the last plan has it."""
     settings = {TIME_ZONE: "UTC"} if noted else {}
     committed = make_plan(query_hash=query_hash, settings=settings)
     state = make_state(upstream_version=version, committed=committed)
@@ -55,7 +55,7 @@ def test_the_zone_is_not_asked_for_where_it_is_known_or_no_moment_is_read(
         assert macros.call("learn_time_zone", backfill, state, observed, known, True) == known
     known = {**learned, "used_settings": [], "moments": ["at"]}
     known = macros.call("learn_time_zone", backfill, state, observed, known, False)
-    assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream tells it
+    assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream shows it
     assert macros.statements == []
 
 

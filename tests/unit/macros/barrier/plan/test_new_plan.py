@@ -149,7 +149,7 @@ def noted(
     make_plan: Callable[..., Any],
     make_source: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """What a new plan notes of the change table, which is at version 9; committed is 7."""
+    """What a new plan records of the change table, which is at version 9; committed is 7."""
     relation = backfill["mv"].incorporate(path={"identifier": "changes"})
     backfill["feed"] = {"relation": relation, "kind": "iceberg"}
     macros.stub("describe_change_table", lambda feed: "the feed")
@@ -191,7 +191,7 @@ def test_a_plan_without_a_change_table_notes_none(
 
 @pytest.fixture
 def order(macros: Macros) -> Callable[..., str]:
-    """The order that a plan notes, with all columns of its key."""
+    """The order that a plan records, with all columns of its key."""
 
     def order(plan: dict[str, Any]) -> str:
         assert len({column.get("order") for column in plan["key"]}) == 1

@@ -80,7 +80,7 @@ def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, option
 
 
 def test_each_constant_of_before_has_to_be_there(macros: Macros) -> None:
-    """What a plan prints of one tells neither its type nor its quotes."""
+    """What a plan prints of one has neither its type nor its quotes."""
     for old, new, same in [
         ("hash(id, 1)", "hash(id, 1L)", False),
         ("concat(a, 'b', 'c, d')", "concat(a, 'b, c', 'd')", False),
@@ -146,7 +146,7 @@ def test_columns_that_are_gone_are_dropped(sync: Any, macros: Macros) -> None:
 
 
 def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> None:
-    """No range is read that would find what the plans do not tell."""
+    """No range is read that would find what the plans do not show."""
     why = "it does more than leave columns out, and no rows would be read to compare what it has"
     for old, new, same in [
         ("a, hash(b, 1), c", "a, hash(b, 1)", True),
@@ -173,7 +173,7 @@ def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
 def test_a_wider_column_is_filled(
     sync: Any, macros: Macros, present: str, more: dict[str, str]
 ) -> None:
-    """Its type in the table tells whether it is to be altered."""
+    """Its type in the table decides if it is altered."""
     table = [COLUMNS[0], {"name": "X", "type": present}, COLUMNS[2]]
     found = sync(f"{NEW} where 2 > 1", WIDE, table, old=f"{NEW} where 1 = 1")
 
@@ -190,7 +190,7 @@ def test_a_type_that_cannot_be_made_is_no_change_of_columns_alone(sync: Any) -> 
 
 
 def test_a_star_in_an_expression_is_no_other_type(sync: Any) -> None:
-    """A column more upstream makes other values of it, wherever it stands."""
+    """A column more upstream makes other values of it, at any position."""
     plan = {"query_columns": "k: bigint, x: string, shard: int of id, name, shard"}
     found = sync(NEW, COLUMNS, plan=plan)
     assert found["why"] == "it returns no new column"

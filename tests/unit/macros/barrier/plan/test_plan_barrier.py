@@ -172,9 +172,9 @@ def plan_barrier(
     planned: Callable[..., Any],
     stood: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Plans p3; returns the plan that stands, and the scripts, which have the given results.
+    """Plans p3; returns the current plan, and the scripts, which have the given results.
 
-    `duplicates` are the keys that are then found to stand twice.
+    `duplicates` are the keys that are then found to appear twice.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("check_model_of_plan", lambda *checked: stood.update(checked=checked))
@@ -252,7 +252,7 @@ def test_a_plan_without_changes_stands_without_a_stage(
 def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """It was told to read nothing (`--empty`)."""
+    """It was asked to read nothing (`--empty`)."""
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
     with refused("another run has created its tables meanwhile. Nothing is lost; run again to"):
         plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
@@ -399,7 +399,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
-    """Ours was not stored, and its epoch has gone by."""
+    """This run's plan was not stored, and its epoch has gone by."""
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         plan_barrier({"plan": None, "staged": STAGED, "merged": MERGED, "checked": CHECKED})
 

@@ -56,7 +56,7 @@ def find(macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., 
     """Why the MV is to be rebuilt, or none."""
 
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
-        """`changes` are those of the model, and of what was learned of its query."""
+        """`changes` are those of the model, and of what was analyzed of its query."""
         backfill["options"].update(options or {})
         changes = changes or {}
         backfill.update({name: value for name, value in changes.items() if name in backfill})

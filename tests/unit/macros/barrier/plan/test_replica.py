@@ -16,7 +16,7 @@ COLUMNS = ["id", "shard"]
 
 @pytest.fixture
 def noted(make_source: Any, relations: Any) -> Callable[..., dict[str, Any]]:
-    """The source of a copy, with these changes of what it notes."""
+    """The source of a copy, with these changes of what it records."""
 
     def noted(version: str | None = "3", **changes: Any) -> dict[str, Any]:
         definition = {

@@ -207,7 +207,7 @@ def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: 
 
 
 def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Staging) -> None:
-    """Also where it is told again before the barrier ends."""
+    """Also if it is sent again before the barrier ends."""
     notes = [json.dumps({"begun": "b", "keys": keys, "doubtful": []}) for keys in ([["a"]], [])]
     staging.reads, staging.waits = [READ], [{**WAITED, "notes": notes}]
     taken = staging.take()
@@ -233,7 +233,7 @@ def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: 
 def test_a_table_of_others_is_refused_before_rows_are_staged(
     staging: Staging, macros: Macros, type: str
 ) -> None:
-    """Their columns may even be those that are read. A view of ours would be none either."""
+    """Their columns may even be those that are read. A view of the package would be none either."""
     there = macros.relation.incorporate(type=type)
     macros.stub("load_table", lambda *_: there)
     if type == "table":

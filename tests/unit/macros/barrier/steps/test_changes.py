@@ -35,7 +35,7 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
     macros: Macros, backfill: Any, learned: Any, observed: Any, make_state: Any, make_plan: Any,
     asked: bool, plan: Any, state: Any, tells_before: bool,
 ) -> None:  # fmt: skip
-    """If the feed tells what it was before."""
+    """If the feed has the previous row."""
     events = {"events": "", "tells_before": tells_before}
     macros.answer("upstream_changes", lambda *_: events)
     known = {**learned, "read_columns": [{"name": "id", "type": "int"}]}

@@ -27,7 +27,7 @@ def state(make_state: Callable[..., Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[..., None]:
-    """The progress table while a plan stands that was made for it."""
+    """The progress table while a plan exists that was made for it."""
 
     def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
         vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
@@ -41,7 +41,7 @@ def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[
 def commit(
     progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> Callable[..., list[Row]]:
-    """The progress table after the commit of a plan that stands."""
+    """The progress table after the commit of a current plan."""
 
     def commit(**plan: Any) -> list[Row]:
         begun(plan)
@@ -276,7 +276,7 @@ def test_a_plan_that_was_given_up_is_not_committed_as_executed(
 
 @pytest.fixture
 def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any) -> Any:
-    """Commits the plan p3 of epoch 3; Spark answers with the state that stands afterwards."""
+    """Commits the plan p3 of epoch 3; Spark answers with the state after it."""
 
     def commit_barrier(
         epoch: int, executed: bool = True, plan: Any = None, **arguments: Any
@@ -302,7 +302,7 @@ def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: An
 def test_a_commit_that_lost_to_no_run_is_sent_again(
     macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any
 ) -> None:
-    """An OPTIMIZE of the progress table, say, came between: the plan still stands."""
+    """An OPTIMIZE of the progress table, say, came between: the plan is still the current one."""
     plan, before = make_plan(), make_plan(epoch=2)
     macros.results = [
         [[stored(epoch=2, committed=before, planned=plan)]],
@@ -326,7 +326,7 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
 
 
 def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
-    """It may have emptied the MV anew: Iceberg replaces a table whatever happened to it."""
+    """It may have emptied the MV again: Iceberg replaces a table whatever happened to it."""
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         commit_barrier(4, plan={"kind": "reset"})
 
@@ -338,7 +338,7 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
 def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
     macros: Macros, commit_barrier: Any
 ) -> None:
-    """Also that of a plan that did not stand: its rows are cached, and others share the session."""
+    """Also of a plan that was not the current one: its rows are cached in a shared session."""
     commit_barrier(3, views=["`first`", "`second`"])
     [script] = macros.statements
 

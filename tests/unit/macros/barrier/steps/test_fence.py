@@ -11,7 +11,7 @@ import pytest
 from support.duck import Duck
 from support.macros import Macros
 
-# Of a plan of another run that stands in the place of ours.
+# Of a plan of another run that has replaced this run's plan.
 THEIRS = "advance of invocation run7, planned at noon"
 
 
@@ -138,7 +138,7 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
 def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
     macros: Macros, backfill: Any, options: Any, file_format: str, yields: bool
 ) -> None:
-    """What stands is read after it anyway; Iceberg's conflict has no state of its own."""
+    """The state is read after it anyway; Iceberg's conflict has no state of its own."""
     options["file_format"] = file_format
     sql = macros.call("get_guarded_update_sql", backfill, "update t set a = 1")
 

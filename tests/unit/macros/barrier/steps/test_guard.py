@@ -1,4 +1,4 @@
-"""Statements of a plan that may be given up: what fails is noted, and not raised."""
+"""Statements of a plan that may be given up: what fails is recorded, and not raised."""
 
 from __future__ import annotations
 

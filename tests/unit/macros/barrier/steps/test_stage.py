@@ -49,11 +49,11 @@ def test_the_latest_version_of_a_key_wins_and_within_one_the_row_that_is_there(
         ("+a -a", False),  # inserted and deleted in between
         ("+a -a +b", False),
         ("-a +b -b +a", False),  # there and back
-        ("+a +b", True),  # the key stands twice
+        ("+a +b", True),  # the key appears twice
         ("-a +b -b +c +d", True),
-        ("-a -b", True),  # the key stood twice
+        ("-a -b", True),  # the key appeared twice
         ("-a +b -b +c -c -d", True),
-        ("+new -old", True),  # it stood twice for a while, and the older one was deleted
+        ("+new -old", True),  # it appeared twice for a while, and the older one was deleted
         ("-a +b +c -b", True),
         ("+b +c -a -b", True),
         ("+a +b -x -a", True),

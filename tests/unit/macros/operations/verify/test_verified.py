@@ -67,7 +67,7 @@ def test_what_does_not_exist_is_refused_by_its_name(
 
 
 def test_the_history_may_be_missing(observe: Callable[..., Any]) -> None:
-    """Nothing that is promised stands there."""
+    """Nothing is promised there."""
     verified = observe("mv__barriers")
 
     assert (verified["state"]["epoch"], verified["state"]["written"]) == (2, None)

@@ -1,4 +1,4 @@
-"""A change table of the user's own, followed in place of the upstream's own feed."""
+"""A change table of the user's own, followed instead of the upstream's own feed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_change_table_that_cannot_be_followed_is_refused(
         get(known)
 
 
-# -- what a plan notes of it --------------------------------------------------------------------
+# -- what a plan records of it --------------------------------------------------------------------
 
 
 def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
@@ -183,7 +183,7 @@ def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
 # (file, pos, id): read before, and added since.
 BEFORE = [(1, 1, "a"), (1, 2, "a"), (1, 3, "b"), (1, 4, "c")]
 ADDED = [
-    (1, 1, "a"),  # late, and told already
+    (1, 1, "a"),  # late, and read already
     (1, 2, "a"),  # once more
     (1, 3, "c"),  # late, after a later one of its key
     (1, 3, "n"),  # late, but the first of its key

@@ -1,4 +1,4 @@
-"""What the upstream has now, or the change table that is followed in its place."""
+"""What the upstream has now, or the change table that is read instead."""
 
 from __future__ import annotations
 

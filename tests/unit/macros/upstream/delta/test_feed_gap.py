@@ -248,7 +248,7 @@ def test_what_happened_right_after_the_committed_version_is_a_gap(
 
 
 def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
-    """Also at the same version: it was dropped and created anew."""
+    """Also at the same version: it was dropped and created again."""
     for since in [4, 7]:
         assert gap(_table(), since, id="u0") == (
             "the upstream is another table than at the last barrier"
@@ -350,7 +350,7 @@ def test_how_far_a_version_is_behind_is_read_off_the_log(
 def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
 ) -> None:
-    """Beside a change table nothing else tells that the rows are others."""
+    """Beside a change table nothing else shows that the rows are others."""
     committed = {"version": "5", "id": "u1"}
     upstream = _table(_entry(6, operation))
 

@@ -28,7 +28,7 @@ def _row(version: int, **columns: Any) -> dict[str, Any]:
 
 
 def _since(version: int, **changes: Any) -> dict[str, Any]:
-    """What the committed plan notes of this version."""
+    """What the committed plan records of this version."""
     committed_at = f"{_at(version):%Y-%m-%d %H:%M:%S}.25"
     return {"version": str(version), "committed_at": committed_at, "id": "u1", **changes}
 
@@ -93,7 +93,7 @@ def test_the_id_is_known_while_the_log_has_the_committed_version_with_its_time(
 def test_the_id_is_asked_for_where_the_committed_version_has_another_time(
     read: Callable[..., Any],
 ) -> None:
-    """The table was dropped and created anew."""
+    """The table was dropped and created again."""
     observed = read(5, _since(3, committed_at="2024-05-01 09:00:00"))
 
     assert (observed["id"], observed["complete"]) == ("u2", True)

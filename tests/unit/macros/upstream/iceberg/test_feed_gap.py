@@ -1,4 +1,4 @@
-"""Whether the changes of an Iceberg table, and its old snapshots, can be told."""
+"""If the changes of an Iceberg table, and its old snapshots, are known."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_upgrade_of_the_format_is_a_gap(gap: Callable[..., Any]) -> None:
 
 
 def test_another_schema_is_a_gap(gap: Callable[..., Any]) -> None:
-    """A column that was dropped and added anew is null, in rows that nobody wrote since."""
+    """A column that was dropped and added again is null, in rows that nobody wrote since."""
     assert gap(_table(id="iceberg/3/2"), id="iceberg/3/1") == (
         "columns of the upstream were changed since its snapshot 12"
     )
@@ -80,7 +80,7 @@ def _explained(schema: str) -> str:
         (2, True, _explained("1"), False),  # a tag, or a property
         (2, True, _explained("2"), True),
         (2, True, _explained("12"), True),
-        (2, True, "== Physical Plan ==\nOtherScan lake.up[id#1]", True),  # nothing tells it
+        (2, True, "== Physical Plan ==\nOtherScan lake.up[id#1]", True),  # nothing shows it
         (3, True, None, False),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_table_that_was_altered_after_the_committed_snapshot_has_no_changes_to
 
 
 def test_snapshots_that_expired_in_between_are_a_gap(gap: Callable[..., Any]) -> None:
-    """The committed one is held by a tag, and nothing tells whether the current one descends."""
+    """The committed one is held by a tag, and nothing shows if the current one descends."""
     table = _table()
     table["log"] = [{**table["log"][0], "parent": 14}]
 

@@ -52,7 +52,7 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _since(version: int, id: str = "iceberg/3", kind: str = "iceberg") -> dict[str, Any]:
-    """What the committed plan notes of this snapshot."""
+    """What the committed plan records of this snapshot."""
     return {"version": str(version), "id": id, "kind": kind}
 
 
@@ -187,7 +187,7 @@ def test_the_format_is_asked_for_where_it_may_have_changed(
 def test_the_schema_of_the_current_snapshot_is_part_of_the_id(
     read: Callable[..., Any], since: Any
 ) -> None:
-    """The newest, where columns were changed after the snapshot; those of others do not count."""
+    """The newest, if columns were changed after the snapshot; other snapshots do not count."""
     commits = [_commit(14, 1, "10:14:00.2"), _commit(14, 0), _commit(12, 2, "10:15:00")]
     log = [_snapshot(12, None), _ref(14), _snapshot(14, 12), *commits]
 

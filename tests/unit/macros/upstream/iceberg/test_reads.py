@@ -37,7 +37,7 @@ def test_row_lineage_does_not_tell_of_a_key_that_came_and_went(
 def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
     macros: Macros, up: Any
 ) -> None:
-    """In format 2 too: a key that came with the version 12 and went with 13 is not told of."""
+    """In format 2 too: a key that came with the version 12 and went with 13 is not in the feed."""
     log = [{"version": 13, "operation": "delete"}, {"version": 12, "operation": "append"}]
     observed = {"relation": up, "id": "iceberg/2", "version": 13, "log": log}
     empty, source = {"version": "0"}, {"version": "12"}

@@ -24,7 +24,7 @@ FEED = {
 def test_columns_that_the_query_reads_are_asked_whether_the_events_tell_them(
     macros: Macros, format: str, query: str | None, asked: list[str]
 ) -> None:
-    """Debezium says so in the column itself, and in no other place."""
+    """Debezium says so in the column itself, and nowhere else."""
     columns = dict.fromkeys(("id", "note", "body"), "string")
     macros.tables["lake.changes"] = Table(columns=columns)
     upstream = {"relation": FEED["relation"], "feed": {"format": format, "query": query}}

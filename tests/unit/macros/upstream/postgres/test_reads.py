@@ -19,7 +19,7 @@ DECLARED = {"format": "declared"}
 
 @pytest.fixture
 def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
-    """Whether who reads after a snapshot sees a transaction, by what an event tells of it: the 32
+    """Whether who reads after a snapshot sees a transaction, by its event: the 32
     bits of its id, and a position, here one that had landed before."""
 
     def sees(snapshot: str, xid: int, position: int = SINCE, renewed: int | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""What a landing notes of a table, what a plan does, and what is no longer as it was."""
+"""What a landing records of a table, what a plan does, and what is no longer as it was."""
 
 from __future__ import annotations
 
