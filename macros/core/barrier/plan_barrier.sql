@@ -1,5 +1,5 @@
 {#-
-    The step "plan" of a barrier: the plan of the next epoch. Returns {'waits'}: what its feed has not landed, or {
+    Store the plan of the next epoch, the step "plan" of a barrier. Return {'waits'}: what its feed has not landed, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way,
@@ -155,7 +155,7 @@
 {% endmacro %}
 
 
-{#- Refuse keys that stand twice, `duplicates`, some of them, as lists of literals. Drop the temporary views before. -#}
+{#- Refuse keys that are not unique; `duplicates`: some of them, as lists of literals. The views are dropped before. -#}
 {% macro refuse_duplicate_keys(plan, duplicates, views) %}
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
@@ -168,10 +168,10 @@
 
 
 {#-
-    Return the script. Its result: {
+    Return the script of an attempt. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
-      'copy_is_gone': whether a table is, where one of them is a copy; then absent is all else,
+      'lost': true if the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'copy_is_gone': true if a table is, where one of them is a copy; all else is then absent,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'overlaid': see get_copied_source, absent if there is none, or the changes are gone,
       'checked': see get_key_check_sql, absent if the plan reads no keys
@@ -294,9 +294,9 @@
 
 
 {#-
-    The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
-    every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a
-    variable has no condition any more, and no handler takes it.
+    Return the part of a script that reads changes. Only now it shows that they are gone: a VACUUM need not be in the log, nor every
+    change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a variable has no
+    condition any more, and no handler takes it.
 
     Arguments:
       handler (string or none): the conditions by which that shows, see the trait `lost_conditions`.
@@ -315,8 +315,8 @@
 
 
 {#-
-    Statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of
-    two at once the second finds that of the first.
+    Return statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of two at once
+    the second finds that of the first.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};

@@ -65,8 +65,8 @@
 
 
 {#-
-    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves the last state of each key
-    of the range that changed since in a cached view, as get_last_states_view_sql makes it, and in `overlaid`: {
+    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves
+    the last state of each key of the range that changed since in a cached view, see get_last_states_view_sql, and in `overlaid`: {
       'count': how many keys,
       'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
         of a key has to go on from as many rows as the copy has of it, one or none; one more if a column has another type than in
@@ -147,8 +147,8 @@
 
 
 {#-
-    The columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of them where
-    it has a star.
+    Return the columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of
+    them if it has a star.
 -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -161,7 +161,7 @@
 
 
 {#-
-    USING, LOCATION and TBLPROPERTIES of such a table. Outside of a run of the model it is made at the catalog's own place.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. Outside of a run of the model it is made at the catalog's own place.
 
     Arguments:
       properties (dict): of it alone.
@@ -178,8 +178,8 @@
 
 
 {#-
-    The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
-    none, or one of others.
+    Return the properties of a copy as it is now, to drop it: dbt's list of tables is as old as the invocation. None if there is none,
+    or one that was not created by this package.
 
     Arguments:
       mark (string): the property by which it is known.
@@ -192,7 +192,7 @@
 
 
 {#-
-    Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
+    Return a statement that drops a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
     `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
 
     Arguments:

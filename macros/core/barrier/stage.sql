@@ -1,20 +1,18 @@
 {#-
-    The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
-    vnode, each with its last state, as a cached temporary view: the feed is dear and read more than once. The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.
+    Stage the changes of a plan that was adopted. While a barrier is planned, the same statements are part of a script, see plan_barrier.
 
-    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, and `__bf_dropped`, whether the
-    query returns no row of that key any more.
+    What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
+    temporary view: the feed is dear and read more than once. A second view has what the query makes of them, as the MERGE takes it: the
+    MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table `<mv>__staged` is something else,
+    see upstreams/postgres/stage.sql.)
 
-    Returns {
+    Return {
       'failed': see run_merge; the rest is absent if it is not none,
       'name': of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
       'upserts', 'drops': how many rows of the second view have a row, and how many have none
     }
-
-    While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
-    that was adopted.
 -#}
 {% macro stage_changes(backfill, state, plan, work) %}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, work.changes) -%}
@@ -207,10 +205,10 @@
 {#-
     Return a statement of a script that makes a temporary view of one row per key: its last event's columns, and what is known of its
     events: {
-      '__bf_deleted': whether the last one takes the row away,
-      '__bf_inserted': whether the first one brings a row: there was none before,
-      '__bf_gone': whether a row was taken away, and nothing else happened,
-      '__bf_unclear': whether they do not tell the last state
+      '__bf_deleted': true if the last one takes the row away,
+      '__bf_inserted': true if the first one brings a row: there was none before,
+      '__bf_gone': true if a row was taken away, and nothing else happened,
+      '__bf_unclear': true if they do not tell the last state
     }
     Without the keys of which the first event takes away what the last one brings, in all columns that the query reads.
 
@@ -279,7 +277,7 @@
 
 
 {#-
-    True if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
     hand rows on as Java's: a day of October 1582 that the Gregorian calendar leaves out becomes the 15th, bytes that are
     no UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11), and the entries of a map get another order.
 -#}
@@ -288,7 +286,7 @@
 {% endmacro %}
 
 
-{#- The same of a key: a text, or a day or time. None if the feed lists each of these keys as it is. -#}
+{#- Return a predicate of the keys that the feed may list otherwise than they are: texts, days and times. None if it lists all as they are. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = '(tinyint|smallint|int|bigint|boolean|decimal\\(\\d+,\\d+\\))' -%}
     {%- for key in keys if changes.alters_values and not modules.re.fullmatch(kept, key.type) -%}
@@ -313,7 +311,7 @@
 {%- endmacro %}
 
 
-{#- The same before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
+{#- Drop temporary views before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
 {% macro drop_stages(stages, mv=none) %}
     {%- if stages -%}
         {%- do dbt_backfill.run_table(
