@@ -56,7 +56,8 @@
         ]) }}
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
-    {%- set choice = dbt_backfill.choose_plan(dbt_backfill.with_bounds_from(backfill, replica), state, upstream, observed.learned, rebuild) -%}
+    {%- set bounds_from = dbt_backfill.new_copied_source(replica) if replica and dbt_backfill.is_whole(replica) else none -%}
+    {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, upstream, observed.learned, rebuild) -%}
     {%- if choice is none -%}
         {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}
         {{ return(lines + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}

@@ -22,7 +22,7 @@
     nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
     The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
-    find_other_names, or from planning, if the changes turn out to be unreadable (_run_attempt, begin_attempt). After a plan that was given
+    find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given
     up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted is
     compared too, and so are the rows that get new columns (`fill`), window by window.
 
@@ -99,8 +99,10 @@
 -#}
 {% macro plan_next_barrier(backfill, state, observed, learned, rebuild, next=none) %}
     {%- set copy = dbt_backfill.before_choice(backfill, state, observed, learned) -%}
+    {#- A copy that has all rows ahead also has the bounds of the next ranges. -#}
+    {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
     {%- set choice = dbt_backfill.choose_plan(
-        dbt_backfill.with_bounds_from(backfill, copy), state, observed, learned, rebuild, next
+        dict(backfill, source=bounds_from), state, observed, learned, rebuild, next
     ) -%}
     {%- if choice is none -%}
         {%- do dbt_backfill.after_commit(backfill, observed, learned, state.committed) -%}
@@ -138,8 +140,8 @@
     {%- set views, changes = planned.get('views', []), none -%}
     {%- if staged -%}
         {#- The script makes these two only where keys are in doubt. -#}
-        {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
-        {%- set missing = ([] if staged.reread.count else [again]) + ([] if staged.suspects else [doubtful]) -%}
+        {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
+        {%- set missing = ([] if staged.reread.count else [names.again]) + ([] if staged.suspects else [names.doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}
     {%- endif -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
@@ -151,7 +153,7 @@
             {%- set known = dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list) -%}
         {%- endif -%}
         {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
-        {%- set views = views + dbt_backfill.get_stage_views(backfill, plan, changes) -%}
+        {%- set views = views + changes.views -%}
     {%- endif -%}
     {{ return({
         'may_give_up': planned.get('may_give_up', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': planned.get('columns'),

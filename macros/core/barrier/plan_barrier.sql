@@ -1,9 +1,9 @@
 {#-
-    The step "plan" of a barrier: the plan of the next epoch. Returns {'waits'}: what its feed has not landed, or {
+    Store the plan of the next epoch, the step "plan" of a barrier. Return {'waits'}: what its feed has not landed, or {
       'plan': the one that now stands,
       'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way,
-      'source': its range source, if that is a copy which more plans read; else none, as of another run's plan, see get_planned_source,
+      'source': its range source, if that is a copy which more plans read; else none, as of another run's plan, see get_source_read,
       'result': of the script that stored it
     }
 
@@ -17,136 +17,66 @@
       columns (list): of the MV, where it is about to be created.
 -#}
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
-    {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
+    {%- set learned = choice.learned -%}
     {%- set planning = namespace(
-        attempt=dbt_backfill.begin_attempt(
-            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('copy')
-        ),
-        stands=none, staged=none, views=[], source=none, result=none,
+        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('copy')),
+        source=none, views=[], result={},
     ) -%}
     {%- for _ in range(4) -%}
-        {%- if planning.stands is none and not planning.attempt.get('waits') -%}
-            {%- do dbt_backfill._run_attempt(backfill, state, observed, learned, columns, planning) -%}
+        {%- if not planning.result.get('plan') and not planning.attempt.get('waits') -%}
+            {%- set attempt, plan = planning.attempt, planning.attempt.plan -%}
+            {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
+                if dbt_backfill.has_changes(state, plan) else none -%}
+            {%- set source = dbt_backfill.get_copied_source(backfill, state, observed, plan, attempt.range_from) if attempt.range_from else none -%}
+            {%- set overlay = source.setup if source else none -%}
+            {%- set reading = dict(backfill, source=source) -%}
+            {%- set result = dbt_backfill.run_json(
+                'plan the barrier ' ~ plan.epoch, dbt_backfill.get_plan_script(reading, state, attempt, changes, columns)
+            )[0] -%}
+            {%- set planning.source = source -%}
+            {%- set planning.views = planning.views + (changes.views if changes else []) + (overlay.views if overlay else []) -%}
+            {%- set planning.result = result -%}
+            {%- if not result.get('plan') -%}
+                {%- set planning.attempt = dbt_backfill.find_next_attempt(reading, state, observed, learned, attempt, result, planning.views) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if planning.attempt.get('waits') -%}
-        {%- do dbt_backfill.drop_stages(planning.views) -%}
-        {{ return({'waits': planning.attempt.waits}) }}
-    {%- elif planning.stands is none -%}
-        {%- do dbt_backfill.drop_stages(planning.views) -%}
+    {%- set attempt, result, views, plan = planning.attempt, planning.result, planning.views, planning.result.get('plan') -%}
+    {%- if not plan -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- if attempt.get('waits') -%} {{ return({'waits': attempt.waits}) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'its barrier ' ~ epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'its barrier ' ~ choice.plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
-    {{ return({
-        'plan': planning.stands, 'staged': planning.staged, 'views': planning.views, 'source': planning.source,
-        'result': planning.result,
-    }) }}
-{% endmacro %}
-
-
-{#-
-    Send the script of an attempt at a plan, and record its result in `planning`: the stored plan, with its staged changes; or the next
-    attempt, with other bounds, as a re-anchor, or because keys with equal hashes were not equal.
--#}
-{% macro _run_attempt(backfill, state, observed, learned, columns, planning) %}
-    {%- set attempt = planning.attempt -%}
-    {%- set backfill = dict(backfill, source=attempt.source) -%}
-    {%- set result = dbt_backfill.run_json(
-        'plan the barrier ' ~ attempt.plan.epoch, dbt_backfill.get_plan_script(backfill, state, attempt, columns)
-    )[0] -%}
-    {%- set planning.views = planning.views + attempt.views -%}
-    {%- set checked = result.get('checked') or {} -%}
-    {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
-        else dbt_backfill.find_unclear_changes(result.get('staged') or {}) -%}
-    {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
-    {%- set doubt = dbt_backfill.find_doubt_of_copy(attempt.source, result) -%}
-    {%- if result.get('plan') -%}
-        {%- set planning.stands = result.plan -%}
-        {%- set is_own = result.plan.plan_id == attempt.plan.plan_id -%}
-        {%- set planning.source = attempt.source if is_own else none -%}
-        {%- set planning.result = result -%}
-        {%- if not is_own and result.plan.kind != 'abandon' -%}
-            {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, result.plan, planning.views) -%}
-        {%- endif -%}
-    {%- elif state.get('missing') and not checked.null_keys and not checked.duplicates and not result.get('copy_is_gone') -%}
-        {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
-    {%- elif 'plan' in result -%}
-        {%- do dbt_backfill.drop_stages(planning.views) -%}
-        {%- do dbt_backfill.refuse_concurrent_run(attempt.plan) -%}
-    {%- elif unclear -%}
-        {%- set reanchor = dbt_backfill.choose_reanchor(
-            backfill, state, observed, learned, unclear, started=true, whole=true, views=planning.views,
-            filling=dbt_backfill.get_filling_of_plan(attempt.plan)
-        ) -%}
-        {%- set planning.attempt = dbt_backfill.begin_attempt(
-            backfill, state, observed, learned,
-            dict(reanchor, sources=dbt_backfill.with_void_copy(reanchor.sources, given_up=attempt.plan.sources))
-        ) -%}
-    {%- elif doubt -%}
-        {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
-        {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(attempt.source.relation) -%} {%- endif -%}
-        {%- set planning.attempt = dbt_backfill.without_copy(attempt) -%}
-    {%- elif twice -%}
-        {%- do dbt_backfill.refuse_duplicate_keys(attempt.plan, twice, planning.views) -%}
-    {%- elif checked.null_keys or checked.duplicates -%}
-        {%- do dbt_backfill.refuse_keys(backfill, state, attempt.plan, checked, planning.views) -%}
-        {%- set planning.attempt = dict(attempt, keys_are_unique=true) -%}
-    {%- else -%}
-        {%- set find = dbt_backfill.find_fill_bounds if attempt.plan.get('fills') else dbt_backfill.find_bounds -%}
-        {#- A part ends with the bounds of before. -#}
-        {%- set attempt = attempt if not attempt.source or dbt_backfill.is_whole(attempt.source.recorded)
-            else dbt_backfill.without_copy(attempt) -%}
-        {%- set copy = attempt.source.recorded if attempt.source else none -%}
-        {%- set bounds = find(dict(backfill, source=attempt.source), state, attempt.plan) -%}
-        {%- set planning.attempt = dict(
-            dbt_backfill.new_attempt(backfill, state, observed, learned, dict(attempt.plan, **bounds), copy=copy),
-            keys_are_unique=attempt.keys_are_unique,
-        ) -%}
+    {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
+    {%- if not is_own and plan.kind != 'abandon' -%}
+        {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan, views) -%}
     {%- endif -%}
-    {%- set is_own = planning.stands is not none and planning.stands.plan_id == attempt.plan.plan_id -%}
-    {%- set planning.staged = dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none -%}
-{% endmacro %}
-
-
-{#-
-    An attempt at a plan: what planning needs beside it, which is not stored: {
-      'plan': as it would be stored, but for the rows that the script counts,
-      'changes': how they are read, see get_changes; none if it has none,
-      'views': the temporary views that they are staged in,
-      'most_rows': with how many rows its range holds; none for any number,
-      'source': its range source, if that is a copy which more plans read; else none, see get_planned_source,
-      'keys_are_unique': whether equal hashes were found to be no equal keys
-    }
-
-    Arguments:
-      copy (dict or none): a copy of the upstream that its range is to be read from, as a source of the plan.
--#}
-{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
-    {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
-        if dbt_backfill.has_changes(state, plan) else none -%}
-    {%- set source = dbt_backfill.get_copied_source(backfill, state, observed, plan, copy) if copy else none -%}
     {{ return({
         'plan': plan,
-        'changes': changes,
-        'views': (dbt_backfill.get_stage_views(backfill, plan, changes) if changes else []) + (source.setup.views if source and source.setup else []),
-        'most_rows': most_rows,
-        'source': source,
-        'keys_are_unique': false,
+        'staged': dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none,
+        'views': views, 'source': planning.source if is_own else none, 'result': result,
     }) }}
 {% endmacro %}
 
 
 {#-
-    A first attempt at a plan. Where no version of the upstream can be read again, the rows that it reads are staged before. {'waits'} if
-    the feed has not landed what they may show. If it reported something that no row can be put right by, the plan is a re-anchor, and
-    its rows are read after that.
+    Return a first attempt at a plan: what its script needs beside it, which is not stored; {'waits'} if the feed has not landed what the
+    rows of a live database may show. {
+      'plan': as it would be stored, but for the rows that the script counts,
+      'most_rows': with how many rows its range holds; none for any number,
+      'range_from': the copy that its range is to be read from, as a source of the plan; none for the upstream itself,
+      'keys_are_unique': true if equal hashes were found to be no equal keys
+    }
+
+    Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported something
+    that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
 -#}
-{% macro begin_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
-    {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
-        {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, plan, most_rows, copy)) }}
-    {%- endif -%}
+{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
+    {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
+    {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%} {{ return(attempt) }} {%- endif -%}
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) -%}
         {%- if begun.taken and begun.taken.unclear and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
@@ -169,68 +99,94 @@
             'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
         ) -%}
     {%- endif -%}
-    {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, begun.taken.plan, most_rows)) }}
-{% endmacro %}
-
-
-{#- Return an attempt whose range is read from the upstream itself, and not from a copy. -#}
-{% macro without_copy(attempt) %}
-    {{ return(dict(attempt, plan=dict(attempt.plan, sources=dbt_backfill.with_void_copy(attempt.plan.sources)), source=none)) }}
+    {{ return(dict(attempt, plan=begun.taken.plan)) }}
 {% endmacro %}
 
 
 {#-
-    The plan, with `counted`, see plan_fields: the numbers of rows that the script counts.
-
-    Arguments:
-      counted (boolean): whether the script's variable `checked` has the counts.
-      staged (boolean): whether `merged` has those of the changes.
-      overlaid (boolean): whether its range has changes laid over it. They and those that are merged are not read by one statement: of
-        two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
+    Return the next attempt, after one whose script stored no plan: as a re-anchor, without its copy, with other bounds, or because keys
+    with equal hashes were not equal. Refuse what no attempt puts right.
 -#}
-{% macro get_counted_plan(plan, counted, staged, overlaid=false) %}
-    {%- set counts = dict(plan.get('counted') or {}) -%}
-    {%- if counted -%} {%- do counts.update({'upstream_row_count': 'checked.upstream_row_count'}) -%} {%- endif -%}
-    {%- if counted and dbt_backfill.kind_reads_range(plan) -%}
-        {%- do counts.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
-        {%- if plan.get('fills') -%}
-            {%- do counts.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
-        {%- elif staged and not plan.sweeps and not overlaid -%}
-            {%- do counts.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
-                ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= ' ~ dbt_backfill.at_once_rows()}) -%}
-        {%- endif -%}
+{% macro find_next_attempt(backfill, state, observed, learned, attempt, result, views) %}
+    {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
+    {%- set null_keys = (result.get('staged') or {}).get('null_keys') -%}
+    {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
+    {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
+        else 'the feed has ' ~ null_keys ~ ' rows with a null in the key' if null_keys else none -%}
+    {%- set doubt = dbt_backfill.find_doubt_of_copy(source, result) if source else none -%}
+    {%- set without_copy = dict(attempt, range_from=none, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources))) -%}
+    {%- if state.get('missing') and not checked.null_keys and not checked.duplicates and not result.get('copy_is_gone') -%}
+        {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+    {%- elif 'plan' in result -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
+    {%- elif unclear -%}
+        {%- set reanchor = dbt_backfill.choose_reanchor(
+            backfill, state, observed, learned, unclear, started=true, whole=true, views=views, filling=dbt_backfill.get_filling_of_plan(plan)
+        ) -%}
+        {%- set sources = dbt_backfill.with_void_copy(reanchor.sources, given_up=plan.sources) -%}
+        {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, dict(reanchor, sources=sources))) }}
+    {%- elif doubt -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
+        {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(source.relation) -%} {%- endif -%}
+        {{ return(without_copy) }}
+    {%- elif twice -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(plan, twice, views) -%}
+    {%- elif checked.null_keys -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse(
+            dbt_backfill.get_source(plan).relation ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in '
+                ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
+            'Give these rows a key or delete them; a primary key is never null'
+        ) -%}
+    {%- elif checked.duplicates -%}
+        {#- Unequal keys may have one hash. -#}
+        {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(
+            dbt_backfill.get_checked_scan(backfill, state, plan), plan.key
+        )) -%}
+        {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
+        {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {{ return(dict(plan, counted=counts)) }}
+    {#- More rows came into the range than it holds. A copy of a part ends with the bounds of before. -#}
+    {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
+    {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
+    {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
+    {{ return(dict(kept, plan=dict(kept.plan, **bounds), most_rows=none)) }}
+{% endmacro %}
+
+
+{#- Refuse keys that are not unique; `duplicates`: some of them, as lists of literals. The views are dropped before. -#}
+{% macro refuse_duplicate_keys(plan, duplicates, views) %}
+    {%- do dbt_backfill.drop_stages(views) -%}
+    {%- do dbt_backfill.refuse(
+        'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
+            ~ duplicates | map('join', ', ') | join('), (') ~ ')',
+        'Delete the duplicates, or name in unique_key the columns that are unique'
+    ) -%}
 {% endmacro %}
 
 
 {#-
-    Up to how many changes, and rows of a range, both are merged by one statement. A range alone is merged without the
-    clauses for rows that are there, which on Delta is faster for many rows.
--#}
-{% macro at_once_rows() %}
-    {{ return(100000) }}
-{% endmacro %}
-
-
-{#-
-    The script. Its result: {
+    Return the script of an attempt. Its result: {
       'plan': the one that stands, absent if the checks failed,
-      'lost': whether the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
-      'copy_is_gone': whether a table is, where one of them is a copy; then absent is all else,
+      'lost': true if the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'copy_is_gone': true if a table is, where one of them is a copy; all else is then absent,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'overlaid': see get_copied_source, absent if there is none, or the changes are gone,
       'checked': see get_key_check_sql, absent if the plan reads no keys
     }
+
+    Arguments:
+      backfill (dict): with the range source of the attempt, if that is a copy.
+      changes (dict or none): see get_changes; none if the plan has none.
 -#}
-{% macro get_plan_script(backfill, state, attempt, columns=none) -%}
-    {%- set plan, changes = attempt.plan, attempt.changes -%}
+{% macro get_plan_script(backfill, state, attempt, changes, columns=none) -%}
+    {%- set plan, traits = attempt.plan, dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
+    {%- set overlay = backfill.source.setup if backfill.source else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
-    {%- set overlay = attempt.source.setup if attempt.source else none -%}
-    {%- set counted = dbt_backfill.get_counted_plan(
-        plan, counted=scan is not none, staged=stage is not none, overlaid=overlay is not none
-    ) -%}
+    {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
     {%- set conditions = (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
@@ -251,24 +207,23 @@
         {%- else %}
         declare planned string;
         {%- endif %}
-        {%- if attempt.source %}
+        {%- if backfill.source %}
         declare exit handler for sqlstate '42P01' begin select to_json(named_struct('copy_is_gone', true)); end;
         {%- endif %}
         {%- if stage %}
         {{ dbt_backfill.get_staging_statements(stage.statements, handler, 'set lost = true') }}
         {%- endif %}
         {%- if overlay %}
-        {{ dbt_backfill.get_staging_statements(overlay.statements, dbt_backfill.upstream_traits(backfill.upstream).lost_conditions, 'set overlaid = null') }}
+        {{ dbt_backfill.get_staging_statements(overlay.statements, traits.lost_conditions, 'set overlaid = null') }}
         if overlaid.doubtful = 0 then
         {%- endif %}
         {%- if scan %}
         {%- set total = 'coalesce(' ~ dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version)
             ~ ', ' ~ (plan.get('upstream_row_count') or 0) ~ ')' -%}
-        {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique
-            and not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
+        {%- set check_key = backfill.options.check_key and not attempt.keys_are_unique and not traits.enforces_keys -%}
         {%- set limit = plan.get('backfill_rate_limit') if dbt_backfill.kind_reads_range(plan) else none %}
         set checked = ({{ dbt_backfill.get_key_check_sql(
-            scan, total, plan.key, plan.vnode_count, check_key, limit is none or limit > dbt_backfill.at_once_rows()
+            scan, total, plan.key, plan.vnode_count, check_key, many=limit is none or limit > 100000
         ) }});
         {%- endif %}
         {%- if overlay %}
@@ -291,7 +246,7 @@
 {%- endmacro %}
 
 
-{#- A select of the upstream's rows that a plan reads anew, whose keys are checked while it is planned; none if it reads none. -#}
+{#- Return a select of the upstream's rows that a plan reads anew, whose keys are checked while it is planned; none if it reads none. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
@@ -314,9 +269,34 @@
 
 
 {#-
-    The part of the script that stages the changes. What is gone shows only now: a VACUUM need not stand in the log, nor
-    every change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a
-    variable has no condition any more, and no handler takes it.
+    Return the plan with `counted`, see plan_fields: the numbers of rows that the script counts in `checked`. Where both have few rows,
+    the changes and the range are merged by one statement; a range alone is merged without the clauses for rows that are there, which on
+    Delta is faster for many rows.
+
+    Arguments:
+      staged (boolean): true if the script counts the changes, too, in `merged`.
+      overlaid (boolean): true if the range has changes laid over it. They and those that are merged are not read by one statement: of
+        two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
+-#}
+{% macro get_counted_plan(plan, staged, overlaid) %}
+    {%- set counts = dict(plan.get('counted') or {}, upstream_row_count='checked.upstream_row_count') -%}
+    {%- if dbt_backfill.kind_reads_range(plan) -%}
+        {%- do counts.update({'range_row_count': 'checked.row_count', 'vnode_row_counts': 'checked.vnode_row_counts'}) -%}
+        {%- if plan.get('fills') -%}
+            {%- do counts.update({'filled_row_count': plan.filled_row_count ~ ' + checked.row_count'}) -%}
+        {%- elif staged and not plan.sweeps and not overlaid -%}
+            {%- do counts.update({'at_once': 'checked.row_count > 0 and merged.upserts + merged.drops > 0 '
+                ~ 'and greatest(checked.row_count, merged.upserts + merged.drops) <= 100000'}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(dict(plan, counted=counts)) }}
+{% endmacro %}
+
+
+{#-
+    Return the part of a script that reads changes. Only now it shows that they are gone: a VACUUM need not be in the log, nor every
+    change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a variable has no
+    condition any more, and no handler takes it.
 
     Arguments:
       handler (string or none): the conditions by which that shows, see the trait `lost_conditions`.
@@ -335,8 +315,8 @@
 
 
 {#-
-    Statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of
-    two at once the second finds that of the first.
+    Return statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of two at once
+    the second finds that of the first.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
@@ -350,35 +330,3 @@
         backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
     ) }}
 {%- endmacro %}
-
-
-{#- Refuse null keys and keys that stand twice. Returns if there are none: unequal keys may have one hash. -#}
-{% macro refuse_keys(backfill, state, plan, checked, views=[]) %}
-    {%- if checked.null_keys -%}
-        {%- do dbt_backfill.drop_stages(views) -%}
-        {%- do dbt_backfill.refuse(
-            dbt_backfill.get_source(plan).relation ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row')
-                ~ ' with a null in ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
-            'Give these rows a key or delete them; a primary key is never null'
-        ) -%}
-    {%- endif -%}
-    {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
-    {%- set duplicates = dbt_backfill.run_json(
-        'find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, plan.key)
-    ) -%}
-    {%- if duplicates -%}
-        {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#- `duplicates`: some of the keys, as lists of literals; `views`: those to drop. -#}
-{% macro refuse_duplicate_keys(plan, duplicates, views) %}
-    {%- do dbt_backfill.drop_stages(views) -%}
-    {%- do dbt_backfill.refuse(
-        'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
-            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
-            ~ duplicates | map('join', ', ') | join('), (') ~ ')',
-        'Delete the duplicates, or name in unique_key the columns that are unique'
-    ) -%}
-{% endmacro %}

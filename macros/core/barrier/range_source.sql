@@ -1,30 +1,37 @@
+{#- Return the upstream as a plan reads it, as text after FROM: a live database itself, as long as the rows of the plan are not staged. -#}
+{% macro get_planned_read(backfill, plan) %}
+    {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
+    {%- if not stage -%} {{ return(dbt_backfill.ask(upstream, 'upstream_read')(upstream, version)) }} {%- endif -%}
+    {{ return(dbt_backfill.get_source_read(dbt_backfill.ask(upstream, 'staged_source')(upstream, version, stage, plan.key), plan.key)) }}
+{% endmacro %}
+
+
 {#-
-    What a barrier reads of the upstream is one value, its range source: {
+    Return what a range is read from, as text after FROM: the upstream, or a copy of it. Only the run that made the plan knows a copy, as
+    `source` of `backfill`; whoever adopts the plan reads the upstream itself. The bounds of ranges may be found in a copy without its
+    overlay: rows that came or went make ranges larger or smaller, nothing else.
+-#}
+{% macro get_range_read(backfill, plan) %}
+    {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}
+    {{ return(dbt_backfill.get_source_read(backfill.source, plan.key) if copied else dbt_backfill.get_planned_read(backfill, plan)) }}
+{% endmacro %}
+
+
+{#-
+    Return the rows of a range source, as text after FROM. The statements that read it do not know which it is: the rows that were read
+    once of a live database, or a replica of an upstream that is not ordered by its key. A source is {
       'relation', 'kind', 'version': a table, and its version,
-      'columns': the names of those that are read; none for all,
+      'columns': the names of those that are read,
       'where': a predicate of the rows that are read; none for all,
       'overlay': the last state of the keys that changed after these rows were copied, as it stands after FROM, with `__bf_deleted`; none
         if none did,
       and, of a copy that more plans read, 'recorded': as a source of a plan, 'setup': what makes the overlay, see get_copied_source
     }
-    It is the upstream at the version of the plan, or a copy at a version: rows that were read once of a live database, or the replica
-    of an upstream that is not ordered by its key. The statements that read it do not know which. The plan says the upstream or the rows
-    of a live database, so this macro finds it again for a plan that is adopted. A replica is known only to the run that made the plan,
-    as `source` of `backfill`: whoever adopts the plan reads the upstream itself.
 -#}
-{% macro get_planned_source(backfill, plan) %}
-    {%- set version, stage = dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
-    {%- if stage -%} {{ return(dbt_backfill.ask(backfill.upstream, 'staged_source')(backfill.upstream, version, stage, plan.key)) }} {%- endif -%}
-    {{ return({'relation': backfill.upstream.relation, 'kind': backfill.upstream.kind, 'version': version, 'columns': none, 'where': none, 'overlay': none}) }}
-{% endmacro %}
-
-
-{#- Return the rows of a range source, as text after FROM. -#}
 {% macro get_source_read(source, keys) %}
-    {%- set read = dbt_backfill.ask(source, 'upstream_read')(source, source.version) -%}
-    {%- if source.columns is none -%} {{ return(read) }} {%- endif -%}
     {%- set names = dbt_backfill.identifiers(source.columns) -%}
-    {%- set rows = 'select ' ~ names ~ ' from ' ~ read ~ (' where ' ~ source.where if source.where else '') -%}
+    {%- set rows = 'select ' ~ names ~ ' from ' ~ dbt_backfill.ask(source, 'upstream_read')(source, source.version)
+        ~ (' where ' ~ source.where if source.where else '') -%}
     {%- if not source.overlay -%} {{ return('(' ~ rows ~ ')') }} {%- endif -%}
     {%- set sql -%}
     (
@@ -42,35 +49,12 @@
 {% endmacro %}
 
 
-{#- Return the upstream as a plan reads it, as text after FROM: a live database itself, as long as the rows of the plan are not staged. -#}
-{% macro get_planned_read(backfill, plan) %}
-    {{ return(dbt_backfill.get_source_read(dbt_backfill.get_planned_source(backfill, plan), plan.key)) }}
-{% endmacro %}
-
-
-{#-
-    Return what a range is read from, as text after FROM. The bounds of ranges may be found in a copy without its overlay: rows that came or went make ranges larger
-    or smaller, nothing else.
--#}
-{% macro get_range_read(backfill, plan) %}
-    {{ return(dbt_backfill.get_source_read(
-        plan.kind == 'advance' and backfill.get('source') or dbt_backfill.get_planned_source(backfill, plan), plan.key
-    )) }}
-{% endmacro %}
-
-
 {#- Return the range source of a copy without later changes, in which the bounds of ranges are found. -#}
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
         'columns': fromjson(copy.definition).columns, 'where': none, 'overlay': none, 'recorded': copy, 'setup': none,
     }) }}
-{% endmacro %}
-
-
-{#- Return the backfill with a copy as its range source, if the copy has all rows that are ahead: then the next bounds are found in it. -#}
-{% macro with_bounds_from(backfill, copy) %}
-    {{ return(dict(backfill, source=dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none)) }}
 {% endmacro %}
 
 
@@ -81,8 +65,8 @@
 
 
 {#-
-    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves the last state of each key
-    of the range that changed since in a cached view, as get_last_states_sql has it, and in `overlaid`: {
+    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves
+    the last state of each key of the range that changed since in a cached view, see get_last_states_view_sql, and in `overlaid`: {
       'count': how many keys,
       'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
         of a key has to go on from as many rows as the copy has of it, one or none; one more if a column has another type than in
@@ -96,63 +80,52 @@
 {% macro get_copied_source(backfill, state, observed, plan, copy) %}
     {%- set shown, version, source = fromjson(copy.definition), dbt_backfill.get_source(plan).version, dbt_backfill.new_copied_source(copy) -%}
     {%- if shown.version == version -%} {{ return(source) }} {%- endif -%}
-    {%- set keys, name = plan.key, dbt_backfill.get_stage_name(backfill, plan, '__overlay') -%}
-    {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
-        observed, shown.version, version, keys, dbt_backfill.get_stage_name(backfill, plan, '__overlay_events')
-    ) -%}
+    {%- set keys, names = plan.key, dbt_backfill.get_stage_names(backfill, plan) -%}
+    {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(observed, shown.version, version, keys, names.overlay_events) -%}
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
-    {%- set kept = dbt_backfill.get_range_scan_sql(copied, plan, state, backfill, keys) -%}
-    {{ return(dict(source, overlay=name, setup={
+    {%- set columns, listed, types = dbt_backfill.upstream_columns(keys), dbt_backfill.identifiers(shown.columns), [] -%}
+    {#- Spark reports the types of a select without rows, too. An aggregate over no rows has one row. -#}
+    {%- for read in [names.overlay, copied] -%}
+        {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
+    {%- endfor -%}
+    {#- A deleted row is in doubt, too: the feed may have altered its key, so that another row was deleted. -#}
+    {%- set altered = dbt_backfill.altered_key_predicate(changes, keys, 'overlay.') -%}
+    {%- set doubts = [
+        'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
+        'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
+    ] + ([altered] if altered else []) -%}
+    {%- set overlaid -%}
+        set overlaid = (
+            select struct(count(*), count_if({{ doubts | join(' or ') }}) + if({{ types | join(' = ') }}, 0, 1))
+            from {{ names.overlay }} as overlay
+            left join (
+                select {{ columns | join(', ') }}, count(*) as __bf_rows
+                from (
+                    {{ dbt_backfill.get_range_scan_sql(copied, plan, state, backfill, keys) }}
+                )
+                group by {{ columns | join(', ') }}
+            ) as kept
+            on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
+        )
+    {%- endset -%}
+    {{ return(dict(source, overlay=names.overlay, setup={
         'declarations': changes.get('declarations', []) + ['declare overlaid struct<count: bigint, doubtful: bigint>'],
         'statements': changes.get('setup', []) + [
-            dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals),
-            'cache table ' ~ name,
-            'set overlaid = ('
-                ~ dbt_backfill._get_overlaid_sql(name, keys, kept, copied, shown.columns, dbt_backfill.may_alter_keys(changes, keys)) ~ ')',
+            dbt_backfill.get_last_states_view_sql(names.overlay, events, keys, changes), 'cache table ' ~ names.overlay, overlaid,
         ],
-        'views': [name] + changes.get('views', []),
+        'views': [names.overlay] + changes.get('views', []),
     })) }}
 {% endmacro %}
 
 
-{#- Return a select of the struct `overlaid` of get_copied_source. -#}
-{% macro _get_overlaid_sql(name, keys, kept, copied, names, alters_keys=false) -%}
-    {%- set columns, types = dbt_backfill.upstream_columns(keys), [] -%}
-    {#- Spark reports the types of a select without rows, too. An aggregate over no rows has one row. -#}
-    {%- for read in [name, copied] -%}
-        {%- set listed = dbt_backfill.identifiers(names) -%}
-        {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
-    {%- endfor -%}
-    {%- set doubts = [
-        'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
-        'coalesce(kept.__bf_rows, 0) <> if(overlay.__bf_inserted, 0, 1)',
-    ] -%}
-    {#- A deleted row is in doubt, too: the feed may have altered its key, so that another row was deleted. -#}
-    {%- if alters_keys -%}
-        {%- do doubts.append(dbt_backfill.altered_key_predicate(keys, 'overlay.')) -%}
-    {%- endif -%}
-    select struct(count(*), count_if({{ doubts | join(' or ') }}) + if({{ types | join(' = ') }}, 0, 1))
-    from {{ name }} as overlay
-    left join (
-        select {{ columns | join(', ') }}, count(*) as __bf_rows
-        from (
-            {{ kept }}
-        )
-        group by {{ columns | join(', ') }}
-    ) as kept
-    on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
-{%- endmacro %}
-
-
 {#-
-    Return why a range cannot be read from a copy, by the result of the script that plans the barrier; none if it can, or if the source
-    is no such copy. Null or doubled keys in a copy may be gone from the upstream, which the feed need not report.
+    Return why a range cannot be read from a copy, by the result of the script that plans the barrier; none if it can. Null or doubled
+    keys in a copy may be gone from the upstream, which the feed need not report.
 -#}
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
-    {{ return(none if not source
-        else 'the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
+    {{ return('the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
         else 'the feed does not tell all that has changed since its rows were copied'
             if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
         else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none) }}
@@ -174,8 +147,8 @@
 
 
 {#-
-    The columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of them where
-    it has a star.
+    Return the columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of
+    them if it has a star.
 -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -188,7 +161,7 @@
 
 
 {#-
-    USING, LOCATION and TBLPROPERTIES of such a table. Outside of a run of the model it is made at the catalog's own place.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. Outside of a run of the model it is made at the catalog's own place.
 
     Arguments:
       properties (dict): of it alone.
@@ -205,8 +178,8 @@
 
 
 {#-
-    The properties of such a table as it now stands, to drop it: dbt's list of tables is as old as the invocation. None where there is
-    none, or one of others.
+    Return the properties of a copy as it is now, to drop it: dbt's list of tables is as old as the invocation. None if there is none,
+    or one that was not created by this package.
 
     Arguments:
       mark (string): the property by which it is known.
@@ -219,7 +192,7 @@
 
 
 {#-
-    Drop a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
+    Return a statement that drops a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
     `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
 
     Arguments:

@@ -16,32 +16,43 @@
     plan's own changes already, if a run died in the middle of them: then more keys are read again, with the same result.
 
     Arguments:
-      alters_keys (boolean): see may_alter_keys.
+      names (dict): of the views, see get_stage_names.
+      suspicions (list): names of columns of the stage, one of which is true of a suspect.
+      altered (string or none): see altered_key_predicate.
 -#}
-{% macro get_reread_statements(backfill, state, plan, keys, suspicions, alters_keys=false) -%}
-    {%- set again, doubtful = dbt_backfill.get_reread_names(backfill, plan) -%}
-    {%- set names, alike, anywhere = dbt_backfill.upstream_columns(keys), {}, {} -%}
-    {%- set columns = names | join(', ') -%}
-    {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_keys) -%}
+{% macro get_reread_statements(backfill, state, plan, names, suspicions, altered) -%}
+    {%- set keys, key_columns = plan.key, dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set columns, source_columns = key_columns | join(', '), dbt_backfill.upstream_columns(keys, 'source.') -%}
+    {#- The bounds are known only when the script runs. These are their placeholders, and what replaces them in the two views. -#}
+    {%- set low, high, of_stage, of_reread = [], [], {}, {} -%}
+    {%- for side, placeholders in [('low', low), ('high', high)] -%}
+        {%- for _ in keys -%}
+            {%- set placeholder, bound = '__bf_' ~ side ~ '_' ~ loop.index ~ '__', side ~ '[' ~ loop.index0 ~ ']' -%}
+            {%- do placeholders.append(placeholder) -%}
+            {%- do of_stage.update({placeholder: 'staged.' ~ bound}) -%}
+            {%- do of_reread.update({placeholder: 'reread.' ~ bound}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
     {#- Bytes that are no UTF-8 have other bounds in files than in the feed, so their rows are looked for in all files. -#}
     {%- set rows -%}
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
-        left semi join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(names, 'source.', 'doubtful.') }}
-        where {{ '__bf_anywhere__ or ' if alters_keys }}{{ dbt_backfill._between_bounds(dbt_backfill.upstream_columns(keys, 'source.'), keys) }}
+        left semi join {{ names.doubtful }} as doubtful
+        on {{ dbt_backfill.equal_columns(key_columns, 'source.', 'doubtful.') }}
+        where {{ '__bf_anywhere__ or ' if altered }}
+            {{- dbt_backfill.tuple_predicate(source_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(source_columns, '<=', high) }}
     {%- endset -%}
-    {%- if alters_keys -%}
-        {%- set keys_alike = dbt_backfill.string_literal('union\n' ~ dbt_backfill.get_alike_keys_sql(backfill, state, plan, keys)) -%}
-        {%- set alike = {'__bf_alike__': 'if(staged.altered_keys > 0, ' ~ keys_alike ~ ", '')"} -%}
-        {%- set anywhere = {'__bf_anywhere__': 'cast(staged.altered_keys > 0 as string)'} -%}
+    {%- if altered -%}
+        {%- set alike = dbt_backfill.string_literal('union\n' ~ dbt_backfill.get_alike_keys_sql(backfill, state, plan, names, altered)) -%}
+        {%- do of_stage.update({'__bf_alike__': 'if(staged.altered_keys > 0, ' ~ alike ~ ", '')"}) -%}
+        {%- do of_reread.update({'__bf_anywhere__': 'cast(staged.altered_keys > 0 as string)'}) -%}
     {%- endif -%}
     if staged.suspects > 0 then
         {{ dbt_backfill.get_execute_with_literals_sql(
-            'create or replace temporary view ' ~ doubtful ~ ' as\n' ~ doubtful_keys,
-            dict(dbt_backfill._bounds_of('staged', keys), **alike)
+            'create or replace temporary view ' ~ names.doubtful ~ ' as\n' ~ doubtful_keys, of_stage
         ) }};
-        cache table {{ doubtful }};
+        cache table {{ names.doubtful }};
         set reread = (
             select named_struct(
                 'count', count,
@@ -49,19 +60,18 @@
                 'high', {{ dbt_backfill.literals_expression(keys, 'high.') }},
                 'twice', cast(null as array<array<string>>)
             )
-            from (select count(*) as count, min(struct({{ columns }})) as low, max(struct({{ columns }})) as high from {{ doubtful }})
+            from (select count(*) as count, min(struct({{ columns }})) as low, max(struct({{ columns }})) as high from {{ names.doubtful }})
         );
         if reread.count > 0 then
             {{ dbt_backfill.get_execute_with_literals_sql(
-                'create or replace temporary view ' ~ again ~ ' as\n' ~ rows,
-                dict(dbt_backfill._bounds_of('reread', keys), **anywhere)
+                'create or replace temporary view ' ~ names.again ~ ' as\n' ~ rows, of_reread
             ) }};
-            cache table {{ again }};
+            cache table {{ names.again }};
             set reread = named_struct('count', reread.count, 'low', reread.low, 'high', reread.high, 'twice', (
                 select collect_list(key)
                 from (
                     select {{ dbt_backfill.literals_expression(keys) }} as key
-                    from {{ again }}
+                    from {{ names.again }}
                     group by {{ columns }}
                     having count(*) > 1
                     limit 3
@@ -72,27 +82,25 @@
 {%- endmacro %}
 
 
-{#- Return the names of the views of the upstream's rows with the keys in doubt, and of these keys. -#}
-{% macro get_reread_names(backfill, plan) %}
-    {{ return([dbt_backfill.get_stage_name(backfill, plan, '__again'), dbt_backfill.get_stage_name(backfill, plan, '__doubtful')]) }}
-{% endmacro %}
-
-
-{#- Return a select of the keys in doubt. With alters_keys `__bf_alike__` at its end is replaced by get_alike_keys_sql. -#}
-{% macro get_doubtful_keys_sql(backfill, plan, keys, suspicions, alters_keys=false) -%}
-    {%- set stage, names = dbt_backfill.get_stage_name(backfill, plan), dbt_backfill.upstream_columns(keys) -%}
-    {%- set columns, not_null = names | join(', '), 'not ' ~ dbt_backfill.null_key_predicate(names) -%}
-    {%- set unclear = '(__bf_unclear or ' ~ dbt_backfill.altered_key_predicate(keys) ~ ')' if alters_keys else '__bf_unclear' -%}
-    select {{ columns }} from {{ stage }} where {{ unclear }} and {{ not_null }}
+{#-
+    Return a select of the keys in doubt; `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the text
+    `__bf_alike__` at its end is to be replaced by get_alike_keys_sql, or by nothing.
+-#}
+{% macro get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
+    {%- set keys, stage = plan.key, names.states -%}
+    {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys, 'mv.') -%}
+    {%- set listed, not_null = columns | join(', '), 'not ' ~ dbt_backfill.null_key_predicate(columns) -%}
+    {%- set unclear = '(__bf_unclear or ' ~ altered ~ ')' if altered else '__bf_unclear' -%}
+    select {{ listed }} from {{ stage }} where {{ unclear }} and {{ not_null }}
     {%- if '__bf_inserted' in suspicions %}
     union
-    select {{ columns }}
+    select {{ listed }}
     from (
-        select {{ columns }} from {{ stage }} where __bf_inserted and {{ not_null }}
+        select {{ listed }} from {{ stage }} where __bf_inserted and {{ not_null }}
         {%- if '__bf_gone' in suspicions %}
         {%- set gone = 'select * except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear) from ' ~ stage ~ ' where __bf_gone' %}
         union all
-        select {{ columns }}
+        select {{ listed }}
         from {{ stage }} as stage
         left anti join (
             {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, gone) }}
@@ -103,9 +111,9 @@
     ) as stage
     left semi join {{ backfill.mv.render() }} as mv
     on {{ dbt_backfill.carried_keys(keys, 'stage.', 'mv.') }}
-        and {{ dbt_backfill._between_bounds(dbt_backfill.mv_columns(keys, 'mv.'), keys) }}
+        and {{ dbt_backfill.tuple_predicate(mv_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(mv_columns, '<=', high) }}
     {%- endif %}
-    {{ '__bf_alike__' if alters_keys }}
+    {{ '__bf_alike__' if altered }}
 {%- endmacro %}
 
 
@@ -113,16 +121,16 @@
     Return a select of the keys up to the position, of the upstream at the version of the plan and of the MV, that the feed would list as
     it lists one of those that it may have altered.
 -#}
-{% macro get_alike_keys_sql(backfill, state, plan, keys) -%}
-    {%- set names, carried, numbered = dbt_backfill.upstream_columns(keys), [], [] -%}
-    {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ names[loop.index0]) -%} {%- endfor -%}
-    {%- for name in names -%} {%- do numbered.append(name ~ ' as k' ~ loop.index) -%} {%- endfor -%}
+{% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
+    {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}
+    {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ columns[loop.index0]) -%} {%- endfor -%}
+    {%- for column in columns -%} {%- do numbered.append(column ~ ' as k' ~ loop.index) -%} {%- endfor -%}
     {#- A text that is the same of a key and of what the feed lists for it, see altered_predicate; also of some other keys. -#}
     {%- set listed = 'regexp_replace(to_json(struct(' ~ numbered | join(', ') ~ '), ' ~ dbt_backfill.whole_json_options()
         ~ "), '1582-10-(0[4-9]|1[0-6])[^\"]*', '')" -%}
-    select {{ names | join(', ') }}
+    select {{ columns | join(', ') }}
     from (
-        select {{ names | join(', ') }}
+        select {{ columns | join(', ') }}
         from (
             {{ dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) }}
         )
@@ -134,28 +142,8 @@
     )
     left semi join (
         select {{ listed }} as __bf_told
-        from {{ dbt_backfill.get_stage_name(backfill, plan) }}
-        where {{ dbt_backfill.altered_key_predicate(keys) }}
+        from {{ names.states }}
+        where {{ altered }}
     ) as told
     on {{ listed }} = told.__bf_told
 {%- endmacro %}
-
-
-{#- Return a predicate of keys between bounds that are known only when the script runs: it has the placeholders of _bounds_of. -#}
-{% macro _between_bounds(columns, keys) -%}
-    {%- set bounds = dbt_backfill._bounds_of('', keys).keys() | list -%}
-    {{ return(dbt_backfill.tuple_predicate(columns, '>=', bounds[:keys | length])
-        ~ ' and ' ~ dbt_backfill.tuple_predicate(columns, '<=', bounds[keys | length:])) }}
-{%- endmacro %}
-
-
-{#- Return {placeholder of a bound: the expression that replaces it}; `variable` has the bounds. -#}
-{% macro _bounds_of(variable, keys) %}
-    {%- set bounds = {} -%}
-    {%- for side in ['low', 'high'] -%}
-        {%- for _ in keys -%}
-            {%- do bounds.update({'__bf_' ~ side ~ '_' ~ loop.index ~ '__': variable ~ '.' ~ side ~ '[' ~ loop.index0 ~ ']'}) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(bounds) }}
-{% endmacro %}

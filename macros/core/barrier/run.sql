@@ -111,7 +111,7 @@
       'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
       'started_at': when the run of the model began, for its budget of time,
       'controls_of': the id of the MV whose controls apply, if that is not its own: of a next generation; else none,
-      'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_planned_source,
+      'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_source_read,
       'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_mv;
         none if the run makes it, as the config says,
       'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none

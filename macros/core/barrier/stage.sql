@@ -1,20 +1,18 @@
 {#-
-    The changed keys of a barrier, staged: the keys that changed in (S_k, S_k+1] and have pk <= P_k in their
-    vnode, each with its last state, as a cached temporary view: the feed is dear and read more than once. The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.
+    Stage the changes of a plan that was adopted. While a barrier is planned, the same statements are part of a script, see plan_barrier.
 
-    A second view has what the query makes of them, as the MERGE takes it: the MV's columns, and `__bf_dropped`, whether the
-    query returns no row of that key any more.
+    What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
+    temporary view: the feed is dear and read more than once. A second view has what the query makes of them, as the MERGE takes it: the
+    MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table `<mv>__staged` is something else,
+    see upstreams/postgres/stage.sql.)
 
-    The views belong to the session. Their names are of one plan and one run, so that no other run can swap them. Returns {
+    Return {
       'failed': see run_merge; the rest is absent if it is not none,
       'name': of the second view,
-      'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage_summary_sql,
+      'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
       'upserts', 'drops': how many rows of the second view have a row, and how many have none
     }
-
-    While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
-    that was adopted.
 -#}
 {% macro stage_changes(backfill, state, plan, work) %}
     {%- set stage = dbt_backfill.get_stage(backfill, state, plan, work.changes) -%}
@@ -35,23 +33,51 @@
 
 
 {#-
-    The changes of a plan that has some, see has_changes: as the question upstream_changes describes them, and of the query, as far as the
-    run has learned, {
+    Return what the statements of get_stage left. Keys that were read again because the feed may tell others in their stead are between
+    no bounds.
+-#}
+{% macro get_own_stage(backfill, plan, result) %}
+    {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
+    {{ return(dict(
+        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0},
+        upserts=result.merged.upserts, drops=result.merged.drops,
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Return the names of the temporary views of a barrier's changes. They belong to the session, which others may share, so they are of this
+    plan and this run: no other run can swap them. They are in every statement of the stage, so they are short.
+-#}
+{% macro get_stage_names(backfill, plan) %}
+    {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
+    {%- set name = [backfill.mv.identifier, 'changes', plan.epoch, id] | join('__') -%}
+    {%- set names = {'states': dbt_backfill.identifier(name)} -%}
+    {%- for view in ['events', 'rows', 'again', 'doubtful', 'overlay', 'overlay_events'] -%}
+        {%- do names.update({view: dbt_backfill.identifier(name ~ '__' ~ view)}) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
+{#-
+    Return the changes of a plan that has some, see has_changes: as the question upstream_changes describes them, but with all views of
+    the stage, each before those that it reads, and of the query, as far as the run has learned, {
       'drops_rows',
       'read_columns': those by which it is told whether a change leaves the MV's row as it was; none where that is not asked: the
         feed does not tell what a row was, or the MV's row may not be what the query made of that
     }
 -#}
 {% macro get_changes(backfill, state, observed, learned, plan) %}
-    {%- set view = dbt_backfill.get_stage_name(backfill, plan, '__events') -%}
+    {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
     {%- if backfill.feed -%}
         {%- set changes = dbt_backfill.get_change_table_events(
             backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
-            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, view
+            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, names.events
         ) -%}
     {%- else -%}
         {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
-            observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, view
+            observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, names.events
         ) -%}
     {%- endif -%}
     {%- set events = changes.events -%}
@@ -63,58 +89,59 @@
     {%- endif -%}
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
-        changes, events=events, drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none
+        changes, events=events, views=[names.rows, names.again, names.doubtful, names.states] + changes.get('views', []),
+        drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none,
     )) }}
 {% endmacro %}
 
 
 {#-
-    What the statements of get_stage left, with the names of its views, which the commit drops. Keys that were read again because the
-    feed may tell others in their stead are between no bounds.
--#}
-{% macro get_own_stage(backfill, plan, result) %}
-    {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
-    {{ return(dict(
-        staged, name=dbt_backfill.get_stage_name(backfill, plan, '__rows'), reread=result.get('reread') or {'count': 0},
-        upserts=result.merged.upserts, drops=result.merged.drops,
-    )) }}
-{% endmacro %}
-
-
-{#- The name of a view of a barrier's changes: of this plan and this run. It stands in every statement of them, so it is short. -#}
-{% macro get_stage_name(backfill, plan, suffix='') %}
-    {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
-    {{ return(dbt_backfill.identifier([backfill.mv.identifier, 'changes', plan.epoch, id] | join('__') ~ suffix)) }}
-{% endmacro %}
-
-
-{#-
-    Parts of a script: 'declarations' of its variables, and 'statements' that make the stage and leave in `staged`,
-    `reread` and `merged` what it holds. The views that they make are get_stage_views.
+    Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. They leave what it holds in `staged`,
+    `reread` and `merged`: `suspects` are the keys that get_reread_statements looks at.
 
     Arguments:
       changes (dict): as get_changes returned them.
-      check_key (boolean): whether to look for keys that stood twice also among those of which the feed tells one clean
+      check_key (boolean): true to look for keys that stood twice also among those of which the feed tells one clean
         chain of states; costs a join of those that came or went with the MV.
 -#}
 {% macro get_stage(backfill, state, plan, changes, check_key=true) %}
-    {%- set name, keys = dbt_backfill.get_stage_name(backfill, plan), plan.key -%}
+    {%- set names, keys = dbt_backfill.get_stage_names(backfill, plan), plan.key -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
-    {%- set alters_keys = dbt_backfill.may_alter_keys(changes, keys) -%}
-    {%- set view = dbt_backfill.get_view_statement(name, dbt_backfill.get_last_states_sql(events, keys, changes), changes.literals) -%}
+    {%- set altered = dbt_backfill.altered_key_predicate(changes, keys) -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
-    {%- set rows = dbt_backfill.get_stage_name(backfill, plan, '__rows') -%}
-    {%- set create = 'create or replace temporary view ' ~ rows ~ ' as\n' -%}
+    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    {%- set summary -%}
+        set staged = (select named_struct(
+            'count', count,
+            'null_keys', null_keys,
+            'altered_keys', altered_keys,
+            'suspects', suspects,
+            'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
+            'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+        )
+        from (
+            select
+                count_if(not {{ null_key }}) as count,
+                count_if({{ null_key }} and not __bf_deleted) as null_keys,
+                count_if(not {{ null_key }} and {{ altered or 'false' }}) as altered_keys,
+                count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if altered else [])) | join(' or ') }})) as suspects,
+                min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
+                max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
+            from {{ names.states }}
+        ))
+    {%- endset -%}
+    {%- set create = 'create or replace temporary view ' ~ names.rows ~ ' as\n' -%}
     {#- Keys in doubt are in the second view as they were read again, also those that the first one has not. -#}
-    {%- set rows_statements -%}
+    {%- set rows -%}
         if coalesce(reread.count, 0) > 0 then
-            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=true, alters_keys=alters_keys) }};
+            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, names, reread=true, alters_keys=altered is not none) }};
         else
-            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, keys, reread=false) }};
+            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, names, reread=false) }};
         end if;
-        cache table {{ rows }};
-        set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ rows }})
+        cache table {{ names.rows }};
+        set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ names.rows }})
     {%- endset -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
@@ -123,66 +150,50 @@
             'declare merged struct<upserts: bigint, drops: bigint>',
         ],
         'statements': changes.get('setup', []) + [
-            view,
-            'cache table ' ~ name,
-            'set staged = (' ~ dbt_backfill.get_stage_summary_sql(name, keys, suspicions, alters_keys) ~ ')',
-            dbt_backfill.get_reread_statements(backfill, state, plan, keys, suspicions, alters_keys),
-            rows_statements,
+            dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
+            'cache table ' ~ names.states,
+            summary,
+            dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
+            rows,
         ],
     }) }}
 {% endmacro %}
 
 
-{#- A statement of a script that makes a temporary view; `literals`: variables in its text that stand for their values. -#}
-{% macro get_view_statement(name, sql, literals=none) -%}
-    {%- set view, values = 'create or replace temporary view ' ~ name ~ ' as\n' ~ sql, {} -%}
-    {%- for literal in literals or [] -%} {%- do values.update({literal: literal}) -%} {%- endfor -%}
-    {{ return(dbt_backfill.get_execute_with_literals_sql(view, values) if values else view) }}
-{%- endmacro %}
-
-
-{#- The temporary views of the stage, each before those that it reads. -#}
-{% macro get_stage_views(backfill, plan, changes) %}
-    {{ return([dbt_backfill.get_stage_name(backfill, plan, '__rows')] + dbt_backfill.get_reread_names(backfill, plan)
-        + [dbt_backfill.get_stage_name(backfill, plan)] + changes.get('views', [])) }}
-{% endmacro %}
-
-
 {#-
-    What the query makes of the staged keys' last rows, as the MERGE takes them: of the rows that the feed has, but of keys in doubt of
-    those that were read again.
+    Return a select of what the query makes of the staged keys' last rows, as the MERGE takes them: of the rows that the feed has, but of
+    keys in doubt of those that were read again.
 -#}
-{% macro get_staged_rows_sql(backfill, plan, keys, reread, alters_keys=false) -%}
-    {%- set names, staged_keys = dbt_backfill.mv_columns(keys), [] -%}
-    {%- set stage, again, doubtful = [dbt_backfill.get_stage_name(backfill, plan)] + dbt_backfill.get_reread_names(backfill, plan) -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys) | join(', ') -%}
+{% macro get_staged_rows_sql(backfill, plan, names, reread, alters_keys=false) -%}
+    {%- set keys, stage, coalesced = plan.key, names.states, [] -%}
+    {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys) -%}
     {%- set rows -%}
         select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
         from {{ stage }} as stage
         {%- if reread %}
-        left anti join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
+        left anti join {{ names.doubtful }} as doubtful
+        on {{ dbt_backfill.equal_columns(columns, 'stage.', 'doubtful.') }}
         {%- endif %}
         where not __bf_deleted
     {%- endset -%}
     {%- if reread and alters_keys -%}
-        {%- set stage = '(select ' ~ columns ~ ' from ' ~ stage ~ ' union select ' ~ columns ~ ' from ' ~ doubtful ~ ')' -%}
+        {%- set listed = columns | join(', ') -%}
+        {%- set stage = '(select ' ~ listed ~ ' from ' ~ stage ~ ' union select ' ~ listed ~ ' from ' ~ names.doubtful ~ ')' -%}
     {%- endif -%}
-    {%- for column in dbt_backfill.upstream_columns(keys, 'stage.') -%}
-        {%- set name = names[loop.index0] -%}
-        {%- do staged_keys.append('coalesce(query.' ~ name ~ ', ' ~ column ~ ') as ' ~ name) -%}
+    {%- for name in mv_columns -%}
+        {%- do coalesced.append('coalesce(query.' ~ name ~ ', stage.' ~ columns[loop.index0] ~ ') as ' ~ name) -%}
     {%- endfor -%}
     select
-        query.* except ({{ names | join(', ') }}),
-        {{ staged_keys | join(',\n        ') }},
-        query.{{ dbt_backfill.mv_columns(keys)[0] }} is null as __bf_dropped
+        query.* except ({{ mv_columns | join(', ') }}),
+        {{ coalesced | join(',\n        ') }},
+        query.{{ mv_columns[0] }} is null as __bf_dropped
     from {{ stage }} as stage
     left join (
         {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
         {%- if reread %}
         union all
         select * from (
-            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ again) }}
+            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ names.again) }}
         )
         {%- endif %}
     ) as query
@@ -192,11 +203,12 @@
 
 
 {#-
-    One row per key: its last event's columns, and what is known of its events: {
-      '__bf_deleted': whether the last one takes the row away,
-      '__bf_inserted': whether the first one brings a row: there was none before,
-      '__bf_gone': whether a row was taken away, and nothing else happened,
-      '__bf_unclear': whether they do not tell the last state
+    Return a statement of a script that makes a temporary view of one row per key: its last event's columns, and what is known of its
+    events: {
+      '__bf_deleted': true if the last one takes the row away,
+      '__bf_inserted': true if the first one brings a row: there was none before,
+      '__bf_gone': true if a row was taken away, and nothing else happened,
+      '__bf_unclear': true if they do not tell the last state
     }
     Without the keys of which the first event takes away what the last one brings, in all columns that the query reads.
 
@@ -213,10 +225,19 @@
     Arguments:
       changes (dict): as get_changes returned them.
 -#}
-{% macro get_last_states_sql(events, keys, changes) -%}
+{% macro get_last_states_view_sql(name, events, keys, changes) -%}
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
-    {%- set read, before = changes.read_columns, ['__bf_is_upsert', '__bf_image'] -%}
+    {%- set read, before, literals = changes.read_columns, ['__bf_is_upsert', '__bf_image'], {} -%}
     {%- for column in read or [] -%} {%- do before.append(dbt_backfill.identifier(column.name)) -%} {%- endfor -%}
+    {%- set unclear -%}
+        balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
+            {%- if changes.alters_values %}
+            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
+            {%- endif %}
+            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
+    {%- endset -%}
+    {%- set view -%}
+    create or replace temporary view {{ name }} as
     select
         latest.* except (__bf_version, __bf_is_upsert, __bf_image),
         not latest.__bf_is_upsert as __bf_deleted,
@@ -227,7 +248,7 @@
         {%- else %}
         earliest.__bf_is_upsert as __bf_inserted,
         events = 1 and not latest.__bf_is_upsert as __bf_gone,
-        {{ dbt_backfill._unclear_expression(changes) }} as __bf_unclear
+        {{ unclear }} as __bf_unclear
         {%- endif %}
     from (
         select
@@ -247,23 +268,16 @@
     {%- if read %}
     where earliest.__bf_is_upsert or not latest.__bf_is_upsert or {{ dbt_backfill.rows_differ(read, 'earliest', 'latest') }}
         or {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'latest.')) }}
-        or {{ dbt_backfill._unclear_expression(changes) }}
+        or {{ unclear }}
     {%- endif %}
-{%- endmacro %}
-
-
-{#- Over what the events of a key come to, see get_last_states_sql. -#}
-{% macro _unclear_expression(changes) -%}
-    balance <> if(latest.__bf_is_upsert, 1, 0) - if(earliest.__bf_is_upsert, 0, 1)
-            {%- if changes.alters_values %}
-            or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
-            {%- endif %}
-            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
+    {%- endset -%}
+    {%- for variable in changes.literals or [] -%} {%- do literals.update({variable: variable}) -%} {%- endfor -%}
+    {{ return(dbt_backfill.get_execute_with_literals_sql(view, literals) if literals else view) }}
 {%- endmacro %}
 
 
 {#-
-    Whether a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
     hand rows on as Java's: a day of October 1582 that the Gregorian calendar leaves out becomes the 15th, bytes that are
     no UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11), and the entries of a map get another order.
 -#}
@@ -272,59 +286,18 @@
 {% endmacro %}
 
 
-{#- The same of a key, see may_alter_keys. -#}
-{% macro altered_key_predicate(keys, prefix='') %}
-    {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
-{% endmacro %}
-
-
-{#- True if the feed may list a key otherwise than it is: a text, or a day or time, see altered_predicate. -#}
-{% macro may_alter_keys(changes, keys) %}
+{#- Return a predicate of the keys that the feed may list otherwise than they are: texts, days and times. None if it lists all as they are. -#}
+{% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = '(tinyint|smallint|int|bigint|boolean|decimal\\(\\d+,\\d+\\))' -%}
-    {%- for key in keys if not modules.re.fullmatch(kept, key.type) -%} {{ return(changes.alters_values or false) }} {%- endfor -%}
-    {{ return(false) }}
+    {%- for key in keys if changes.alters_values and not modules.re.fullmatch(kept, key.type) -%}
+        {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
+    {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}
 
 
 {#-
-    What a stage holds, as one struct: see `stage_changes`. `suspects` are the keys to look at in get_reread_statements,
-    which have one of the `suspicions` (names of columns).
--#}
-{% macro get_stage_summary_sql(stage, keys, suspicions, alters_keys=false) -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
-    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
-    {%- set altered = dbt_backfill.altered_key_predicate(keys) if alters_keys else 'false' -%}
-    select named_struct(
-        'count', count,
-        'null_keys', null_keys,
-        'altered_keys', altered_keys,
-        'suspects', suspects,
-        'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
-        'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
-    )
-    from (
-        select
-            count_if(not {{ null_key }}) as count,
-            count_if({{ null_key }} and not __bf_deleted) as null_keys,
-            count_if(not {{ null_key }} and {{ altered }}) as altered_keys,
-            count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if alters_keys else [])) | join(' or ') }})) as suspects,
-            min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
-            max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
-        from {{ stage }}
-    )
-{%- endmacro %}
-
-
-{#- Why the staged changes cannot be merged; none if they can. -#}
-{% macro find_unclear_changes(staged) %}
-    {%- if staged.null_keys -%}
-        {{ return('the feed has ' ~ staged.null_keys ~ ' rows with a null in the key') }}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    Statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
+    Return statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
     each before those that it reads. One that is not there is no error: after a lost connection it is another session.
 -#}
 {% macro get_drop_stages_sql(stages) -%}
@@ -338,7 +311,7 @@
 {%- endmacro %}
 
 
-{#- The same before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
+{#- Drop temporary views before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
 {% macro drop_stages(stages, mv=none) %}
     {%- if stages -%}
         {%- do dbt_backfill.run_table(

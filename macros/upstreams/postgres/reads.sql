@@ -33,7 +33,7 @@
 
 
 {#-
-    The range source of a plan whose rows were staged, see get_planned_source: those that were read from the live table, overlaid, per
+    The range source of a plan whose rows were staged, see get_source_read: those that were read from the live table, overlaid, per
     key, by the last event up to the version of the plan. The last event of a key says how its row is. Any other key has not changed
     since the feed began, so what was read is right whenever that was. Only events whose transaction the reader could not see have to
     be looked at for that, which are few. If another run has made the table anew, reading it is an error: no rows would be taken for a

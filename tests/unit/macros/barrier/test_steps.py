@@ -101,17 +101,18 @@ def test_a_plan_has_these_statements(
 
 @pytest.mark.parametrize(("suspects", "reread"), [(0, 0), (2, 0), (2, 1)])
 def test_a_barrier_drops_the_views_that_its_script_has_made(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, suspects: int, reread: int
-) -> None:
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, observed: Any, learned: Any,
+    suspects: int, reread: int,
+) -> None:  # fmt: skip
     plan = make_plan()
-    views = macros.call("get_stage_views", backfill, plan, {})
+    views = macros.call("get_changes", backfill, make_state(), observed, learned, plan)["views"]
     staged = {"suspects": suspects, "reread": {"count": reread}}
     planned = {"plan": plan, "staged": staged, "views": views}
 
     work = macros.call("new_work", backfill, make_state(), {}, {}, planned)
 
-    again, doubtful = macros.call("get_reread_names", backfill, plan)
-    kept = {again: reread > 0, doubtful: suspects > 0}
+    names = macros.call("get_stage_names", backfill, plan)
+    kept = {names["again"]: reread > 0, names["doubtful"]: suspects > 0}
     assert work["views"] == [view for view in views if kept.get(view, True)]
 
 

@@ -140,10 +140,10 @@ def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
     macros: Macros, planned: Any, duck: Duck, rows: int, upserts: int, drops: int, at_once: bool
 ) -> None:
     """The plan says so: a run that adopts it does the same."""
-    expression = macros.call("get_counted_plan", planned(), True, True)["counted"]["at_once"]
+    counted = macros.call("get_counted_plan", planned(), staged=True, overlaid=False)["counted"]
     merged = {"upserts": upserts, "drops": drops}
 
-    found = duck.rows(f"select {expression}", checked={"row_count": rows}, merged=merged)
+    found = duck.rows(f"select {counted['at_once']}", checked={"row_count": rows}, merged=merged)
     assert found == [(at_once,)]
 
 

@@ -25,10 +25,11 @@ def test_the_latest_version_of_a_key_wins_and_within_one_the_row_that_is_there(
         (4, 2, "first", 5, True), (4, 2, "first", 6, False), (4, 2, "second", 6, True),
     ]  # fmt: skip
     duck.create("events", {**columns, "__bf_version": "int", "__bf_is_upsert": "boolean"}, events)
-    sql = macros.call("get_last_states_sql", "select * from events", keys, {})
+    view = macros.call("get_last_states_view_sql", "states", "select * from events", keys, {})
+    duck.execute(view)
 
     flags = "name, __bf_deleted, __bf_inserted, __bf_gone, __bf_unclear"
-    found = {(k, s): row for k, s, *row in duck.rows(f"select id, shard, {flags} from ({sql})")}
+    found = {(k, s): row for k, s, *row in duck.rows(f"select id, shard, {flags} from states")}
     assert found == {
         (1, 1): ["after", False, False, False, False],
         (2, 1): ["gone", True, False, True, False],
@@ -68,39 +69,33 @@ def test_events_that_are_no_chain_of_states_are_unclear(
         {**columns, "__bf_version": "int", "__bf_is_upsert": "boolean"},
         [(1, 1, event[1:], at, event[0] == "+") for at, event in enumerate(events.split())],
     )
-    sql = macros.call("get_last_states_sql", "select * from events", keys, {})
+    view = macros.call("get_last_states_view_sql", "states", "select * from events", keys, {})
+    duck.execute(view)
 
-    assert duck.rows(f"select __bf_unclear from ({sql})") == [(unclear,)]
+    assert duck.rows("select __bf_unclear from states") == [(unclear,)]
 
 
-def test_a_stage_is_counted_and_bounded(macros: Macros, duck: Duck, keys: Any) -> None:
+def test_a_stage_is_counted_and_bounded(
+    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any
+) -> None:
     """A null in the key matters only where the row is still there; it is no bound."""
-    flags = ["__bf_deleted", "__bf_unclear", "__bf_gone"]
+    flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_gone"]
     rows = [
-        (2, 9, False, True, False), (2, 1, True, False, True), (7, 3, False, False, False),
-        (None, 9, False, True, False), (8, None, True, False, True),
+        (2, 9, False, True, False, False), (2, 1, True, False, False, True),
+        (7, 3, False, False, False, False), (None, 9, False, True, True, False),
+        (8, None, True, False, False, True),
     ]  # fmt: skip
-    duck.create("stage", {"id": "bigint", "shard": "int", **dict.fromkeys(flags, "boolean")}, rows)
-    summary = macros.call("get_stage_summary_sql", "`stage`", keys, flags[1:])
-    [(found,)] = duck.rows(summary)
+    states = macros.call("get_stage_names", backfill, make_plan())["states"].strip("`")
+    duck.create(states, {"id": "bigint", "shard": "int", **dict.fromkeys(flags, "boolean")}, rows)
+    stage = macros.call("get_stage", backfill, make_state(), make_plan(), changes)
+    [summary] = [sql for sql in stage["statements"] if sql.startswith("set staged = ")]
+    [(found,)] = duck.rows(summary.removeprefix("set staged = ")[1:-1])
 
     counts = {"count": 3, "null_keys": 1, "altered_keys": 0, "suspects": 2}
     assert found == {**counts, "low": ["2L", "1"], "high": ["7L", "3"]}
-    duck.execute("delete from stage")
-    [(found,)] = duck.rows(summary)
+    duck.execute(f"delete from {states}")
+    [(found,)] = duck.rows(summary.removeprefix("set staged = ")[1:-1])
     assert (found["low"], found["high"]) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("null_keys", "reason"),
-    [(0, None), (2, "the feed has 2 rows with a null in the key")],
-)
-def test_changes_of_which_the_key_is_not_known_are_not_merged(
-    macros: Macros, null_keys: int, reason: str | None
-) -> None:
-    found = macros.call("find_unclear_changes", {"null_keys": null_keys, "altered_keys": 3})
-
-    assert (found.strip() or None) == reason
 
 
 @pytest.mark.parametrize(
@@ -116,10 +111,11 @@ def test_changes_of_which_the_key_is_not_known_are_not_merged(
 def test_of_texts_and_times_a_feed_may_list_other_keys(
     macros: Macros, types: list[str], may: bool
 ) -> None:
-    keys = [{"type": type} for type in types]
+    keys = [{"upstream": "id", "type": type} for type in types]
 
-    assert macros.call("may_alter_keys", {"alters_values": True}, keys) is may
-    assert macros.call("may_alter_keys", {}, keys) is False
+    altered = macros.call("altered_key_predicate", {"alters_values": True}, keys)
+    assert (altered is not None) is may
+    assert macros.call("altered_key_predicate", {}, keys) is None
 
 
 @pytest.mark.parametrize(("altered_keys", "bound"), [(0, ["7"]), (1, None)])
@@ -200,5 +196,5 @@ def test_the_stage_of_another_mv_of_this_name_has_another_name(
 ) -> None:
     other = {**backfill, "mv": backfill["mv"].incorporate(path={"schema": "other"})}
 
-    names = [macros.call("get_stage_name", each, make_plan()) for each in (backfill, other)]
-    assert names[0] != names[1]
+    names = [macros.call("get_stage_names", each, make_plan()) for each in (backfill, other)]
+    assert names[0]["states"] != names[1]["states"]
