@@ -19,7 +19,12 @@
             "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_change_feed_upstream(options, true) -%}
+    {%- if options.format == 'declared' and not options.position -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed names no position, and without one it cannot be told up to where the changes of PostgreSQL have landed',
+            "Set 'position' to the column that has the position of the commit, as a number"
+        ) -%}
+    {%- endif -%}
     {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
