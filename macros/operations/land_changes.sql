@@ -35,13 +35,7 @@
     {%- for argument, check in checks.items() if not check[0] -%}
         {%- do dbt_backfill.refuse_argument('land_changes', argument, given[argument], check[1]) -%}
     {%- endfor -%}
-    {%- for landing in dbt_backfill.find_landings(names, slot) -%} {%- do dbt_backfill.run_landing(landing, given) -%} {%- endfor -%}
-{%- endmacro %}
-
-
-{#- Return what is landed, a list by slot, see new_landing. -#}
-{% macro find_landings(names, slot) %}
-    {%- set wanted, all, landings = [slot] if slot else [], dbt_backfill.get_landed_tables(), [] -%}
+    {%- set wanted, all = [slot] if slot else [], dbt_backfill.get_landed_tables() -%}
     {%- for name in names -%}
         {%- set node = dbt_backfill.find_backfilled_mv(name, 'land_changes') -%}
         {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
@@ -53,14 +47,14 @@
         {%- do wanted.append(landed[0].slot) -%}
     {%- endfor -%}
     {%- set known = all | map(attribute='slot') | unique | list -%}
+    {%- set change = "Set 'slot' in the change_feed of a model" -%}
     {%- if not known and not wanted -%}
-        {%- do dbt_backfill.refuse('no change_feed names a slot', "Set 'slot' in the change_feed of a model whose upstream is a table of PostgreSQL", mv='land_changes') -%}
+        {%- do dbt_backfill.refuse('no change_feed names a slot', change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes') -%}
     {%- endif -%}
-    {%- for slot in (wanted or known) | unique -%}
-        {%- if slot not in known -%}
-            {%- do dbt_backfill.refuse('no change_feed names the slot ' ~ slot, "Set 'slot' in the change_feed of a model", mv='land_changes') -%}
-        {%- endif -%}
-        {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%}
+    {%- for slot in (wanted or known) | unique if slot not in known -%}
+        {%- do dbt_backfill.refuse('no change_feed names the slot ' ~ slot, change, mv='land_changes') -%}
     {%- endfor -%}
-    {{ return(landings) }}
-{% endmacro %}
+    {%- set landings = [] -%}
+    {%- for slot in (wanted or known) | unique -%} {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%} {%- endfor -%}
+    {%- for landing in landings -%} {%- do dbt_backfill.run_landing(landing, given) -%} {%- endfor -%}
+{%- endmacro %}

@@ -10,7 +10,7 @@
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
-    {%- if format not in dbt_backfill.versioned_kinds() -%}
+    {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
             'Give it a table whose new rows can be followed'

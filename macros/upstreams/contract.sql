@@ -1,7 +1,7 @@
 {#-
     The contract of an upstream: what barriers ask of it. Each kind answers in `upstreams/<kind>/` by the macro `<kind>_<question>`,
-    which `ask` finds, and by the dict `<kind>_upstream_traits`. Outside of that folder a kind is known to versioned_kinds and
-    get_upstream here, get_table_format, and check_change_feed_upstream. docs/new_upstream.md says what a new one has to keep.
+    which `ask` finds, and by the dict `<kind>_upstream_traits`. Outside of that folder a kind is known to get_upstream here, to
+    get_change_table, and to get_table_format. docs/new_upstream.md says what a new one has to keep.
 
     A version is opaque: text that the kind gave, which only the kind orders and renders. Others store it, hand it back, and
     compare it for equality. Whatever else a kind puts into `observed` is its own.
@@ -10,7 +10,8 @@
       upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; what else is in it is the kind's
       observed      what read_upstream returned in this run
       source        what a plan records of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
-      committed     the source of the plan that changes are read from; of upstream_gap and check_followed see get_followed_source
+      committed     the source of the plan that changes are read from; of upstream_gap and check_followed with 'key': the names that the
+                    upstream has for the key of the plan
 
     Every kind answers:
       read_upstream(upstream, since, log=none)    what there is now, a dict: {
@@ -43,8 +44,6 @@
       upstream_readable(observed, source)         whether a version can still be read
       committed_at(observed, version)             when a version was committed, as text; none if it is not known any more
       row_count_sql(upstream, version)            a scalar subquery: about how many rows a version has, null if that is not known
-      needed_feed(upstream, options, sql)         the change table that the model's change_feed names, where the kind cannot be
-        followed without one and answers from it itself; none where it can. `options`: what read_change_feed returned
 
     Asked only where a trait says so:
       log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which spares a statement
@@ -61,6 +60,8 @@
       byte_count(upstream)                        unless stages_ranges: how many bytes its files have now
 
     A kind that stages ranges is a live database: a barrier reads it once, while it is planned. Only it is asked:
+      needed_feed(upstream, options, sql)         the change table that it cannot be followed without, and answers from itself; refuse
+        a model without one. `options`: what read_change_feed returned
       noted_feed(source)                          the change table, of what a plan records
       bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key that is so many rows further in
         the window, a predicate, as literals' texts; null where there are fewer rows}
@@ -93,12 +94,6 @@
 {% endmacro %}
 
 
-{#- Those that a version of can be read again, also of a change table. -#}
-{% macro versioned_kinds() %}
-    {{ return(['delta', 'iceberg']) }}
-{% endmacro %}
-
-
 {#-
     A gap of a feed: {
       'reason': as the end of a sentence,
@@ -118,12 +113,6 @@
 {% endmacro %}
 
 
-{#- The upstream that changes are followed from, with 'key': the names that it has for the key of the plan. -#}
-{% macro get_followed_source(plan) %}
-    {{ return(dict(dbt_backfill.get_source(plan), key=(plan.get('key') or []) | map(attribute='upstream') | list)) }}
-{% endmacro %}
-
-
 {#- True if a table of the upstream's name and kind exists, and is no view. It may be another table: its id tells that, see upstream_gap. -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
@@ -132,15 +121,33 @@
 {% endmacro %}
 
 
-{% macro source_fields() %}
-    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
-{% endmacro %}
-
-
-{#- The one table that a model reads: {'relation', 'kind'}, and 'feed' of a kind that needs one, see needed_feed. Refuses what cannot be followed. -#}
+{#-
+    Return the one table that a model reads, which is the one node of the graph that its query reads: {'relation', 'kind'}, and 'feed' of
+    a kind that stages ranges, see needed_feed. Refuse what cannot be followed.
+-#}
 {% macro get_upstream(sql, change_feed=none) %}
-    {%- set node = dbt_backfill._find_upstream_node(sql, change_feed) -%}
-    {%- set name = dbt_backfill.get_read_relation(node, sql) -%}
+    {%- set nodes, read = [], [] -%}
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
+            and (change_feed is none or id != change_feed.node.unique_id) -%}
+        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
+    {%- endfor -%}
+    {#- dbt counts what the hooks refer to, too. -#}
+    {%- for node in nodes if nodes | length > 1 and dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
+        {%- do read.append(node) -%}
+    {%- endfor -%}
+    {%- set nodes = read or nodes -%}
+    {%- if nodes | length != 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
+            'Read one upstream, by ref() or source()'
+        ) -%}
+    {%- elif nodes[0].get('config', {}).get('materialized') == 'ephemeral' -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream ' ~ nodes[0].name ~ ' is an ephemeral model, which has no versions',
+            'Materialize ' ~ nodes[0].name ~ ' as a Delta or Iceberg table'
+        ) -%}
+    {%- endif -%}
+    {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name) -%}
     {%- if relation is none -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
@@ -150,48 +157,22 @@
             'Read the table under the view, and put what the view computes into this query'
         ) -%}
     {%- endif -%}
-    {%- set format = dbt_backfill.get_table_format(relation, name) -%}
-    {%- if format not in dbt_backfill.versioned_kinds() + ['postgres'] -%}
+    {%- set upstream = {'relation': name, 'kind': dbt_backfill.get_table_format(relation, name)} -%}
+    {%- if upstream.kind == 'postgres' -%}
+        {{ return(dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql))) }}
+    {%- elif upstream.kind not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
             'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
         ) -%}
-    {%- endif -%}
-    {%- set upstream = {'relation': name, 'kind': format} -%}
-    {%- set feed = dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql) -%}
-    {{ return(dict(upstream, feed=feed) if feed else upstream) }}
-{% endmacro %}
-
-
-{#- The node of the graph that the query reads. -#}
-{% macro _find_upstream_node(sql, change_feed) %}
-    {%- set nodes = [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
-            and (change_feed is none or id != change_feed.node.unique_id) -%}
-        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
-    {%- endfor -%}
-    {%- if nodes | length > 1 -%}
-        {#- dbt counts what the hooks refer to, too. -#}
-        {%- set read = [] -%}
-        {%- for node in nodes if dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
-            {%- do read.append(node) -%}
-        {%- endfor -%}
-        {%- set nodes = read or nodes -%}
-    {%- endif -%}
-    {%- if nodes | length != 1 -%}
+    {%- elif change_feed and (change_feed.format != 'declared' or change_feed.position) -%}
         {%- do dbt_backfill.refuse(
-            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
-            'Read one upstream, by ref() or source()'
+            'its change_feed is one of a table of PostgreSQL, by its '
+                ~ ('position' if change_feed.position else 'format ' ~ change_feed.format) ~ ', and its upstream is none',
+            "Set 'operation' and 'sequence' to columns of the change table, and leave the keys out that are for PostgreSQL"
         ) -%}
     {%- endif -%}
-    {%- set node = nodes[0] -%}
-    {%- if node.get('config', {}).get('materialized') == 'ephemeral' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ node.name ~ ' is an ephemeral model, which has no versions',
-            'Materialize ' ~ node.name ~ ' as a Delta or Iceberg table'
-        ) -%}
-    {%- endif -%}
-    {{ return(node) }}
+    {{ return(upstream) }}
 {% endmacro %}
 
 

@@ -39,8 +39,7 @@ PLAN = "upstreams/postgres/staged_range.sql"
 NO_OVERLAY: Replacement = (
     READS,
     "where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }}\n"
-    "            and ({{ dbt_backfill.unseen_predicate(feed, noted) }}"
-    "{{ ' or ' ~ untold if untold }})",
+    "            and ({{ unseen }})",
     "where false",
 )
 POSITION = (

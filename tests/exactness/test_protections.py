@@ -270,7 +270,7 @@ PROTECTIONS = (
     ),
     Protection(
         "snapshots that the log does not know may delete",
-        (("upstreams/iceberg/reads.sql", "operations == [] or ", ""),),
+        (("upstreams/iceberg/changes.sql", "operations == [] or ", ""),),
         a_run_executes_the_plan_of_a_younger_snapshot,
         "iceberg",
     ),

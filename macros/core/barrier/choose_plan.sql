@@ -128,7 +128,9 @@
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {%- set followed = dbt_backfill.get_followed_source(committed) -%}
+        {%- set followed = dict(
+            dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
+        ) -%}
         {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'

@@ -1,6 +1,6 @@
 {#-
     Return the option `change_feed`: a change table, in place of the upstream's own feed, or of a table of PostgreSQL, which has none.
-    None without the option, else {
+    It is {
       'node': the node of the graph that `relation` names,
       'format': `declared`, the user's own columns; of PostgreSQL also `landed`, as land_changes writes it, and `debezium`,
     and of `declared`
@@ -21,9 +21,7 @@
     evaluated before dbt knows the model that it names. So that dbt builds that model first, the query has to say so as well, in a comment
     `-- depends_on: {{ '{{' }} ref('orders_changes') }}`.
 -#}
-{% macro read_change_feed() %}
-    {%- set feed = dbt_backfill.read_option('change_feed') -%}
-    {%- if feed is none -%} {{ return(none) }} {%- endif -%}
+{% macro read_change_feed(feed) %}
     {%- set format = dbt_backfill._check_change_feed(feed) -%}
     {%- set declared, deletes, nodes = format == 'declared', [], [] -%}
     {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%} {%- do deletes.append(value | string | lower) -%} {%- endfor -%}
@@ -88,23 +86,6 @@
         {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}
     {{ return(format) }}
-{% endmacro %}
-
-
-{#- Refuse a change feed of PostgreSQL for another upstream, and one of another upstream for PostgreSQL. -#}
-{% macro check_change_feed_upstream(feed, is_postgres) %}
-    {%- if is_postgres and feed.format == 'declared' and not feed.position -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed names no position, and without one it cannot be told up to where the changes of PostgreSQL have landed',
-            "Set 'position' to the column that has the position of the commit, as a number"
-        ) -%}
-    {%- elif not is_postgres and (feed.format != 'declared' or feed.position) -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed is one of a table of PostgreSQL, by its ' ~ ('position' if feed.position else 'format ' ~ feed.format)
-                ~ ', and its upstream is none',
-            "Set 'operation' and 'sequence' to columns of the change table, and leave the keys out that are for PostgreSQL"
-        ) -%}
-    {%- endif -%}
 {% endmacro %}
 
 

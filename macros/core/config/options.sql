@@ -87,12 +87,12 @@
         {%- for mistake in mistakes -%} {%- do texts.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
         {%- do dbt_backfill.refuse((texts[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change) -%}
     {%- endif -%}
-    {%- do options.update({'change_feed': dbt_backfill.read_change_feed()}) -%}
-    {%- set mv = 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) -%}
+    {%- set feed = dbt_backfill.read_option('change_feed') -%}
+    {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
     {#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
-        {%- do exceptions.warn(mv ~ ': full_refresh is true for it, so that every run empties it and begins anew. To rebuild it once, leave the '
-            ~ 'option out and run with --full-refresh.') -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run empties it '
+            ~ 'and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
     {%- endif -%}
     {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project anew. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
@@ -101,7 +101,8 @@
             if adapter.type() != 'spark_backfill'
             else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
         {%- if why -%}
-            {%- do exceptions.warn(mv ~ ': take_turns is set for it, and ' ~ why ~ '. dbt-backfill run --turns takes turns all the same.') -%}
+            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns is set for it, and ' ~ why
+                ~ '. dbt-backfill run --turns takes turns all the same.') -%}
         {%- endif -%}
     {%- endif -%}
     {{ return(options) }}

@@ -147,3 +147,9 @@
     {%- endfor -%}
     {{ return(placed) }}
 {% endmacro %}
+
+
+{#- Return the fields of a source, see the contract of the upstreams; `definition` is that of a change table, see describe_change_table. -#}
+{% macro source_fields() %}
+    {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
+{% endmacro %}

@@ -48,7 +48,8 @@
     {%- set upstream = dbt_backfill.get_upstream_of_plan(state.committed) -%}
     {%- if not dbt_backfill.upstream_traits(upstream).stages_ranges -%} {{ return(as_it_is) }} {%- endif -%}
     {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
-    {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, dbt_backfill.get_followed_source(state.committed)) -%}
+    {%- set followed = dict(committed, key=state.committed.key | map(attribute='upstream') | list) -%}
+    {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, followed) -%}
     {%- set plan = dict(state.committed, kind='reanchor', touched=none, epoch=state.epoch + 1, sources=[committed]) -%}
     {%- set taken = {'unclear': gap.reason} if gap
         else dbt_backfill.ask(upstream, 'stage_range')(dict(relations, upstream=upstream), state, observed, plan) -%}

@@ -3,7 +3,7 @@
       'relation',
       'version', 'committed_at': of the current version, as texts,
       'id': of the table,
-      'properties', 'partitions': see read_delta_detail; absent where the id was not asked for, and until _is_past_retention needs them,
+      'properties', 'partitions': see read_delta_detail; absent where the id was not asked for, and until upstream_readable needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
@@ -28,24 +28,19 @@
 {% endmacro %}
 
 
+{#- Return the newest entries of the log. A time is the same text over every connection: some give text without trailing zeros. -#}
 {% macro _read_delta_log(relation, limit) %}
     {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
     {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
+        {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
         {%- do log.append({
             'version': row['version'] | int,
-            'committed_at': dbt_backfill.timestamp_text(row['timestamp']),
+            'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
             'operation': row['operation'] | upper,
             'parameters': row['operationParameters'] or '',
         }) -%}
     {%- endfor -%}
     {{ return(log) }}
-{% endmacro %}
-
-
-{#- Return a timestamp as text, the same over every connection: some give text without trailing zeros. -#}
-{% macro timestamp_text(value) %}
-    {%- set text = value | string | replace('T', ' ') -%}
-    {{ return(text.rstrip('0').rstrip('.') if '.' in text else text) }}
 {% endmacro %}
 
 
@@ -137,13 +132,6 @@
 {% endmacro %}
 
 
-{#- A Delta table reports its changes itself. -#}
-{% macro delta_needed_feed(upstream, options, sql) %}
-    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#-
     Why the change data feed does not report all that happened since the committed version, see new_gap; none if it does.
 
@@ -151,178 +139,90 @@
     anew gave 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
-    {%- set since = committed.version | int -%}
-    {%- set reason = dbt_backfill._find_break(upstream, committed) -%}
-    {%- if reason -%} {{ return(dbt_backfill.new_gap(reason)) }} {%- endif -%}
-    {%- if upstream.version | int == since -%} {{ return(none) }} {%- endif -%}
-    {%- set replaced, switches = dbt_backfill._find_replacement(upstream, since), [] -%}
-    {%- for entry in upstream.log
-            if entry.version > since and 'TBLPROPERTIES' in entry.operation and 'enableChangeDataFeed' in entry.parameters -%}
-        {%- do switches.append(entry.version) -%}
-    {%- endfor -%}
-    {%- if replaced is not none or switches -%}
+    {%- set since, current = committed.version | int, upstream.version | int -%}
+    {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
+        {{ return(dbt_backfill.new_gap('the upstream is another table than at the last barrier')) }}
+    {%- elif current < since -%}
+        {{ return(dbt_backfill.new_gap('the upstream went back from version ' ~ since ~ ' to ' ~ current)) }}
+    {%- elif not upstream.complete -%}
+        {{ return(dbt_backfill.new_gap('the log of the upstream no longer reaches back to version ' ~ since)) }}
+    {%- elif current == since -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
+    {%- if after.replaced or after.switched -%}
         {#- The feed may be off by now, although it was on at the last barrier. -#}
         {%- set properties = dbt_backfill.read_delta_detail(upstream.relation).properties -%}
         {{ return(dbt_backfill.new_gap(
-            'the change data feed was switched in version ' ~ switches[0] if replaced is none
-                else 'the upstream was ' ~ ('restored' if replaced.operation == 'RESTORE' else 'replaced')
-                    ~ ' in version ' ~ replaced.version,
+            'the change data feed was switched in version ' ~ after.switched.version if not after.replaced
+                else 'the upstream was ' ~ ('restored' if after.replaced.operation == 'RESTORE' else 'replaced')
+                    ~ ' in version ' ~ after.replaced.version,
             dbt_backfill.feed_refusal(upstream, properties)
         )) }}
-    {%- endif -%}
-    {%- set changed = dbt_backfill._find_changed_columns(upstream, since) -%}
-    {%- if changed is not none -%}
-        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ changed.version)) }}
-    {%- elif dbt_backfill._has_lost_changes(upstream, since)
-            or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
+    {%- elif after.altered -%}
+        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ after.altered.version)) }}
+    {%- elif after.vacuumed or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
         {{ return(dbt_backfill.new_gap('the changes since version ' ~ since ~ ' were vacuumed')) }}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{#- Why the log does not lead from the committed version to the current one; none if it does. -#}
-{% macro _find_break(upstream, committed) %}
-    {%- set since, current = committed.version | int, upstream.version | int -%}
-    {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
-        {{ return('the upstream is another table than at the last barrier') }}
-    {%- elif current < since -%}
-        {{ return('the upstream went back from version ' ~ since ~ ' to ' ~ current) }}
-    {%- endif -%}
-    {{ return(none if upstream.complete else 'the log of the upstream no longer reaches back to version ' ~ since) }}
-{% endmacro %}
-
-
-{#- Each version since is an entry of the log. -#}
-{% macro delta_upstream_lag(upstream, source) %}
-    {%- if dbt_backfill._find_break(upstream, source) -%} {{ return(none) }} {%- endif -%}
-    {%- set newer = [] -%}
-    {%- for entry in upstream.log if entry.version > source.version | int -%} {%- do newer.append(entry.committed_at) -%} {%- endfor -%}
-    {{ return({'versions': newer | length, 'since': newer | last if newer else none}) }}
-{% endmacro %}
-
-
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
-    {{ return(upstream.id == committed.id and upstream.version | int >= since
-        and dbt_backfill._find_replacement(upstream, since) is none
-        and dbt_backfill._find_changed_columns(upstream, since) is none) }}
+    {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
+    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered) }}
 {% endmacro %}
 
 
 {#-
-    Return the log's entry after `since` that replaced the table or restored an earlier version; none if there is none. Both may bring
-    other columns under the same names, which the feed does not report, and properties without the feed.
+    Return what the log says of the versions after `since`: {
+      'replaced': the entry that replaced the table, restored an earlier version or wrote the whole table anew. These may bring other
+        columns under the same names, which the feed does not report, and properties without the feed,
+      'switched': the entry that switched the feed,
+      'altered': the entry that changed, renamed or dropped columns, or added a field to one; the query does not read a new column,
+      'vacuumed': true if a VACUUM has deleted what the feed is read from: no later version has the change files of a version, or the
+        files that it removed, so they go as soon as the horizon reaches its commit
+    }. Each entry is the newest one of several; none if there is none.
 -#}
-{% macro _find_replacement(upstream, since) %}
-    {%- for entry in upstream.log
-            if entry.version > since and (
-                modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|CONVERT|RESTORE|REMOVE COLUMN MAPPING', entry.operation)
-                or dbt_backfill._overwrites_all(entry)) -%}
-        {{ return(entry) }}
+{% macro _read_log_after(upstream, since) %}
+    {%- set replaced, switched, altered, horizons, lost = [], [], [], [], [] -%}
+    {%- for entry in upstream.log if entry.version > since -%}
+        {%- set operation, text = entry.operation, entry.parameters | string -%}
+        {#- With `overwriteSchema` a table may have other columns since, and most writers do not log that they were asked for it. Parts of
+            a table cannot be overwritten so. -#}
+        {%- set overwrites, complete = operation == 'WRITE' and 'Overwrite' in text, operation == 'STREAMING UPDATE' -%}
+        {%- set written = dbt_backfill._log_parameters(entry) if overwrites or complete else {} -%}
+        {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
+            or written.get('isDynamicPartitionOverwrite') | string | lower == 'true' -%}
+        {%- if modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|CONVERT|RESTORE|REMOVE COLUMN MAPPING', operation)
+                or overwrites and written.get('mode') == 'Overwrite' and not partial
+                or complete and written.get('outputMode') == 'Complete' -%}
+            {%- do replaced.append(entry) -%}
+        {%- elif 'TBLPROPERTIES' in operation and 'enableChangeDataFeed' in text -%}
+            {%- do switched.append(entry) -%}
+        {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', operation)
+                or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
+            {%- do altered.append(entry) -%}
+        {%- endif -%}
+        {#- The log has the newest version first: these are the horizons of what came after a version. -#}
+        {%- if operation == 'VACUUM START' -%}
+            {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
+        {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
+                and horizons | max >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
+            {%- do lost.append(entry) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    True if a version wrote the whole table anew. With `overwriteSchema` it may have other columns since, and most writers do not log
-    that they were asked for it; parts of a table cannot be overwritten so.
--#}
-{% macro _overwrites_all(entry) %}
-    {%- if entry.operation == 'STREAMING UPDATE' -%}
-        {{ return(dbt_backfill._log_parameters(entry).get('outputMode') == 'Complete') }}
-    {%- elif entry.operation != 'WRITE' or 'Overwrite' not in entry.parameters | string -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set parameters = dbt_backfill._log_parameters(entry) -%}
-    {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', parameters) | list
-        or parameters.get('isDynamicPartitionOverwrite') | string | lower == 'true' -%}
-    {{ return(parameters.get('mode') == 'Overwrite' and not partial) }}
+    {{ return({
+        'replaced': replaced | first | default(none), 'switched': switched | first | default(none),
+        'altered': altered | first | default(none), 'vacuumed': lost != [],
+    }) }}
 {% endmacro %}
 
 
 {#- Return the parameters of an entry of the log as a dict: connections give them as one or as JSON. -#}
 {% macro _log_parameters(entry) %}
     {{ return(fromjson(entry.parameters or '{}') if entry.parameters is string else entry.parameters) }}
-{% endmacro %}
-
-
-{#-
-    Return the log's entry after `since` that changed, renamed or dropped columns, or added a field to one; none if there is none. The
-    query does not read a column that was added.
--#}
-{% macro _find_changed_columns(upstream, since) %}
-    {%- for entry in upstream.log
-            if entry.version > since and (
-                modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', entry.operation)
-                or entry.operation == 'ADD COLUMNS'
-                    and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', entry.parameters | string)) -%}
-        {{ return(entry) }}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    True if a VACUUM has deleted what the feed is read from: no later version has the change files of a version, or the files that it
-    removed, so they go as soon as the horizon reaches its commit.
--#}
-{% macro _has_lost_changes(upstream, since) %}
-    {#- The log has the newest version first: these are the horizons of what came after a version. -#}
-    {%- set horizons = [] -%}
-    {%- for entry in upstream.log if entry.version > since -%}
-        {%- if entry.operation == 'VACUUM START' -%}
-            {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
-        {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', entry.operation ~ entry.parameters)
-                and horizons | max >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
-            {{ return(true) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{#- Files that a later version removed are gone once a VACUUM has run whose horizon is after the commit of that version. -#}
-{% macro delta_upstream_readable(upstream, source) %}
-    {%- set version, current = source.version | int, upstream.version | int -%}
-    {%- if upstream.id != source.id or version > current -%} {{ return(false) }} {%- endif -%}
-    {%- if version == current -%} {{ return(true) }} {%- endif -%}
-    {%- if (upstream.log | last).version > version -%} {{ return(false) }} {%- endif -%}
-    {%- set committed = upstream.log | selectattr('version', 'equalto', version) | first -%}
-    {%- set superseded = upstream.log | selectattr('version', 'equalto', version + 1) | first -%}
-    {%- if dbt_backfill._is_past_retention(upstream, committed.committed_at) -%} {{ return(false) }} {%- endif -%}
-    {%- for entry in upstream.log if entry.operation == 'VACUUM START' and entry.version > version -%}
-        {%- if dbt_backfill._vacuum_horizon(entry) >= modules.datetime.datetime.fromisoformat(superseded.committed_at) -%}
-            {{ return(false) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#-
-    True if a version committed at a time is older than the table's deletedFileRetentionDuration, such as `interval 1 week` (7 days by
-    default). Delta refuses to read such a version, unless it is the current one, also where nothing was vacuumed
-    (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
--#}
-{% macro _is_past_retention(upstream, committed_at) %}
-    {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
-    {%- set age = time.now() - time.fromisoformat(committed_at) -%}
-    {%- if age < 10 * hours -%} {{ return(false) }} {%- endif -%}
-    {%- if not upstream.get('properties') -%}
-        {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
-    {%- endif -%}
-    {%- set duration, parts = upstream.properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower, {} -%}
-    {%- for count, unit in modules.re.findall('(\\d+)\\s*(week|day|hour|minute|second)', duration) -%}
-        {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
-    {%- endfor -%}
-    {%- set retention = modules.datetime.timedelta(**parts) -%}
-    {#- The log's times may be of another zone than this client's: they differ by 26 hours at most. -#}
-    {%- if (age - retention) | abs > 26 * hours -%} {{ return(age > retention) }} {%- endif -%}
-    {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
-    {#- Two hours: see _vacuum_horizon. -#}
-    {{ return(time.fromisoformat(dbt_backfill.timestamp_text(now)) - time.fromisoformat(committed_at) + 2 * hours > retention) }}
 {% endmacro %}
 
 
@@ -335,4 +235,52 @@
     {%- set parameters, delta = dbt_backfill._log_parameters(entry), modules.datetime.timedelta -%}
     {%- set retention = parameters.get('specifiedRetentionMillis') or parameters.get('defaultRetentionMillis') or 0 -%}
     {{ return(modules.datetime.datetime.fromisoformat(entry.committed_at) - delta(milliseconds=retention | int) + delta(hours=2)) }}
+{% endmacro %}
+
+
+{#-
+    True if a version can still be read. Files that a later version removed are gone once a VACUUM has run whose horizon is after the
+    commit of that version.
+
+    Delta also refuses to read a version, unless it is the current one, that is older than the table's deletedFileRetentionDuration, such
+    as `interval 1 week` (7 days by default), where nothing was vacuumed too
+    (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
+-#}
+{% macro delta_upstream_readable(upstream, source) %}
+    {%- set version, current, log = source.version | int, upstream.version | int, upstream.log -%}
+    {%- if upstream.id != source.id or version > current -%} {{ return(false) }} {%- endif -%}
+    {%- if version == current -%} {{ return(true) }} {%- endif -%}
+    {%- if (log | last).version > version -%} {{ return(false) }} {%- endif -%}
+    {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
+    {%- set superseded = time.fromisoformat((log | selectattr('version', 'equalto', version + 1) | first).committed_at) -%}
+    {%- for entry in log if entry.operation == 'VACUUM START' and entry.version > version -%}
+        {%- if dbt_backfill._vacuum_horizon(entry) >= superseded -%} {{ return(false) }} {%- endif -%}
+    {%- endfor -%}
+    {%- set committed = time.fromisoformat((log | selectattr('version', 'equalto', version) | first).committed_at) -%}
+    {%- set age = time.now() - committed -%}
+    {%- if age < 10 * hours -%} {{ return(true) }} {%- endif -%}
+    {%- if not upstream.get('properties') -%}
+        {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
+    {%- endif -%}
+    {%- set duration, parts = upstream.properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower, {} -%}
+    {%- for count, unit in modules.re.findall('(\\d+)\\s*(week|day|hour|minute|second)', duration) -%}
+        {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
+    {%- endfor -%}
+    {%- set retention = modules.datetime.timedelta(**parts) -%}
+    {#- The log's times may be of another zone than this client's: they differ by 26 hours at most. -#}
+    {%- if (age - retention) | abs > 26 * hours -%} {{ return(age <= retention) }} {%- endif -%}
+    {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
+    {#- Two hours: see _vacuum_horizon. -#}
+    {{ return(time.fromisoformat(now | string) - committed + 2 * hours <= retention) }}
+{% endmacro %}
+
+
+{#- Each version since is an entry of the log. -#}
+{% macro delta_upstream_lag(upstream, source) %}
+    {%- if upstream.id != source.id or source.kind != 'delta' or upstream.version | int < source.version | int or not upstream.complete -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set newer = [] -%}
+    {%- for entry in upstream.log if entry.version > source.version | int -%} {%- do newer.append(entry.committed_at) -%} {%- endfor -%}
+    {{ return({'versions': newer | length, 'since': newer | last if newer else none}) }}
 {% endmacro %}

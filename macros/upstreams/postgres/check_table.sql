@@ -178,14 +178,6 @@
 {% endmacro %}
 
 
-{#- The names of the columns that a feed has to tell; no query reads another one. -#}
-{% macro get_postgres_told_columns(facts) %}
-    {%- set names = [] -%}
-    {%- for column in facts.columns if dbt_backfill.is_postgres_read_type(column) -%} {%- do names.append(column.name) -%} {%- endfor -%}
-    {{ return(names) }}
-{% endmacro %}
-
-
 {#- Of a column that the query reads. Of a key PostgreSQL compares the ranges, and Spark the positions. -#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}

@@ -48,7 +48,16 @@
         ),
         'position', ({{ position }} - '0/0')::bigint,
         'output_plugins', (select setting from pg_settings where name = 'output_plugin_libraries'),
-        'slot', ({{ dbt_backfill._get_postgres_slot_query(slot, position) }}),
+        'slot', {% if slot %}(
+            select jsonb_build_object(
+                'plugin', plugin, 'type', slot_type, 'database', database, 'active', active, 'temporary', temporary,
+                'wal_status', wal_status, 'safe_wal_size', safe_wal_size,
+                'restart', (restart_lsn - '0/0')::bigint, 'confirmed', (confirmed_flush_lsn - '0/0')::bigint,
+                'held', ({{ position }} - restart_lsn)::bigint
+            )
+            from pg_replication_slots
+            where slot_name = {{ dbt_backfill.postgres_literal(slot) }}
+        ){% else %}null::jsonb{% endif %},
         'found', (select count(*) from pg_class where oid in ({{ dbt_backfill.get_postgres_oids_query(table) }})),
         'columns', ({{ dbt_backfill._get_postgres_columns_query(table) }})
     ) || coalesce((
@@ -79,19 +88,6 @@
     from pg_class as named
     join pg_namespace on pg_namespace.oid = named.relnamespace
     where named.relkind in ('r', 'p', 'v', 'm', 'f') and nspname || '.' || relname = {{ dbt_backfill.postgres_literal(table) }}
-{%- endmacro %}
-
-
-{% macro _get_postgres_slot_query(slot, position) -%}
-    {%- if not slot -%} {{ return('null::jsonb') }} {%- endif -%}
-    select jsonb_build_object(
-        'plugin', plugin, 'type', slot_type, 'database', database, 'active', active, 'temporary', temporary,
-        'wal_status', wal_status, 'safe_wal_size', safe_wal_size,
-        'restart', (restart_lsn - '0/0')::bigint, 'confirmed', (confirmed_flush_lsn - '0/0')::bigint,
-        'held', ({{ position }} - restart_lsn)::bigint
-    )
-    from pg_replication_slots
-    where slot_name = {{ dbt_backfill.postgres_literal(slot) }}
 {%- endmacro %}
 
 

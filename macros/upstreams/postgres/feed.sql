@@ -19,7 +19,12 @@
             "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_change_feed_upstream(options, true) -%}
+    {%- if options.format == 'declared' and not options.position -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed names no position, and without one it cannot be told up to where the changes of PostgreSQL have landed',
+            "Set 'position' to the column that has the position of the commit, as a number"
+        ) -%}
+    {%- endif -%}
     {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
@@ -90,9 +95,20 @@
       upstream_columns (list): those that are read, {'name', 'type'}, with Spark's types.
 -#}
 {% macro check_feed_table(feed, upstream_columns) %}
-    {%- set types = {} -%}
+    {%- set types, numbers, needs = {}, ['bigint', 'int', 'smallint', 'tinyint'], [] -%}
     {%- for column in dbt_backfill.get_table_columns(feed.relation) -%} {%- do types.update({column.name | lower: column.type | lower}) -%} {%- endfor -%}
-    {%- do dbt_backfill._check_feed_needs(feed, types, dbt_backfill.of_kind(feed.format, 'feed_needs')(feed)) -%}
+    {%- if feed.format == 'declared' -%}
+        {%- do needs.extend([(feed.operation, []), (feed.position, numbers)]) -%}
+        {%- for name in feed.sequence -%} {%- do needs.append((name, [])) -%} {%- endfor -%}
+        {%- if feed.xid -%} {%- do needs.append((feed.xid, numbers)) -%} {%- endif -%}
+    {%- elif feed.format == 'debezium' -%}
+        {%- do needs.extend([('op', ['string']), ('before', ['struct<']), ('after', ['struct<']), ('source', ['struct<'])]) -%}
+    {%- else -%}
+        {%- do needs.extend([
+            ('_op', ['string']), ('_lsn', ['bigint']), ('_seq', ['bigint']), ('_xid', ['bigint']), ('_unchanged', ['array<string>']),
+        ]) -%}
+    {%- endif -%}
+    {%- do dbt_backfill._check_feed_needs(feed, types, needs) -%}
     {%- if feed.format == 'debezium' -%}
         {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
     {%- endif -%}
@@ -103,42 +119,19 @@
 {% endmacro %}
 
 
-{#- `needs`: the columns that the format needs, {'name', 'types'}; `struct<` is any of that kind, and no types mean that any will do. -#}
+{#- Refuse columns that lack what the format needs, pairs of a name and its types; `struct<` is any of that kind, and no types mean any. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
-    {%- for need in needs -%}
-        {%- set type = types.get(need.name | lower) -%}
-        {%- if type is none or need.types and type not in need.types and type.split('<')[0] ~ '<' not in need.types -%}
+    {%- for name, wanted in needs -%}
+        {%- set type = types.get(name | lower) -%}
+        {%- if type is none or wanted and type not in wanted and type.split('<')[0] ~ '<' not in wanted -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (need.name ~ ' as ' ~ type if type is not none else 'no ' ~ need.name)
-                    ~ ', and its format ' ~ feed.format ~ ' needs it' ~ (' as ' ~ need.types | join(' or ') | replace('<', '') if need.types == ['struct<'] else ' as ' ~ need.types | join(' or ') if need.types else ''),
+                'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (name ~ ' as ' ~ type if type is not none else 'no ' ~ name)
+                    ~ ', and its format ' ~ feed.format ~ ' needs it'
+                    ~ (' as ' ~ wanted | join(' or ') | replace('struct<', 'struct') if wanted else ''),
                 'Give it that column, or say in change_feed which format and columns it has'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{% macro landed_feed_needs(feed) %}
-    {{ return([
-        {'name': '_op', 'types': ['string']}, {'name': '_lsn', 'types': ['bigint']}, {'name': '_seq', 'types': ['bigint']},
-        {'name': '_xid', 'types': ['bigint']}, {'name': '_unchanged', 'types': ['array<string>']},
-    ]) }}
-{% endmacro %}
-
-
-{% macro declared_feed_needs(feed) %}
-    {%- set numbers = ['bigint', 'int', 'smallint', 'tinyint'] -%}
-    {%- set needs = [{'name': feed.operation, 'types': []}, {'name': feed.position, 'types': numbers}] -%}
-    {%- for name in feed.sequence -%} {%- do needs.append({'name': name, 'types': []}) -%} {%- endfor -%}
-    {{ return(needs + ([{'name': feed.xid, 'types': numbers}] if feed.xid else [])) }}
-{% endmacro %}
-
-
-{% macro debezium_feed_needs(feed) %}
-    {{ return([
-        {'name': 'op', 'types': ['string']}, {'name': 'before', 'types': ['struct<']}, {'name': 'after', 'types': ['struct<']},
-        {'name': 'source', 'types': ['struct<']},
-    ]) }}
 {% endmacro %}
 
 
@@ -150,8 +143,8 @@
         {%- else -%} {%- do parts[listed[-1]].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
     {%- endfor -%}
     {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
-        {'name': 'lsn', 'types': ['bigint']}, {'name': 'sequence', 'types': ['string']}, {'name': 'txId', 'types': ['bigint', 'int']},
-        {'name': 'schema', 'types': ['string']}, {'name': 'table', 'types': ['string']}, {'name': 'snapshot', 'types': ['string']},
+        ('lsn', ['bigint']), ('sequence', ['string']), ('txId', ['bigint', 'int']), ('schema', ['string']), ('table', ['string']),
+        ('snapshot', ['string']),
     ]) -%}
     {%- set conversions = {} -%}
     {%- for column in upstream_columns -%}

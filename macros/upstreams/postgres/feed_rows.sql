@@ -19,7 +19,7 @@
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
-    {{ return(dbt_backfill.of_kind(feed.format, 'feed_rows')(feed, columns)) }}
+    {{ return(dbt_backfill[feed.format ~ '_feed_rows'](feed, columns)) }}
 {% endmacro %}
 
 
@@ -90,33 +90,22 @@
 {%- endmacro %}
 
 
-{#- Of a column: in each event of a transaction that begins from now on it is greater than what has landed by now. -#}
-{% macro landed_feed_written() %}
-    {{ return('__bf_position') }}
-{% endmacro %}
-
-
-{#- Whether `__bf_xid` has the epoch. -#}
-{% macro landed_feed_tells_epochs() %}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#-
-    A predicate: the events that do not tell their transaction, and that whoever read a stage may not have seen; none where each event of
-    a row tells it. See unseen_predicate for the arguments.
--#}
-{% macro landed_feed_untold(feed, version, noted) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#-
     A change table with columns that the model's config names. At the same position and sequence an insert or update comes after a
     delete or before-image, which is how an update that changes the key shows.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
-    {%- set op = dbt_backfill._declared_op(feed) -%}
+    {%- set cases = [] -%}
+    {%- for op, values in [
+        ('d', feed.deletes + feed.before_images), ('t', ['t', 'truncate']), ('g', ['g', 'gap']), ('w', ['w', 'watermark']),
+    ] -%}
+        {%- set literals = [] -%}
+        {%- for value in values -%} {%- do literals.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
+        {%- do cases.append(
+            'when lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)) in (' ~ literals | join(', ') ~ ") then '" ~ op ~ "'"
+        ) -%}
+    {%- endfor -%}
+    {%- set op = 'case ' ~ cases | join(' ') ~ " else 'u' end" -%}
     select
         {{ dbt_backfill.identifiers(columns) ~ ',' if columns }}
         {{ op }} as __bf_op,
@@ -128,46 +117,73 @@
 {%- endmacro %}
 
 
-{% macro declared_feed_tells_epochs() %}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{% macro declared_feed_written() %}
-    {{ return('__bf_position') }}
-{% endmacro %}
-
-
 {#-
-    Where any transaction was running, one of its events may lie anywhere in the feed, but not before the table was emptied: that waits
-    for all who wrote to it. What is before a gap says nothing of the rows after it.
+    Debezium's events as they lie in a table, with their envelope: `op`, `before`, `after` and `source` as it writes them.
+
+    An event does not tell the commit of its own transaction, but `source.sequence` that of the transaction before, so its position is
+    the one after that: what is not greater than the latest commit that some event tells has been told as a whole. Within a
+    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the one before. Rows without an
+    operation are tombstones and heartbeats, and rows of other tables tell how far the feed has come. An expression that may fail asks
+    for itself whether it has to, because Spark evaluates conditions in any order.
+
+    A row that a snapshot read (`r`) is no change. Where Debezium takes a snapshot, changes before it may have gone unseen, unless the
+    snapshot runs beside the stream.
+
+    Debezium writes a mark in place of a value that is stored apart (TOAST) and was not changed: a text, its bytes, or an array of either.
 -#}
-{% macro declared_feed_untold(feed, version, noted) %}
-    {%- set later = '__bf_position > ' ~ noted.since -%}
-    {#- A transaction was running when the rows of a stage were read, so something that has landed may not be seen yet. -#}
-    {%- set parts = noted.snapshot.split(':') -%}
-    {%- if parts[2] != '' or parts[3] | int > parts[1] | int -%}
-        {%- set later -%}
-            coalesce(struct(__bf_position, __bf_sequence) > (
-                select max(struct(__bf_position, if(__bf_op = 't', __bf_sequence, null)))
-                from (
-                    {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
-                )
-                where __bf_op in ('t', 'g') and __bf_position <= {{ version }}
-            ), true)
-        {%- endset -%}
-    {%- endif -%}
-    {{ return('__bf_xid is null and ' ~ later) }}
-{% endmacro %}
-
-
-{% macro _declared_op(feed) -%}
-    {%- set ops = {'d': feed.deletes + feed.before_images, 't': ['t', 'truncate'], 'g': ['g', 'gap'], 'w': ['w', 'watermark']} -%}
-    {%- set cases = [] -%}
-    {%- for op, values in ops.items() -%}
-        {%- set literals = [] -%}
-        {%- for value in values -%} {%- do literals.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
-        {%- do cases.append(' when lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)) in (' ~ literals | join(', ') ~ ") then '" ~ op ~ "'") -%}
+{% macro debezium_feed_rows(feed, columns) -%}
+    {%- set mark, codes, read, values, unchanged = '__debezium_unavailable_value', [], [], [], [] -%}
+    {%- for character in mark -%}
+        {%- do codes.append(95 if character == '_' else 97 + 'abcdefghijklmnopqrstuvwxyz'.index(character)) -%}
     {%- endfor -%}
-    {{ return('case' ~ cases | join ~ " else 'u' end") }}
+    {%- set marks = [mark, '[' ~ mark ~ ']', '[' ~ codes | join(', ') ~ ']'] | join("', '") -%}
+    {%- for column in columns -%}
+        {%- set name, conversion = dbt_backfill.identifier(column), (feed.get('conversions') or {}).get(column | lower) -%}
+        {%- set untold = 'coalesce(cast(' ~ name ~ " as string) in ('" ~ marks ~ "'), false)" -%}
+        {%- do read.append("if(op = 'd', before." ~ name ~ ', after.' ~ name ~ ') as ' ~ name ~ ',') -%}
+        {%- do values.append((dbt_backfill._debezium_value(name, untold, conversion) if conversion
+            else 'if(' ~ untold ~ ', null, ' ~ name ~ ')') ~ ' as ' ~ name ~ ',') -%}
+        {%- do unchanged.append('if(' ~ untold ~ ', ' ~ dbt_backfill.string_literal(column) ~ ', null)') -%}
+    {%- endfor -%}
+    {%- set is_of_table = "coalesce(concat(source.`schema`, '.', source.`table`) = " ~ dbt_backfill.string_literal(feed.table) ~ ', false)' -%}
+    select
+        {{ values | join('\n        ') }}
+        __bf_op, __bf_position, __bf_sequence, __bf_xid,
+        {{ "if(__bf_op in ('i', 'u'), nullif(array_compact(array(" ~ unchanged | join(', ') ~ ')), array()), null)'
+            if unchanged else 'cast(null as array<string>)' }} as __bf_unchanged,
+        cast(null as string) as __bf_note
+    from (
+        select
+            {{ read | join('\n            ') }}
+            case
+                when not {{ is_of_table }} then 'w'
+                when op in ('u', 'd', 't') then op
+                when op = 'c' then 'i'
+                when op = 'r' then 'g'
+                else 'w'
+            end as __bf_op,
+            case
+                when op = 'r' then source.lsn
+                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
+                else coalesce(cast(get_json_object(source.sequence, '$[0]') as bigint), 0) + 1
+            end as __bf_position,
+            source.lsn as __bf_sequence,
+            cast(source.`txId` as bigint) % 4294967296 as __bf_xid
+        from {{ feed.relation.render() }}
+        where op <> 'r' or ({{ is_of_table }} and source.snapshot <> 'incremental')
+    )
 {%- endmacro %}
+
+
+{#- Return a value in the type of the upstream's column. What cannot be converted fails: null would be another value. -#}
+{% macro _debezium_value(name, untold, conversion) %}
+    {%- set type, read = 'date' if conversion == 'days' else conversion, 'try_cast(' ~ name ~ ' as ' ~ dbt_backfill.type_sql(conversion) ~ ')' -%}
+    {%- set converted = {
+        'days': 'if(' ~ name ~ ' between -719162 and 2932896, date_from_unix_date(cast(' ~ name ~ ' as int)), null)',
+        'date': "try_cast(rtrim('Z', " ~ name ~ ') as date)',
+        'timestamp': 'if(' ~ name ~ " rlike '(Z|[+-][0-9:]+)$', " ~ read ~ ', null)',
+    }.get(conversion, read) -%}
+    {%- set error = "concat('backfilled_mv: a value of the change feed is no " ~ type ~ ": ', cast(" ~ name ~ ' as string))' -%}
+    {{ return('coalesce(' ~ converted ~ ', if(' ~ name ~ ' is null or ' ~ untold ~ " or __bf_op not in ('i', 'u'), null, cast(raise_error(" ~ error
+        ~ ') as ' ~ dbt_backfill.type_sql(type) ~ ')))') }}
+{% endmacro %}

@@ -28,7 +28,7 @@
       'zone': the time zone of the session,
       'read': the columns that the query reads, [] where it is not known,
       'notes': what the marks since then noted of the table, see get_landing_note,
-      'columns': the names of the table's columns, without those that its feed need not tell, see get_postgres_told_columns
+      'columns': the names of the table's columns, without those that its feed need not tell, see is_postgres_read_type
     }
 
     Arguments:
@@ -63,7 +63,10 @@
     {%- do dbt_backfill.check_postgres_change_table(upstream, place.landed) -%}
     {#- A column that the table has got since is in its feed once something has landed after that. -#}
     {%- set columns = [] -%}
-    {%- for name in dbt_backfill.get_postgres_told_columns(facts) if feed.format == 'debezium' or name | lower in landed -%} {%- do columns.append(name) -%} {%- endfor -%}
+    {%- for column in facts.columns
+            if dbt_backfill.is_postgres_read_type(column) and (feed.format == 'debezium' or column.name | lower in landed) -%}
+        {%- do columns.append(column.name) -%}
+    {%- endfor -%}
     {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
     {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
     {{ return({

@@ -70,10 +70,31 @@
 {% endmacro %}
 
 
-{#- Per key the last event up to a version, of those whose transaction the reader of a stage does not see. -#}
+{#-
+    Return a select of the last event per key up to a version, of those whose transaction the reader of a stage does not see.
+
+    Events that do not tell their transaction are only in a feed of declared columns. Where any transaction was running, one of them may
+    lie anywhere in the feed, but not before the table was emptied: that waits for all who wrote to it. What is before a gap says nothing
+    of the rows after it.
+-#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
-    {%- set untold = dbt_backfill.of_kind(feed.format, 'feed_untold')(feed, version, noted) -%}
+    {%- set unseen = dbt_backfill.unseen_predicate(feed, noted) -%}
+    {%- if feed.format == 'declared' -%}
+        {%- set parts, later = noted.snapshot.split(':'), '__bf_position > ' ~ noted.since -%}
+        {%- if parts[2] != '' or parts[3] | int > parts[1] | int -%}
+            {%- set later -%}
+                coalesce(struct(__bf_position, __bf_sequence) > (
+                    select max(struct(__bf_position, if(__bf_op = 't', __bf_sequence, null)))
+                    from (
+                        {{ dbt_backfill.get_feed_rows_sql(feed, []) }}
+                    )
+                    where __bf_op in ('t', 'g') and __bf_position <= {{ version }}
+                ), true)
+            {%- endset -%}
+        {%- endif -%}
+        {%- set unseen = unseen ~ ' or __bf_xid is null and ' ~ later -%}
+    {%- endif -%}
     select last.*
     from (
         select max_by(struct({{ columns }}, __bf_op = 'd' as __bf_deleted), struct(__bf_position, __bf_sequence)) as last
@@ -81,7 +102,7 @@
             {{ dbt_backfill.get_feed_rows_sql(feed, noted.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }}
-            and ({{ dbt_backfill.unseen_predicate(feed, noted) }}{{ ' or ' ~ untold if untold }})
+            and ({{ unseen }})
         group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
     )
 {%- endmacro %}
@@ -89,7 +110,7 @@
 
 {#-
     Whether the reader of a stage does not see a transaction of which the feed tells: over `__bf_xid`, an id that begins anew after 2^32
-    of them where the feed does not tell its epoch. Of two such ids the later one is less than 2^31 ahead. Null where the feed does not
+    of them, unless land_changes has written it, with its epoch. Of two such ids the later one is less than 2^31 ahead. Null where the feed does not
     tell the transaction.
 
     A commit is in the feed a moment before anybody sees it, and long before where it waits for a standby. So an id that was given, and
@@ -99,19 +120,21 @@
 
     Arguments:
       noted (dict): {
-        'snapshot': `xmin:xmax:xip,…:next`, and more, see postgres_snapshot_query,
+        'snapshot': `xmin:xmax:xip,…:next`, and more, see postgres_stage_script,
         'since': up to where the feed had landed before that,
         'renewed': see get_feed_place_sql
       }
 -#}
 {% macro unseen_predicate(feed, noted) %}
     {%- set parts, half, running = noted.snapshot.split(':'), 2147483648, [] -%}
-    {%- set turn = none if dbt_backfill.of_kind(feed.format, 'feed_tells_epochs')() else 2 * half -%}
+    {%- set turn = none if feed.format == 'landed' else 2 * half -%}
     {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % turn if turn else xid | int) -%} {%- endfor -%}
     {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {%- set later = dbt_backfill.of_kind(feed.format, 'feed_written')() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
+    {#- Debezium gives the events of the first transaction after a snapshot the position 1, and each its own place in the WAL. -#}
+    {%- set written = '__bf_sequence' if feed.format == 'debezium' else '__bf_position' -%}
+    {%- set later = written ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
 
@@ -122,16 +145,6 @@
     {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn
         else '(__bf_xid >= ' ~ low ~ ' or __bf_xid < ' ~ (low + count - turn) ~ ')') }}
 {% endmacro %}
-
-
-{#-
-    In PostgreSQL's own words: what a reader sees of the transactions, as pg_current_snapshot() gives it, after it the next id to be
-    given, and when the server last recovered from a crash. The ids from the snapshot's xmax on, which is the one after the last that has
-    ended, up to the next one are running and not listed.
--#}
-{% macro postgres_snapshot_query() -%}
-    select pg_current_snapshot()::text || ':' || {{ dbt_backfill.get_postgres_next_id() }} || ':' || {{ dbt_backfill.get_postgres_recovered() }} as value_1
-{%- endmacro %}
 
 
 {#- With its epoch. -#}
@@ -150,25 +163,12 @@
 
 
 {#-
-    Refuse a query that compares a `char(n)`: Spark pads what it is compared with, in the table and not in its events. A function of it,
-    such as rtrim, gives the same in both.
+    Refuse a query that compares a `char(n)`: Spark pads what it is compared with, in the table and not in its events. A query may pass such
+    a column on, or hand it to a function that gives a text or a number, such as rtrim, which gives the same in both.
+
+    Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
 {% macro postgres_check_query(explained, query) %}
-    {%- set name = dbt_backfill.find_compared_char(explained, query) -%}
-    {%- if name is not none -%}
-        {%- do dbt_backfill.refuse(
-            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table and not in its events',
-            'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    The name of such a column that a query does more with than pass it on, or hand it to a function that gives a text or a number; none
-    if there is none. Spark's analyzed plan has a projection over the table that pads its columns to their length.
--#}
-{% macro find_compared_char(explained, query) %}
     {%- set plan, chars = dbt_backfill.mask_names(explained, query), {} -%}
     {%- set items, padded = dbt_backfill.plan_expressions(plan, query), 'readSidePadding\\((?:@|\\w+)#(\\d+).*\\) AS (@|\\w+)#(\\d+)$' -%}
     {#- What a function such as nullif is called with is printed as it was before. -#}
@@ -186,7 +186,12 @@
     ] -%}
     {%- set taken = '(?i)(?<!\\w)(?:' ~ functions | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
     {%- for item in items if not dbt_backfill.passed_column(item) and not modules.re.search(padded, item) -%}
-        {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
+        {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%}
+            {%- do dbt_backfill.refuse(
+                'its query compares ' ~ chars[id] ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table '
+                    ~ 'and not in its events',
+                'Compare rtrim(' ~ chars[id] ~ ') with the text without blanks at its end'
+            ) -%}
+        {%- endfor -%}
     {%- endfor -%}
-    {{ return(none) }}
 {% endmacro %}

@@ -24,7 +24,9 @@
 {#-
     A script that reads a range from the live table, once, into the table of staged ranges, and tells {
       'stage': the id of this execution of it: one that is sent twice stages under two,
-      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least, see postgres_snapshot_query,
+      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least: pg_current_snapshot(), the next id to be given,
+        and when the server last recovered from a crash. The ids from the snapshot's xmax on, which is the one after the last that has
+        ended, up to the next one are running and not listed,
       'reached': the position of the WAL after the range was read: what it may show was committed up to there,
       'rows': how many were staged under this id,
       'stands': whether no other execution has replaced them since,
@@ -40,6 +42,8 @@
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
     {%- set mark = dbt_backfill.get_stage_mark('') -%}
+    {%- set snapshot = "select pg_current_snapshot()::text || ':' || " ~ dbt_backfill.get_postgres_next_id() ~ " || ':' || "
+        ~ dbt_backfill.get_postgres_recovered() ~ ' as value_1' -%}
     begin
         declare __bf_id string;
         declare __bf_snapshot string;
@@ -50,7 +54,7 @@
         {%- endif %}
         create table if not exists {{ table }} ({{ dbt_backfill.column_definitions(staged.columns) }}, __bf_stage string)
         {{ staged.clauses }};
-        set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, dbt_backfill.postgres_snapshot_query()) }});
+        set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, snapshot) }});
         insert overwrite table {{ table }}
         select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, __bf_id
         from (
@@ -161,15 +165,10 @@
     {%- set columns = {} -%}
     {%- for column in facts.columns if column.name in names -%}
         {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
-        {%- do columns.update({column.name: seen + ([column.labels | length, dbt_backfill._digest_labels(column.labels)] if column.labels else [])}) -%}
+        {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
     {#- Whoever removes old events may remove the notes. -#}
     {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
-{% endmacro %}
-
-
-{% macro _digest_labels(labels) %}
-    {{ return(local_md5(tojson(labels))[:12]) }}
 {% endmacro %}
 
 
@@ -187,7 +186,7 @@
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
         {#- An enum gets labels at its end, which is no change of those that it had. -#}
-        {%- set renamed = was[4:] and dbt_backfill._digest_labels(labels[:was[4]]) != was[5] -%}
+        {%- set renamed = was[4:] and local_md5(tojson(labels[:was[4]]))[:12] != was[5] -%}
         {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
             {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event tells what that did to its values') }}
         {%- endif -%}
@@ -249,29 +248,21 @@
 -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}
-    {%- for column in columns -%}
-        {%- set predicate = dbt_backfill._get_altered_predicate(column, facts) -%}
-        {%- if predicate -%} {%- do cases.append('when ' ~ predicate ~ ' then ' ~ dbt_backfill.string_literal(column.name)) -%} {%- endif -%}
+    {%- for column in columns if column.type in ['date', 'timestamp', 'timestamp_ntz'] -%}
+        {%- set name = dbt_backfill.identifier(column.name) -%}
+        {%- set finite = facts.columns | selectattr('name', 'equalto', column.name) | selectattr('finite') | list -%}
+        {#- Literals do not depend on the session's time zone. -#}
+        {%- set midnight, zone = '' if column.type == 'date' else ' 00:00:00', 'Z' if column.type == 'timestamp' else '' -%}
+        {%- set begin, end = column.type ~ "'", midnight ~ zone ~ "'" -%}
+        {%- set altered = [
+            name ~ ' < ' ~ begin ~ '0001-01-04' ~ end,
+            name ~ ' >= ' ~ begin ~ '1582-10-15' ~ end ~ ' and ' ~ name ~ ' < ' ~ begin ~ '1582-10-25' ~ end,
+        ] if column.type == 'date' or dbt_backfill.is_postgres_utc(facts) else [name ~ ' < ' ~ begin ~ '1900-01-01' ~ end] -%}
+        {%- if not finite -%}
+            {%- do altered.append(name ~ " = date'9999-12-31'" if column.type == 'date'
+                else name ~ ' = ' ~ begin ~ '9999-12-31 23:59:59.999' ~ zone ~ "'") -%}
+        {%- endif -%}
+        {%- do cases.append('when (' ~ altered | join(' or ') ~ ') then ' ~ dbt_backfill.string_literal(column.name)) -%}
     {%- endfor -%}
     {{ return('case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as string)') }}
-{%- endmacro %}
-
-
-{#- None of a type that is always read right. Literals do not depend on the session's time zone. -#}
-{% macro _get_altered_predicate(column, facts) -%}
-    {%- set name = dbt_backfill.identifier(column.name) -%}
-    {%- set finite = facts.columns | selectattr('name', 'equalto', column.name) | selectattr('finite') | list -%}
-    {%- if column.type == 'date' -%}
-        {%- set days = [name ~ " < date'0001-01-04'", name ~ " between date'1582-10-15' and date'1582-10-24'"] -%}
-        {{ return('(' ~ (days + ([] if finite else [name ~ " = date'9999-12-31'"])) | join(' or ') ~ ')') }}
-    {%- elif column.type in ['timestamp', 'timestamp_ntz'] -%}
-        {%- set zone = 'Z' if column.type == 'timestamp' else '' -%}
-        {%- set times = [
-            name ~ ' < ' ~ column.type ~ "'0001-01-04 00:00:00" ~ zone ~ "'",
-            name ~ ' >= ' ~ column.type ~ "'1582-10-15 00:00:00" ~ zone ~ "' and " ~ name ~ ' < ' ~ column.type ~ "'1582-10-25 00:00:00" ~ zone ~ "'",
-        ] if dbt_backfill.is_postgres_utc(facts) else [name ~ ' < ' ~ column.type ~ "'1900-01-01 00:00:00" ~ zone ~ "'"] -%}
-        {%- set last = [] if finite else [name ~ ' = ' ~ column.type ~ "'9999-12-31 23:59:59.999" ~ zone ~ "'"] -%}
-        {{ return('(' ~ (times + last) | join(' or ') ~ ')') }}
-    {%- endif -%}
-    {{ return(none) }}
 {%- endmacro %}

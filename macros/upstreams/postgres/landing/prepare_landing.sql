@@ -89,29 +89,24 @@
     {%- endfor -%}
     {%- set slot = known[0].facts.slot -%}
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
-    {%- if not goes_on -%} {%- do dbt_backfill.check_wal2json(landing) -%} {%- endif -%}
+    {%- if not goes_on -%}
+        {#- PostgreSQL lists its output plugins to nobody, and Spark's scripts catch no error of a database: a block catches that of a slot
+            which is gone at once, and the same connection reads it. -#}
+        {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
+            ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
+        {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
+            "select jsonb_build_object('error', nullif(current_setting('dbt_backfill.error', true), ''))::text as value_1", attempt).error -%}
+        {%- if error -%}
+            {%- do dbt_backfill.refuse(
+                'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
+                'If it is missing, install it on the server (Debian: postgresql-15-wal2json), and where PostgreSQL has the setting, '
+                    ~ 'add it to output_plugin_libraries', mv=landing.tables[0].name
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- for table in known -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
     {%- set landing = dict(landing, tables=tables) -%}
     {{ return(dict(landing, confirmed=slot.confirmed if goes_on else dbt_backfill.make_slot(landing, slot))) }}
-{% endmacro %}
-
-
-{#-
-    Refuse a PostgreSQL that cannot load wal2json, by a slot that is gone at once. It lists its output plugins to nobody, and Spark's scripts
-    catch no error of a database, so a block catches it, and the same connection reads it.
--#}
-{% macro check_wal2json(landing) %}
-    {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
-        ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
-    {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
-        "select jsonb_build_object('error', nullif(current_setting('dbt_backfill.error', true), ''))::text as value_1", attempt).error -%}
-    {%- if error -%}
-        {%- do dbt_backfill.refuse(
-            'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
-            'If it is missing, install it on the server (Debian: postgresql-15-wal2json), and where PostgreSQL has the setting, add it to output_plugin_libraries',
-            mv=landing.tables[0].name
-        ) -%}
-    {%- endif -%}
 {% endmacro %}
 
 

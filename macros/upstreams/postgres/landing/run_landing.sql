@@ -1,6 +1,6 @@
 {#-
     Land what a slot has, batch by batch, until it has nothing more of what was flushed when it was last asked. Nothing is remembered beside
-    the change tables: up to where a table has landed is the greatest _lsn in it, and what the slot still has of before is passed over.
+    the change tables: a table has landed up to the greatest _lsn in it, and what the slot still has of before is passed over.
 
     Arguments:
       landing (dict): see new_landing.
@@ -11,7 +11,7 @@
     {#- A slot has only what was flushed. The commit of the message does not wait for a synchronous standby, which may be away. -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
-    {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), batches=0, done=false) -%}
+    {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), is_first=true, done=false) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
@@ -34,33 +34,33 @@
             {%- set landed = run.landing.tables | map(attribute='landed') | min -%}
             {#- A slot does not go back. -#}
             {%- set end = dbt_backfill.get_postgres_lsn([landed, to] | min) -%}
-            {%- do dbt_backfill.read_from_postgres(landing, 'let go of the WAL of the slot ' ~ landing.slot,
-                'select (select (select end_lsn::text from pg_replication_slot_advance(s.slot_name, ' ~ end ~ ')) from pg_replication_slots as s'
-                ~ ' where s.slot_name = ' ~ dbt_backfill.postgres_literal(landing.slot) ~ " and l.locked = '' and s.confirmed_flush_lsn < " ~ end
-                ~ ') as value_1 from ' ~ dbt_backfill.get_slot_lock(landing.slot)) -%}
-            {%- do dbt_backfill.report_batch(run.landing, given, batch, tables, run.batches == 0) -%}
-            {%- set run.batches = run.batches + 1 -%}
+            {%- set advance -%}
+                select (
+                    select (select end_lsn::text from pg_replication_slot_advance(s.slot_name, {{ end }}))
+                    from pg_replication_slots as s
+                    where s.slot_name = {{ dbt_backfill.postgres_literal(landing.slot) }} and l.locked = '' and s.confirmed_flush_lsn < {{ end }}
+                ) as value_1
+                from {{ dbt_backfill.get_slot_lock(landing.slot) }}
+            {%- endset -%}
+            {%- do dbt_backfill.read_from_postgres(landing, 'let go of the WAL of the slot ' ~ landing.slot, advance) -%}
+            {%- for table in run.landing.tables -%} {%- if run.is_first or table.landed > tables[loop.index0].landed -%}
+                {%- set events, behind = dbt_backfill.get_count_text(table.events, 'event'), [batch.flushed - table.landed, 0] | max -%}
+                {%- do log(table.table ~ ': ' ~ events ~ ' landed in ' ~ table.relation.render() ~ ', up to ' ~ table.landed ~ ', '
+                    ~ dbt_backfill.get_count_text(behind, 'byte') ~ ' behind', info=true) -%}
+            {%- endif -%} {%- endfor -%}
+            {%- set megabytes = (batch.held or 0) / 1048576 -%}
+            {%- if megabytes >= given.wal_warning_mb -%}
+                {%- do exceptions.warn(
+                    'land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL, from '
+                        ~ given.wal_warning_mb ~ ' MB on there is this warning; a transaction may be open for long, or changes are landed too seldom'
+                ) -%}
+            {%- elif run.is_first -%}
+                {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before', info=true) -%}
+            {%- endif -%}
+            {%- set run.is_first = false -%}
             {%- set run.done = is_last and landed >= to -%}
         {%- endif -%}
     {%- endif -%} {%- endfor -%} {%- endif -%} {%- endfor -%}
-{% endmacro %}
-
-
-{#- One line per table: how many events, up to where, and how far the WAL was ahead; and what the slot keeps of it. -#}
-{% macro report_batch(landing, given, batch, before, is_first) %}
-    {%- for table in landing.tables -%} {%- if is_first or table.landed > before[loop.index0].landed -%}
-        {%- do log(table.table ~ ': ' ~ dbt_backfill.get_count_text(table.events, 'event') ~ ' landed in ' ~ table.relation.render() ~ ', up to '
-            ~ table.landed ~ ', ' ~ dbt_backfill.get_count_text([batch.flushed - table.landed, 0] | max, 'byte') ~ ' behind', info=true) -%}
-    {%- endif -%} {%- endfor -%}
-    {%- set megabytes = (batch.held or 0) / 1048576 -%}
-    {%- if megabytes >= given.wal_warning_mb -%}
-        {%- do exceptions.warn(
-            'land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL, from ' ~ given.wal_warning_mb
-                ~ ' MB on there is this warning; a transaction may be open for long, or changes are landed too seldom'
-        ) -%}
-    {%- elif is_first -%}
-        {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before', info=true) -%}
-    {%- endif -%}
 {% endmacro %}
 
 
@@ -160,12 +160,14 @@
     {%- if landed is none -%}
         {{ return({'op': 'w', 'position': confirmed, 'why': none}) }}
     {%- elif confirmed > landed -%}
-        {{ return({'op': 'g', 'position': confirmed, 'why': 'events between ' ~ landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot}) }}
+        {%- set why = 'events between ' ~ landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot -%}
+        {{ return({'op': 'g', 'position': confirmed, 'why': why}) }}
     {%- elif table.timeline != table.facts.timeline -%}
         {{ return({'op': 'g', 'position': landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ' and was ' ~ table.timeline}) }}
     {%- elif confirmed < landed and dbt_backfill.tells_otherwise(landing, table) -%}
-        {{ return({'op': 'g', 'position': landed + 1, 'why': 'the slot ' ~ landing.slot ~ ' tells other events between ' ~ confirmed ~ ' and '
-            ~ landed ~ ' than have landed, so the database was put back'}) }}
+        {%- set why = 'the slot ' ~ landing.slot ~ ' tells other events between ' ~ confirmed ~ ' and ' ~ landed
+            ~ ' than have landed, so the database was put back' -%}
+        {{ return({'op': 'g', 'position': landed + 1, 'why': why}) }}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,14 +34,9 @@ def read(macros: Macros) -> Any:
             nodes={"model.p.orders": upstream} | {k: v for k, v in known.items() if "model" in k},
             sources={k: v for k, v in known.items() if "source" in k},
         )
-        macros.config["change_feed"] = feed
-        return macros.call("read_change_feed")
+        return macros.call("read_change_feed", feed)
 
     return read
-
-
-def test_without_the_option_the_upstreams_own_feed_is_followed(read: Any) -> None:
-    assert read(None) is None
 
 
 def test_a_change_table_is_a_node_with_its_operations_and_order(read: Any) -> None:
@@ -200,26 +194,3 @@ def test_a_value_that_a_key_does_not_take_is_refused(
 ) -> None:
     with refused(fact):
         read({**LANDED, **changes})
-
-
-@pytest.mark.parametrize(
-    ("feed", "is_postgres", "fact"),
-    [
-        (LANDED, True, None),
-        ({**FEED, "position": "at"}, True, None),
-        (FEED, False, None),
-        (FEED, True, "its change_feed names no position, and without one it cannot be told up to"),
-        (LANDED, False, "its change_feed is one of a table of PostgreSQL, by its format landed,"),
-        (
-            {**FEED, "position": "at"},
-            False,
-            "its change_feed is one of a table of PostgreSQL, by its position, and its upstream is",
-        ),
-    ],
-)
-def test_a_change_table_has_to_be_one_of_its_upstream(
-    macros: Macros, read: Any, refused: Any, feed: Any, is_postgres: bool, fact: str | None
-) -> None:
-    feed = read(feed)
-    with refused(fact) if fact else nullcontext():
-        macros.call("check_change_feed_upstream", feed, is_postgres)

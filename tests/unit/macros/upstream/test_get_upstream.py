@@ -170,5 +170,7 @@ def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> N
     assert get(nodes, change_feed=feed)["relation"].render() == "lake.up"
     with refused("its change_feed is one of a table of PostgreSQL, by its format landed"):
         get(nodes, change_feed={**feed, "format": "landed"})
+    with refused("its change_feed is one of a table of PostgreSQL, by its position, and its upst"):
+        get(nodes, change_feed={**feed, "position": "at"})
     with refused("its query reads up, changes. "):
         get(nodes)

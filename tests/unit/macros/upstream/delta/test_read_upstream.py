@@ -175,5 +175,12 @@ def test_a_table_whose_properties_were_not_asked_for_is_not_checked_again(
         ("2024-05-01 10:00:00", "2024-05-01 10:00:00"),
     ],
 )
-def test_a_time_has_one_text_however_it_came(macros: Macros, value: Any, text: str) -> None:
-    assert macros.call("timestamp_text", value) == text
+def test_a_time_has_one_text_however_it_came(
+    macros: Macros, up: Any, value: Any, text: str
+) -> None:
+    detail = [{"id": "u1", "properties": {}}]
+    macros.results = [[_row(3, timestamp=value)], detail]
+
+    observed = macros.call("delta_read_upstream", {"relation": up}, None)
+
+    assert observed["committed_at"] == text

@@ -1,13 +1,3 @@
-{#- Another schema is a gap, so no column is added without one. A partition stores a number for a timestamp, so no zone matters. -#}
-{% macro iceberg_upstream_traits() %}
-    {{ return({
-        'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
-        'takes_added_columns': false, 'may_read_by_zone': false, 'may_forget_keys': true, 'may_order_texts_otherwise': true,
-        'copy_format': 'iceberg', 'lost_conditions': none,
-    }) }}
-{% endmacro %}
-
-
 {% macro iceberg_upstream_read(upstream, version) %}
     {%- set name = upstream.relation.render() -%}
     {{ return('(select * from ' ~ name ~ ' where false)' if version | int == 0 else name ~ ' version as of ' ~ version) }}
@@ -205,20 +195,31 @@
     Return a select of one row: the last sequence number that was committed, the names of the data files that differ between the versions,
     the bounds of the keys over all of these, and whether deletes have changed that may be of any file.
 
-    The inner select has the data files of both versions, each with the bounds of the keys (null where it does not have them or has a
-    null), and `differs`: whether only one version has it, or both but not with the same deletes. The live rows of a file depend only on
-    the delete files that name it, and on those that name none (equality deletes, and position deletes of several files), which are in a
-    row without a path.
+    The innermost selects have, by the entries of its manifests, the data files of a version, and its delete files (`delete_file`), each
+    under the path of the data file that it names. Entries of the status 2 are files that the version has removed.
+
+    The one around them has a row per data file, with the bounds of its keys (null where it does not have them or has a null), and
+    `differs`: whether only one version has it, or both but not with the same deletes. The live rows of a file depend only on the delete
+    files that name it, and on those that name none (equality deletes, and position deletes of several files), which are in a row without
+    a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
-    {%- set bounds = [] -%}
-    {%- for _ in bounded -%} {%- do bounds.extend([('low_' ~ loop.index, 'min'), ('high_' ~ loop.index, 'max')]) -%} {%- endfor %}
+    {%- set bounds, is_data = [], 'data_file.content = 0' -%}
+    {%- for key in bounded -%}
+        {%- set number, metrics = loop.index, 'readable_metrics.' ~ dbt_backfill.identifier(key.upstream) -%}
+        {%- for name, bound, extreme in [('low_', 'lower_bound', 'min'), ('high_', 'upper_bound', 'max')] -%}
+            {%- set value = 'if(' ~ is_data ~ ' and ' ~ metrics ~ '.null_value_count = 0, ' ~ metrics ~ '.' ~ bound ~ ', null)' -%}
+            {%- do bounds.append({'name': name ~ number, 'value': value, 'extreme': extreme}) -%}
+        {%- endfor -%}
+    {%- endfor %}
     select
         max(committed) as committed,
-        {%- for bound, extreme in bounds %}
+        {%- for bound in bounds %}
         if(
-            count({{ bound }}) filter (where differs) = count(path) filter (where differs), {{ extreme }}({{ bound }}) filter (where differs), null
-        ) as {{ bound }},
+            count({{ bound.name }}) filter (where differs) = count(path) filter (where differs),
+            {{ bound.extreme }}({{ bound.name }}) filter (where differs),
+            null
+        ) as {{ bound.name }},
         {%- endfor %}
         coalesce(bool_or(differs and path is null), false) as any_file,
         collect_list(path) filter (where differs) as paths
@@ -231,49 +232,24 @@
                     or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
                 ) as differs,
             path
-            {%- for bound, _ in bounds %},
-            any_value({{ bound }}, true) as {{ bound }}
+            {%- for bound in bounds %},
+            any_value({{ bound.name }}, true) as {{ bound.name }}
             {%- endfor %}
         from (
-            {{ dbt_backfill._iceberg_files_sql(relation, from_version, 'false', bounded) }}
-            union all
-            {{ dbt_backfill._iceberg_files_sql(relation, to_version, 'true', bounded) }}
+            {%- for version, is_new in [(from_version, 'false'), (to_version, 'true')] %}
+            {{ 'union all' if not loop.first }}
+            select
+                {{ is_new }} as is_new,
+                sequence_number,
+                if({{ is_data }}, data_file.file_path, data_file.referenced_data_file) as path,
+                if({{ is_data }}, null, struct(data_file.file_path, data_file.content_offset)) as delete_file
+                {%- for bound in bounds %},
+                {{ bound.value }} as {{ bound.name }}
+                {%- endfor %}
+            from {{ relation.render() }}.entries version as of {{ version }}
+            where status <> 2
+            {%- endfor %}
         )
         group by path
     )
 {%- endmacro %}
-
-
-{#-
-    Return a select of the data files of a version, and of its delete files (`delete_file`), each under the path of the data file that it
-    names: by the entries of its manifests, so that these are read once. Those of the status 2 are files that it has removed.
--#}
-{% macro _iceberg_files_sql(relation, version, is_new, bounded) -%}
-    {%- set is_data = 'data_file.content = 0' -%}
-    select
-        {{ is_new }} as is_new,
-        sequence_number,
-        if({{ is_data }}, data_file.file_path, data_file.referenced_data_file) as path,
-        if({{ is_data }}, null, struct(data_file.file_path, data_file.content_offset)) as delete_file
-        {%- for key in bounded %}
-        {%- set metrics = 'readable_metrics.' ~ dbt_backfill.identifier(key.upstream) %}
-        {%- set is_bounded = is_data ~ ' and ' ~ metrics ~ '.null_value_count = 0' %},
-        if({{ is_bounded }}, {{ metrics }}.lower_bound, null) as low_{{ loop.index }},
-        if({{ is_bounded }}, {{ metrics }}.upper_bound, null) as high_{{ loop.index }}
-        {%- endfor %}
-    from {{ relation.render() }}.entries version as of {{ version }}
-    where status <> 2
-{%- endmacro %}
-
-
-{% macro iceberg_committed_at(observed, version) %}
-    {%- set snapshot = observed.log | selectattr('version', 'equalto', version | int) | list | first | default(none) -%}
-    {{ return(snapshot.committed_at if snapshot else none) }}
-{% endmacro %}
-
-
-{#- An Iceberg table reports its changes itself. -#}
-{% macro iceberg_needed_feed(upstream, options, sql) %}
-    {%- if options -%} {%- do dbt_backfill.check_change_feed_upstream(options, false) -%} {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
