@@ -81,7 +81,7 @@
 
 {#- Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: see find_dropped. -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)) -%}
+    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, ['mv'] + dbt_backfill.companion_names()), live=dbt_backfill.load_table(dropped.live)) -%}
     {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- for table, why in remains.foreign.items() -%}

@@ -28,7 +28,7 @@
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
         left semi join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(names, 'source.', 'doubtful.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'source.', 'doubtful.', 'upstream', 'upstream') }}
         where {{ '__bf_anywhere__ or ' if alters_keys }}{{ dbt_backfill._between_bounds(dbt_backfill.upstream_columns(keys, 'source.'), keys) }}
     {%- endset -%}
     {%- if alters_keys -%}
@@ -97,12 +97,12 @@
         left anti join (
             {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, gone) }}
         ) as query
-        on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
         where __bf_gone and {{ not_null }}
         {%- endif %}
     ) as stage
     left semi join {{ backfill.mv.render() }} as mv
-    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'mv.') }}
+    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'mv.', 'upstream') }}
         and {{ dbt_backfill._between_bounds(dbt_backfill.mv_columns(keys, 'mv.'), keys) }}
     {%- endif %}
     {{ '__bf_alike__' if alters_keys }}

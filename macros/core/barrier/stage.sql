@@ -161,7 +161,7 @@
         from {{ stage }} as stage
         {%- if reread %}
         left anti join {{ doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'stage.', 'doubtful.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'doubtful.', 'upstream', 'upstream') }}
         {%- endif %}
         where not __bf_deleted
     {%- endset -%}
@@ -186,7 +186,7 @@
         )
         {%- endif %}
     ) as query
-    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
     where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
 {%- endmacro %}
 

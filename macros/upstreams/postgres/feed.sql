@@ -92,7 +92,7 @@
 {% macro check_feed_table(feed, upstream_columns) %}
     {%- set types = {} -%}
     {%- for column in dbt_backfill.get_table_columns(feed.relation) -%} {%- do types.update({column.name | lower: column.type | lower}) -%} {%- endfor -%}
-    {%- do dbt_backfill._check_feed_needs(feed, types, dbt_backfill.of_kind(feed.format, 'feed_needs')(feed)) -%}
+    {%- do dbt_backfill._check_feed_needs(feed, types, dbt_backfill[feed.format ~ '_feed_needs'](feed)) -%}
     {%- if feed.format == 'debezium' -%}
         {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
     {%- endif -%}

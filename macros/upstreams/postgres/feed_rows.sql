@@ -19,7 +19,7 @@
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
-    {{ return(dbt_backfill.of_kind(feed.format, 'feed_rows')(feed, columns)) }}
+    {{ return(dbt_backfill[feed.format ~ '_feed_rows'](feed, columns)) }}
 {% endmacro %}
 
 

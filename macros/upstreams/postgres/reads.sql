@@ -73,7 +73,7 @@
 {#- Per key the last event up to a version, of those whose transaction the reader of a stage does not see. -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
-    {%- set untold = dbt_backfill.of_kind(feed.format, 'feed_untold')(feed, version, noted) -%}
+    {%- set untold = dbt_backfill[feed.format ~ '_feed_untold'](feed, version, noted) -%}
     select last.*
     from (
         select max_by(struct({{ columns }}, __bf_op = 'd' as __bf_deleted), struct(__bf_position, __bf_sequence)) as last
@@ -106,12 +106,12 @@
 -#}
 {% macro unseen_predicate(feed, noted) %}
     {%- set parts, half, running = noted.snapshot.split(':'), 2147483648, [] -%}
-    {%- set turn = none if dbt_backfill.of_kind(feed.format, 'feed_tells_epochs')() else 2 * half -%}
+    {%- set turn = none if dbt_backfill[feed.format ~ '_feed_tells_epochs']() else 2 * half -%}
     {%- for xid in parts[2].split(',') if xid -%} {%- do running.append(xid | int % turn if turn else xid | int) -%} {%- endfor -%}
     {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {%- set later = dbt_backfill.of_kind(feed.format, 'feed_written')() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
+    {%- set later = dbt_backfill[feed.format ~ '_feed_written']() ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
 
