@@ -69,7 +69,7 @@
     returned them, and 'name', the model's, or the table's if the model is gone.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, ['mv'] + dbt_backfill.companion_names()), live=dbt_backfill.load_table(dropped.live)) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
     {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- for table, why in remains.foreign.items() -%}

@@ -240,7 +240,9 @@
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
     {%- set ours = fromjson(properties.get('dbt_backfill.constraints', '[]')) -%}
-    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%} {%- do present.update({name[18:]: value}) -%} {%- endfor -%}
+    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%}
+        {%- do present.update({name[18:]: value}) -%}
+    {%- endfor -%}
     {%- for name in (ours + wanted.keys() | list) | unique if name in present and present[name] != wanted.get(name) -%}
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
