@@ -194,8 +194,10 @@
 {% macro read_filled_generation(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
     {%- set found = none if filled.replaced else seen.mv -%}
-    {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
-    {%- do dbt_backfill.apply_constraints(next, found) -%}
+    {%- if config.persist_relation_docs() or config.persist_column_docs() -%}
+        {%- do dbt_backfill.apply_docs(next, found, filled.state) -%}
+    {%- endif -%}
+    {%- if found -%} {%- do dbt_backfill.apply_constraints(next, found.properties) -%} {%- endif -%}
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
     {%- set state = dbt_backfill.read_state(next) -%}
     {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}

@@ -52,7 +52,7 @@
     {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
     {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
     {%- set every = options.compact_every -%}
-    {%- set compacts = every and (has_finished or dbt_backfill.passes_multiple(before.get('epoch', 0), state.epoch, every)) -%}
+    {%- set compacts = every and (has_finished or state.epoch // every > before.get('epoch', 0) // every) -%}
     {{ return('compact' if compacts else none) }}
 {% endmacro %}
 
@@ -75,7 +75,7 @@
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
-        {%- set partitions = dbt_backfill.get_layout_columns('partition_by') | map('lower') | list -%}
+        {%- set partitions = dbt_backfill.as_list(config.get('partition_by') or []) | map('lower') | list -%}
         {%- for key in state.committed.key if key.name | lower not in partitions -%}
             {%- do columns.append(dbt_backfill.identifier(key.name)) -%}
         {%- endfor -%}

@@ -36,14 +36,34 @@
     {#- While a next generation is filled, the MV is what another query has made. -#}
     {%- set is_former = not reads_nothing and result.get('filling', false) -%}
     {%- set state = observed.state if reads_nothing else result.state -%}
-    {%- if not is_former -%} {%- do dbt_backfill.apply_docs(backfill, found, state) -%} {%- endif -%}
-    {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
-    {%- if not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
-        {%- do dbt_backfill.apply_constraints(backfill, found) -%}
+    {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
+        {%- do dbt_backfill.apply_docs(backfill, found, state) -%}
     {%- endif -%}
+    {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
+    {%- set is_whole = not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
+    {%- set has_constraints = found and ((config.get('contract') or {}).enforced or 'dbt_backfill.constraints' in found.properties) -%}
+    {%- if is_whole and has_constraints -%} {%- do dbt_backfill.apply_constraints(backfill, found.properties) -%} {%- endif -%}
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
     {#- A test of the same invocation looks both up in dbt's cache. -#}
     {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}
+
+
+{#-
+    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark has no
+    transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it would elsewhere:
+    before the others, or after them.
+
+    Arguments:
+      hooks (list of {'sql', 'transaction'}): as dbt gives them to a materialization.
+      outside_first (boolean): true if those outside come first, as before a model.
+-#}
+{% macro run_all_hooks(hooks, outside_first) %}
+    {%- set inside, outside = [], [] -%}
+    {%- for hook in hooks -%}
+        {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%}
+    {%- endfor -%}
+    {{ run_hooks(outside + inside if outside_first else inside + outside) }}
+{% endmacro %}

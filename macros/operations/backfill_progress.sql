@@ -22,32 +22,26 @@
     {%- if by not in [none, 'vnode'] -%}
         {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
-    {%- set models = model if models is none else models -%}
+    {#- Nothing is read while dbt parses the model that has the select. -#}
+    {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
+    {%- set states = backfills | selectattr('why', 'none') | list -%}
     {#- A model, and an operation of the user's own, get the select. Models are parsed in an invocation of an operation, too. -#}
     {%- if execute and invocation_args_dict.get('which') == 'run-operation'
             and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
-        {%- do dbt_backfill.report_progress(models, by, format) -%}
+        {%- do dbt_backfill.report_progress(backfills, states, by, format) -%}
         {{ return('') }}
+    {%- elif states -%}
+        {{ return(dbt_backfill.get_progress_of_vnodes_sql(states) if by == 'vnode' else dbt_backfill.get_progress_sql(states)) }}
     {%- endif -%}
-    {{ return(dbt_backfill.get_progress_select(models, by)) }}
+    {%- set columns, nulls = dbt_backfill.progress_of_vnode_columns() if by == 'vnode' else dbt_backfill.progress_of_mv_columns(), [] -%}
+    {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
+    {{ return('select ' ~ nulls | join(', ') ~ ' from range(0)') }}
 {% endmacro %}
 
 
 {#- Return the same select with one row per vnode. -#}
 {% macro backfill_progress_by_vnode(models=none, model=none) %}
-    {{ return(dbt_backfill.get_progress_select(model if models is none else models, 'vnode')) }}
-{% endmacro %}
-
-
-{#- Return the select. Nothing is read while dbt parses the model that has it. -#}
-{% macro get_progress_select(models, by) %}
-    {%- set backfills = dbt_backfill.find_backfills(models) | selectattr('why', 'none') | list if execute else [] -%}
-    {%- if backfills -%}
-        {{ return(dbt_backfill.get_progress_of_vnodes_sql(backfills) if by == 'vnode' else dbt_backfill.get_progress_sql(backfills)) }}
-    {%- endif -%}
-    {%- set columns, nulls = dbt_backfill.progress_of_vnode_columns() if by == 'vnode' else dbt_backfill.progress_of_mv_columns(), [] -%}
-    {%- for name, type in columns.items() -%} {%- do nulls.append('cast(null as ' ~ type ~ ') as ' ~ name) -%} {%- endfor -%}
-    {{ return('select ' ~ nulls | join(', ') ~ ' from range(0)') }}
+    {{ return(dbt_backfill.backfill_progress(models, model, by='vnode')) }}
 {% endmacro %}
 
 
@@ -86,10 +80,11 @@
 {% endmacro %}
 
 
-{#- Print how far MVs are: as a table of 80 columns, and below an MV what is unusual about it; or, for programs, as JSON, an object per line. -#}
-{% macro report_progress(models, by, format) %}
-    {%- set backfills = dbt_backfill.find_backfills(models) -%}
-    {%- set states = backfills | selectattr('why', 'none') | list -%}
+{#-
+    Print how far MVs are: as a table of 80 columns, and below an MV what is unusual about it; or, for programs, as JSON, an object per line.
+    `states`: those of `backfills` that have a state, see find_backfills.
+-#}
+{% macro report_progress(backfills, states, by, format) %}
     {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
         else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
     {%- if format == 'json' -%}
@@ -207,6 +202,7 @@
 {% endmacro %}
 
 
+{#- Print a line per MV, and below it a line of each thing that is unusual about it. -#}
 {% macro _report_mvs(rows) %}
     {%- set widths = [20, 7, 18, 7, 7, 11] -%}
     {%- if rows -%} {%- do dbt_backfill._report_line(['model', 'done', 'rows', 'rows/s', 'left', 'behind'], widths) -%} {%- endif -%}
@@ -226,33 +222,30 @@
             dbt_backfill.get_duration_text(left) if left else '',
             behind,
         ], widths) -%}
-        {%- for note in dbt_backfill._progress_notes(row) -%} {%- do log('  ' ~ note, info=true) -%} {%- endfor -%}
+        {%- set notes = [] -%}
+        {%- if not row.backfill_finished and row.ruled_by != 'config' -%}
+            {%- do notes.append(dbt_backfill.get_ruling_text(
+                {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')}
+            )) -%}
+        {%- elif not row.backfill_finished and row.get('rate_limit') == 0 -%}
+            {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
+        {%- endif -%}
+        {%- if row.sweeping -%} {%- do notes.append('sweeps: its rows of before are compared with the query') -%} {%- endif -%}
+        {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
+        {%- if row.get('planned') -%}
+            {%- do notes.append(
+                'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.planned ~ '): a run is at work, or the next one goes on with it'
+            ) -%}
+        {%- endif -%}
+        {%- if 0 < row.vnodes_finished < row.vnode_count -%}
+            {%- do notes.append('{:,} of {:,} vnodes have finished'.format(row.vnodes_finished, row.vnode_count)) -%}
+        {%- endif -%}
+        {%- for note in notes -%} {%- do log('  ' ~ note, info=true) -%} {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- Return what is to be known of an MV that is not just filled, or followed, as a list of lines. -#}
-{% macro _progress_notes(row) %}
-    {%- set notes = [] -%}
-    {%- if not row.backfill_finished and row.ruled_by != 'config' -%}
-        {%- do notes.append(dbt_backfill.get_ruling_text(
-            {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')}
-        )) -%}
-    {%- elif not row.backfill_finished and row.get('rate_limit') == 0 -%}
-        {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
-    {%- endif -%}
-    {%- if row.sweeping -%} {%- do notes.append('sweeps: its rows of before are compared with the query') -%} {%- endif -%}
-    {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
-    {%- if row.get('planned') -%}
-        {%- do notes.append('barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.planned ~ '): a run is at work, or the next one goes on with it') -%}
-    {%- endif -%}
-    {%- if 0 < row.vnodes_finished < row.vnode_count -%}
-        {%- do notes.append('{:,} of {:,} vnodes have finished'.format(row.vnodes_finished, row.vnode_count)) -%}
-    {%- endif -%}
-    {{ return(notes) }}
-{% endmacro %}
-
-
+{#- Print a heading per MV, and below it a line per vnode. -#}
 {% macro _report_vnodes(rows) %}
     {%- set widths = [6, 7, 23, 38] -%}
     {%- for row in rows -%}

@@ -38,50 +38,38 @@
     {%- endif -%}
     {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
-    {%- set dropped = dbt_backfill.find_dropped(model, mv, owners, catalog) -%}
+    {%- set node = none if model is none else dbt_backfill.find_model(
+        model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
+    ) -%}
+    {%- set relation = dbt_backfill.get_plain_relation(
+        dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node), catalog
+    ) -%}
+    {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
+    {%- if node is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
+        {%- set owning = dbt_backfill.get_model_name(owner) -%}
+        {%- do dbt_backfill.refuse(
+            'the model ' ~ owning ~ ' makes it', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render()
+        ) -%}
+    {%- endif -%}
+    {%- set dropped = dict(
+        dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
+    ) -%}
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {#- The next generation first: without its MV nothing goes on with it. But both are looked at before anything is dropped. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
     {%- if generation is none -%} {%- do found.append(dbt_backfill.find_tables_of(dropped, keep_mv, owners)) -%} {%- endif -%}
-    {%- for tables in found -%}
-        {%- if tables.remains.ours -%}
-            {%- set tags = dbt_backfill.find_tags(tables.remains.state) -%}
-            {%- do dbt_backfill.run_drop(table='live', **tables) -%}
-            {%- do dbt_backfill.run_drop(table='mv', **tables) -%}
-            {%- do dbt_backfill.run_release(tables.dropped, tags) -%}
-            {%- for table in dbt_backfill.companion_names() -%} {%- do dbt_backfill.run_drop(table=table, **tables) -%} {%- endfor -%}
-        {%- else -%}
-            {%- do log(tables.dropped.name ~ ': there is nothing to drop', info=true) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- for tables in found -%} {%- do dbt_backfill.run_drop(**tables) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Return the tables that are to be dropped, as get_relations does, by the names that were given; and 'name', the model's, or the table's
-    if the model is gone.
+    Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: the tables, as get_relations
+    returned them, and 'name', the model's, or the table's if the model is gone.
 -#}
-{% macro find_dropped(model, mv, owners, catalog) %}
-    {%- set node = none if model is none else dbt_backfill.find_model(
-        model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
-    ) -%}
-    {%- set relation = dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node) -%}
-    {%- set relation = dbt_backfill.get_plain_relation(relation, catalog) -%}
-    {%- set name = relation.render() if node is none else dbt_backfill.get_model_name(node) -%}
-    {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
-    {%- if model is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
-        {%- set owning = dbt_backfill.get_model_name(owner) -%}
-        {%- do dbt_backfill.refuse('the model ' ~ owning ~ ' makes it', "Name the model: --args '{model: " ~ owning ~ "}'", mv=name) -%}
-    {%- endif -%}
-    {{ return(dict(dbt_backfill.get_relations(relation), name=name)) }}
-{% endmacro %}
-
-
-{#- Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: see find_dropped. -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dict(dbt_backfill.get_existing_relations(dropped, dbt_backfill.table_names()), live=dbt_backfill.load_table(dropped.live)) -%}
+    {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
     {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
     {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
     {%- for table, why in remains.foreign.items() -%}
@@ -95,21 +83,26 @@
 
 
 {#-
-    Drop one of the tables if it exists and is ours, see find_remains. As dbt-spark does: without PURGE, so that the catalog decides on
-    files; but for copies of rows of the upstream, which nobody looks for.
+    Drop those of the tables of an MV that exist and are ours, see find_remains, and the tag that holds its upstream. As dbt-spark does:
+    without PURGE, so that the catalog decides on files; but for copies of rows of the upstream, which nobody looks for.
 -#}
-{% macro run_drop(dropped, remains, existing, table) %}
-    {%- if table in remains.ours -%}
-        {%- set what, relation, found = dbt_backfill.table_words()[table], dropped[table], existing[table] -%}
-        {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) if table in ['staged', 'replica']
-            else dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
-        {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
-        {#- DROP TABLE leaves the files of an external Delta table. -#}
-        {%- set information = found.information or '' -%}
-        {%- set stay = '; its files stay in ' ~ modules.re.search('Location: ([^\\n]*)', information).group(1)
-            if found.is_delta and 'Type: EXTERNAL' in information else '' -%}
-        {%- do log(dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render() ~ stay, info=true) -%}
-    {%- endif -%}
+{% macro run_drop(dropped, existing, remains) %}
+    {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
+    {%- set tags = dbt_backfill.find_tags(remains.state) -%}
+    {%- for table in ['live', 'mv'] + dbt_backfill.companion_names() -%}
+        {%- if table in remains.ours -%}
+            {%- set what, relation, found = dbt_backfill.table_words()[table], dropped[table], existing[table] -%}
+            {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) if table in ['staged', 'replica']
+                else dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
+            {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
+            {#- DROP TABLE leaves the files of an external Delta table. -#}
+            {%- set information = found.information or '' -%}
+            {%- set stay = '; its files stay in ' ~ modules.re.search('Location: ([^\\n]*)', information).group(1)
+                if found.is_delta and 'Type: EXTERNAL' in information else '' -%}
+            {%- do log(dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render() ~ stay, info=true) -%}
+        {%- endif -%}
+        {%- if table == 'mv' -%} {%- do dbt_backfill.run_release(dropped, tags) -%} {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -130,7 +130,22 @@
                 ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
         ) -%}
     {%- endif -%}
-    {%- if ahead.bytes -%} {%- do lines.append(dbt_backfill._get_bytes_line(backfill, plan, ahead, replica)) -%} {%- endif -%}
+    {%- if ahead.bytes -%}
+        {%- set left, scans = ahead.bytes / 1000000, 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
+        {%- set of_a_range = '{:,.1f} MB'.format(left * scans / ranges) -%}
+        {%- set left = '{:,.1f} MB'.format(left) -%}
+        {#- How large the columns are that the query does not need is not known. -#}
+        {%- set unneeded = ', at most: columns that are not needed are left out' -%}
+        {%- if ahead.copies -%}
+            {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
+            {%- set copying = 'the copy reads ' ~ left ~ ' once' if parts == 1
+                else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left -%}
+            {%- do lines.append(copying ~ '; a range then reads about ' ~ of_a_range ~ ' of it' ~ unneeded) -%}
+        {%- else -%}
+            {%- set source = ' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left' -%}
+            {%- do lines.append('a range reads about ' ~ of_a_range ~ source ~ unneeded) -%}
+        {%- endif -%}
+    {%- endif -%}
     {{ return(lines) }}
 {% endmacro %}
 
@@ -163,21 +178,4 @@
         'bytes': bytes * rows / [rows + (state.row_count or 0), 1] | max if bytes else none,
         'copies': not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known),
     }) }}
-{% endmacro %}
-
-
-{#- Return how much a range reads at most: how large the columns are that the query does not need is not known. -#}
-{% macro _get_bytes_line(backfill, plan, ahead, replica) %}
-    {%- set ranges, left = dbt_backfill.count_ranges_ahead(plan), '{:,.1f} MB'.format(ahead.bytes / 1000000) -%}
-    {%- set scans = 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
-    {%- set range = '{:,.1f} MB'.format(ahead.bytes * scans / ranges / 1000000) -%}
-    {%- set unneeded = ', at most: columns that are not needed are left out' -%}
-    {%- if not ahead.copies -%}
-        {%- set source = ' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left' -%}
-        {{ return('a range reads about ' ~ range ~ source ~ unneeded) }}
-    {%- endif -%}
-    {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
-    {%- set copying = 'the copy reads ' ~ left ~ ' once' if parts == 1
-        else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left -%}
-    {{ return(copying ~ '; a range then reads about ' ~ range ~ ' of it' ~ unneeded) }}
 {% endmacro %}

@@ -73,7 +73,7 @@
       check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
 -#}
 {% macro ask(upstream, question) %}
-    {{ return(dbt_backfill.of_kind(upstream.kind, question)) }}
+    {{ return(dbt_backfill[upstream.kind ~ '_' ~ question]) }}
 {% endmacro %}
 
 
@@ -90,7 +90,7 @@
     }
 -#}
 {% macro upstream_traits(upstream) %}
-    {{ return(dbt_backfill.of_kind(upstream.kind, 'upstream_traits')()) }}
+    {{ return(dbt_backfill[upstream.kind ~ '_upstream_traits']()) }}
 {% endmacro %}
 
 

@@ -152,9 +152,7 @@ class Protection:
 FENCE = "core/barrier/fence.sql"
 CLAUSES = "core/table/clauses.sql"
 MERGES = "core/barrier/merges.sql"
-RANGE_MERGE = (
-    "{% macro get_range_merge_sql(backfill, state, plan) -%}\n    {%- set keys = plan.key -%}\n    "
-)
+RANGE_ROWS = "        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}"
 COMMITTED = "core/barrier/commit.sql"
 RESCALED = "features/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.executable_plan_predicate(plan, '{}.')"
@@ -249,8 +247,8 @@ PROTECTIONS = (
         (
             (
                 MERGES,
-                f"{RANGE_MERGE}merge into {{{{ backfill.mv.render() }}}} as mv\n    using (",
-                f"{RANGE_MERGE}insert into {{{{ backfill.mv.render() }}}}",
+                f"merge into {{{{ backfill.mv.render() }}}} as mv\n    using (\n{RANGE_ROWS}",
+                f"insert into {{{{ backfill.mv.render() }}}}\n{RANGE_ROWS}",
             ),
             (MERGES, "    ) as range\n    on", "    /*"),
             (

@@ -3,7 +3,7 @@
       'explained': true once the query was explained; until then all that a run knows is what the last plan says,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, see depends_on_zone, or what the
+      'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, or what the
         query reads, see learn_time_zone,
       'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_time_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
@@ -48,7 +48,8 @@
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained, backfill.sql) -%} {%- endif -%}
     {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if traits.takes_added_columns else none -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
-    {%- if zone not in used and dbt_backfill.depends_on_zone(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
+    {%- set partitions = dbt_backfill.get_partition_columns(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
+    {%- if zone not in used and 'timestamp' in partitions | map(attribute='type') -%}
         {%- set used = used + [zone] -%}
     {%- endif -%}
     {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}

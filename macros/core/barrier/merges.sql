@@ -124,13 +124,14 @@
     `rows`: a select like that of the stage; `bounds`: where their keys lie, by literals that prune the target's files.
 -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         select *
         from (
             {{ rows }}
         )
-        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_unaltered_partition(backfill, plan, unless='__bf_dropped') }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and (__bf_dropped or ' ~ kept ~ ')' if kept }}
     ) as changes
     on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
     when matched and not changes.__bf_dropped then update set *
@@ -168,10 +169,11 @@
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ dbt_backfill.and_unaltered_partition(backfill, plan, '__bf_row.') }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
     ) as range
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
         and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}

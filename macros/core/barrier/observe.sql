@@ -199,7 +199,7 @@
       'snapshot_id': its current one, on Iceberg; none on Delta,
       'reset_id': see get_reset_id,
       'docs': see apply_docs, none if it has none,
-      'constraints': see read_constraints,
+      'properties': all of them,
       'original': see find_original,
       'partitions': the names by which it is partitioned since it was made or adopted; the config may have others by now
     }
@@ -229,7 +229,7 @@
     {{ return({
         'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
         'reset_id': properties.get('dbt_backfill.reset', ''), 'docs': properties.get('dbt_backfill.docs'),
-        'constraints': dbt_backfill.read_constraints(properties), 'original': dbt_backfill.find_original(backfill.mv, properties),
+        'properties': properties, 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
     }) }}
 {% endmacro %}

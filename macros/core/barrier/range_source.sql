@@ -40,7 +40,7 @@
             {{ rows }}
         ) as kept
         left anti join {{ source.overlay }} as late
-        on {{ dbt_backfill.equal_columns(dbt_backfill.upstream_columns(keys), 'kept.', 'late.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'kept.', 'late.', 'upstream', 'upstream') }}
         union all
         select {{ names }} from {{ source.overlay }} where not __bf_deleted
     )
@@ -106,7 +106,7 @@
                 )
                 group by {{ columns | join(', ') }}
             ) as kept
-            on {{ dbt_backfill.equal_columns(columns, 'overlay.', 'kept.') }}
+            on {{ dbt_backfill.equal_keys(keys, 'overlay.', 'kept.', 'upstream', 'upstream') }}
         )
     {%- endset -%}
     {{ return(dict(source, overlay=names.overlay, setup={

@@ -71,7 +71,9 @@
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
     {#- The MV is partitioned as the config says by now. -#}
-    {%- set kept = dbt_backfill.and_unaltered_partition(dict(backfill, partitions=none), plan) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(
+        dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
+    ) -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ backfill.mv.render() }}
     {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
@@ -82,7 +84,7 @@
     select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
     from {{ next.render() }}
     {%- if version is not none %} version as of {{ version }} {%- endif %}
-    where {{ fence }} {{- ' ' ~ kept if kept }} {%- if version is none %} and false {%- endif %}
+    where {{ fence }} {{- ' and ' ~ kept if kept }} {%- if version is none %} and false {%- endif %}
     union all
     {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
 {%- endmacro %}

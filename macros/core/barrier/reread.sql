@@ -39,7 +39,7 @@
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
         left semi join {{ names.doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(key_columns, 'source.', 'doubtful.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'source.', 'doubtful.', 'upstream', 'upstream') }}
         where {{ '__bf_anywhere__ or ' if altered }}
             {{- dbt_backfill.tuple_predicate(source_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(source_columns, '<=', high) }}
     {%- endset -%}
@@ -105,12 +105,12 @@
         left anti join (
             {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, gone) }}
         ) as query
-        on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
         where __bf_gone and {{ not_null }}
         {%- endif %}
     ) as stage
     left semi join {{ backfill.mv.render() }} as mv
-    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'mv.') }}
+    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'mv.', 'upstream') }}
         and {{ dbt_backfill.tuple_predicate(mv_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(mv_columns, '<=', high) }}
     {%- endif %}
     {{ '__bf_alike__' if altered }}

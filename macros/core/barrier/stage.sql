@@ -172,7 +172,7 @@
         from {{ stage }} as stage
         {%- if reread %}
         left anti join {{ names.doubtful }} as doubtful
-        on {{ dbt_backfill.equal_columns(columns, 'stage.', 'doubtful.') }}
+        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'doubtful.', 'upstream', 'upstream') }}
         {%- endif %}
         where not __bf_deleted
     {%- endset -%}
@@ -197,7 +197,7 @@
         )
         {%- endif %}
     ) as query
-    on {{ dbt_backfill.carried_keys(keys, 'stage.', 'query.') }}
+    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
     where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
 {%- endmacro %}
 

@@ -30,26 +30,15 @@
 {% endmacro %}
 
 
-{#- Return a condition that two rows with the MV's names of the columns have the same key. -#}
-{% macro equal_keys(keys, left, right) -%}
-    {{ return(dbt_backfill.equal_columns(dbt_backfill.mv_columns(keys), left, right)) }}
-{%- endmacro %}
-
-
-{#- Return a condition that two rows have the same key, where `left` has the upstream's names of the columns and `right` the MV's. -#}
-{% macro carried_keys(keys, left, right) -%}
+{#-
+    Return a condition that two rows have the same key. `left_names` and `right_names` say whose names the columns of each row have: `name`
+    for the MV's, `upstream` for the upstream's.
+-#}
+{% macro equal_keys(keys, left, right, left_names='name', right_names='name') -%}
     {%- set pairs = [] -%}
     {%- for key in keys -%}
-        {%- do pairs.append(left ~ dbt_backfill.identifier(key.upstream) ~ ' = ' ~ right ~ dbt_backfill.identifier(key.name)) -%}
+        {%- do pairs.append(left ~ dbt_backfill.identifier(key[left_names]) ~ ' = ' ~ right ~ dbt_backfill.identifier(key[right_names])) -%}
     {%- endfor -%}
-    {{ return(pairs | join(' and ')) }}
-{%- endmacro %}
-
-
-{#- Return a condition that two rows are equal in columns of the same names. -#}
-{% macro equal_columns(columns, left, right) -%}
-    {%- set pairs = [] -%}
-    {%- for column in columns -%} {%- do pairs.append(left ~ column ~ ' = ' ~ right ~ column) -%} {%- endfor -%}
     {{ return(pairs | join(' and ')) }}
 {%- endmacro %}
 
@@ -113,17 +102,6 @@
 
 
 {#-
-    True if a key may have this type. Spark compares and renders positions. Left out on purpose: float and double (NaN and statistics
-    of files disagree), strings with a collation (equal keys with unequal hashes), and everything that has no order.
--#}
-{% macro is_key_type(type) %}
-    {{ return(modules.re.fullmatch(
-        '(tinyint|smallint|int|bigint|string|date|timestamp|timestamp_ntz|boolean|binary|decimal\\(\\d+,\\d+\\))', type
-    ) is not none) }}
-{% endmacro %}
-
-
-{#-
     Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
     The text survives every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds), does not depend on the session's
@@ -173,4 +151,226 @@
         {%- do columns.append('cast(' ~ prefix ~ dbt_backfill.identifier(key.upstream) ~ ' as ' ~ dbt_backfill.type_sql(key.type) ~ ')') -%}
     {%- endfor -%}
     {{ return('xxhash64(' ~ columns | join(', ') ~ ')') }}
+{%- endmacro %}
+
+
+{#-
+    Return a select of the part of the upstream that is already in the MV: the rows of `source` with pk <= current_pos of their vnode, in
+    the order of the backfill. While all vnodes agree this is a comparison with literals; otherwise each row is compared with its own
+    vnode's row of the progress table.
+
+    Arguments:
+      source (string): a relation expression or a select in parentheses, with the upstream's columns.
+      with_null_keys (boolean): also rows whose key is null, which no comparison finds.
+-#}
+{% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
+    {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
+    {%- if not state.uniform -%}
+        select source.*
+        from {{ source }} as source
+        join {{ relations.progress.render() }} as progress
+            on progress.vnode = {{ dbt_backfill.vnode_expression(keys, state.committed.vnode_count, 'source.') }}
+        where progress.backfill_finished
+            or {{ dbt_backfill.ordered_predicate(keys, columns, '<=', dbt_backfill.position_columns(keys, 'progress.')) ~ nulls }}
+    {%- elif state.finished -%}
+        select * from {{ source }} as source
+    {%- else -%}
+        select * from {{ source }} as source
+        where {{ ('false' if state.get('position') is none else dbt_backfill.ordered_predicate(keys, columns, '<=', state.position)) ~ nulls }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in
+    the order of the backfill; of all vnodes where `plan.vnodes` is none. Where the positions differ, each row is compared with its own
+    vnode's row of the progress table, and range_low is the lowest of them.
+-#}
+{% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
+    {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
+    {%- set window = dbt_backfill.window_predicate(keys, columns, plan) -%}
+    {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
+    {%- set vnode = dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
+    {%- if plan.get('vnodes') is none -%}
+        select * from {{ source }} as source where ({{ window }}){{ nulls }}
+    {%- elif state.uniform -%}
+        select * from {{ source }} as source
+        where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
+    {%- else -%}
+        {%- set positions = dbt_backfill.position_columns(keys, 'progress.') -%}
+        select source.*
+        from {{ source }} as source
+        join {{ relations.progress.render() }} as progress on progress.vnode = {{ vnode }}
+        where progress.vnode in ({{ plan.vnodes | join(', ') }})
+            and (({{ window }} and ({{ positions[0] }} is null
+                or {{ dbt_backfill.ordered_predicate(keys, columns, '>', positions) }})){{ nulls }})
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Return range_low < columns <= range_high, with literals, in the order of the backfill; the last range has no end. -#}
+{% macro window_predicate(keys, columns, plan) -%}
+    {%- set low = none if plan.get('range_low') is none else dbt_backfill.ordered_predicate(keys, columns, '>', plan.range_low) -%}
+    {%- set high = none if plan.get('last_range') else dbt_backfill.ordered_predicate(keys, columns, '<=', plan.range_high) -%}
+    {{ return([low, high] | select | join(' and ') or 'true') }}
+{%- endmacro %}
+
+
+{#-
+    Return a select of the upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the remaining keys: {
+      'bounds': a list of keys as literals' texts, in the order of the backfill,
+      'complete': true if they reach the end,
+      'rows': how many rows remain,
+      'scans': how many times the remaining ranges together read one of them: each reads all of a file, or of a split of one, that may
+        have a row of it; absent if Spark does not report the files
+    }.
+
+    The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound: this works for any
+    orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very end is left out, because the
+    last range has no end. A key so frequent that it is several bounds is one.
+
+    Arguments:
+      scan (string): a select of the keys beyond the position.
+      total (string): a SQL expression of the upstream's number of rows.
+      done (int): snapshot rows read so far.
+      by_file (boolean): true if the scan reads files of one table, so that Spark reports which.
+-#}
+{% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
+    {%- set most = 256 -%}
+    {%- set names = dbt_backfill.upstream_columns(keys) -%}
+    {%- set columns, turn = names | join(', '), ' desc' if dbt_backfill.is_descending(keys) else '' -%}
+    with share as (
+        select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled, remaining
+        from (select greatest(1, {{ total }} - {{ done }}) as remaining)
+    ),
+    sample as (
+        select
+            *,
+            {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
+            {#- Different for any two rows, or corr() would divide by zero. #}
+            monotonically_increasing_id() as __bf_place
+        from ({{ scan }})
+        {#- A bound is a key. A null in one is refused by the range's own check. #}
+        where rand() < (select sampled from share) and not {{ dbt_backfill.null_key_predicate(names) }}
+    ),
+    ranked as (
+        select
+            {{ columns }}, __bf_file, __bf_split, __bf_place,
+            row_number() over (order by {{ names | join(turn ~ ', ') ~ turn }}) as __bf_rank,
+            count(*) over () as __bf_size,
+            (select greatest(1, cast(floor({{ rate_limit }} * sampled) as bigint)) from share) as __bf_step
+        from sample
+    )
+    select to_json(named_struct(
+        'bounds', coalesce(array_distinct(transform(array_sort(flatten(collect_list(bounds))), bound -> bound.bound)), array()),
+        'complete', coalesce(max(size) <= max(step) * {{ most + 1 }}, true),
+        'rows', (select max(remaining) from share),
+        'scans', if(bool_or(__bf_file = ''), null,
+            round(sum(row_count * if(in_order, 1, last_rank div step - first_rank div step + 1)) / sum(row_count), 2))
+    ))
+    from (
+        select
+            __bf_file, max(__bf_size) as size, max(__bf_step) as step,
+            count(*) as row_count, min(__bf_rank) - 1 as first_rank, max(__bf_rank) - 1 as last_rank,
+            abs(corr(__bf_rank, __bf_place)) > 0.99 as in_order,
+            collect_list(if(
+                __bf_rank % __bf_step = 0 and __bf_rank < __bf_size and __bf_rank <= __bf_step * {{ most }},
+                struct(__bf_rank as rank, {{ dbt_backfill.literals_expression(keys) }} as bound), null
+            )) as bounds
+        from ranked
+        group by __bf_file, __bf_split
+    )
+{%- endmacro %}
+
+
+{#-
+    Return a select of one struct, {'row_count', 'null_keys', 'duplicates': true if a key may occur twice, 'vnode_row_counts'} of the
+    rows of a scan and 'upstream_row_count', from one pass over the key columns, or two where many rows are read.
+
+    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Unequal keys with one hash look
+    like duplicates here; `get_duplicate_keys_sql` then decides.
+
+    Arguments:
+      scan (string): a select of the rows.
+      total (string): a SQL expression of the upstream's number of rows.
+      check_key (boolean): false counts per vnode only, which needs no shuffle of the keys.
+      many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
+-#}
+{% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
+    {#- The last column that is a whole number or a day: in key order its values are neighbours. -#}
+    {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
+    {%- set by_hash = check_key and not numbers -%}
+    select named_struct(
+        'upstream_row_count', {{ total }},
+        'row_count', coalesce(sum(row_count), 0),
+        'null_keys', coalesce(sum(null_keys), 0),
+        'duplicates', {{ dbt_backfill.get_twice_by_words_sql(scan, keys, numbers[-1]) if numbers else 'coalesce(max(most), 0) > 1' }},
+        'vnode_row_counts', map_from_entries(collect_list(struct(vnode, row_count)))
+    )
+    from (
+        select
+            cast(pmod(hash, {{ vnode_count }}) as int) as vnode,
+            sum(row_count) as row_count,
+            sum(null_keys) as null_keys,
+            max({{ 'row_count' if by_hash else '0' }}) as most
+        from (
+            select
+                hash,
+                {{ 'count(*)' if by_hash else '1' }} as row_count,
+                {{ 'count_if(null_key)' if by_hash else 'int(null_key)' }} as null_keys
+            from (
+                select
+                    {{ dbt_backfill.key_hash_expression(keys) }} as hash,
+                    {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys)) }} as null_key
+                from ({{ scan }})
+            )
+            {{ 'group by hash' if by_hash }}
+        )
+        group by vnode
+    )
+{%- endmacro %}
+
+
+{#-
+    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share a word, in
+    which each has its bit, so there are up to 64 times fewer groups than keys. Over the 6,000,000 keys of TPC-H lineitem that costs
+    a third of grouping them by their hash, and as much where the numbers have no neighbours.
+
+    Arguments:
+      number (dict): the key's column that is a number, or a date.
+-#}
+{% macro get_twice_by_words_sql(scan, keys, number) -%}
+    {%- set column = dbt_backfill.identifier(number.upstream) -%}
+    {%- set value = 'cast(' ~ ('unix_date(' ~ column ~ ')' if number.type == 'date' else column) ~ ' as bigint)' -%}
+    {%- set word = [] -%}
+    {%- for key in keys -%}
+        {%- do word.append('shiftright(' ~ value ~ ', 6)' if key == number else dbt_backfill.identifier(key.upstream)) -%}
+    {%- endfor -%}
+    (
+        select coalesce(bool_or(twice), false)
+        from (
+            select count(bit) > bit_count(bit_or(bit)) as twice
+            from (
+                select
+                    xxhash64({{ word | join(', ') }}) as word,
+                    shiftleft(cast(1 as bigint), cast({{ value }} & 63 as int)) as bit
+                from ({{ scan }})
+            )
+            group by word
+        )
+    )
+{%- endmacro %}
+
+
+{#- Return a select of up to three keys that occur twice in a select of keys, as literals' texts. -#}
+{% macro get_duplicate_keys_sql(scan, keys) -%}
+    select to_json(named_struct('key', {{ dbt_backfill.literals_expression(keys) }}))
+    from (
+        select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+        from ({{ scan }})
+        group by all
+        having count(*) > 1
+        limit 3
+    )
 {%- endmacro %}

@@ -89,7 +89,7 @@
         when not matched then insert *
     {%- endset -%}
     {{ dbt_backfill.get_yielding_sql(merge, dbt_backfill.get_file_format()) }}
-    {%- if dbt_backfill.passes_multiple(since, epoch, 50) %}
+    {%- if epoch // 50 > [since, 0] | max // 50 %}
     {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }}
     {%- endif %}
 {%- endmacro %}
@@ -105,7 +105,7 @@
     if get_json_object({{ last }}, '$.committed_by') = get_json_object(outcome, '$.committed_by') then
         insert into {{ relations.barriers.render() }} by name
         {{ dbt_backfill.get_barriers_sql('select ' ~ last ~ ' as text') }};
-        {%- if dbt_backfill.passes_multiple(epoch - 1, epoch, 50) %}
+        {%- if epoch % 50 == 0 %}
         {{ dbt_backfill.get_compaction_sql(relations.barriers, dbt_backfill.get_file_format()) }}
         {%- endif %}
     end if;

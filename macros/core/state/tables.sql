@@ -1,7 +1,7 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
     reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql; where
-    vnodes have positions of their own, position/scans.sql joins it, and barrier/next_range.sql reads it.
+    vnodes have positions of their own, position/keys.sql joins it, and barrier/next_range.sql reads it.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
@@ -25,15 +25,9 @@
 {% endmacro %}
 
 
-{#- Return the names in get_relations of what is dropped, in this order: the state last. -#}
-{% macro table_names() %}
-    {{ return(['mv', 'barriers', 'controls', 'staged', 'replica', 'progress']) }}
-{% endmacro %}
-
-
-{#- Return those of the tables beside the MV, which are also what their identifiers end in. -#}
+{#- Return the names of the tables beside the MV, which are also what their identifiers end in, in the order of a drop: the state last. -#}
 {% macro companion_names() %}
-    {{ return(dbt_backfill.table_names() | reject('equalto', 'mv') | list) }}
+    {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 
@@ -72,8 +66,11 @@
 {% macro state_table_properties(backfill_id=none) %}
     {%- set properties, of_progress = dbt_backfill.exact_table_properties(), backfill_id is not none -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
-        {%- do properties.update({'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true'}) -%}
-        {%- do properties.update(dbt_backfill.write_modes_of_iceberg('copy-on-write')) -%}
+        {%- set mode = 'copy-on-write' -%}
+        {%- do properties.update({
+            'format-version': '2', 'write.metadata.delete-after-commit.enabled': 'true',
+            'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode,
+        }) -%}
     {%- else -%}
         {%- do properties.update({
             'delta.enableDeletionVectors': 'false', 'delta.enableChangeDataFeed': 'false',

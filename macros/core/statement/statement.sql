@@ -97,6 +97,12 @@
 {%- endmacro %}
 
 
+{#- Return options of to_json with which it shortens no time: its default is the millisecond. -#}
+{% macro whole_json_options() %}
+    {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
+{% endmacro %}
+
+
 {#-
     Return a type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
     spark.sql.timestampType says that this one has no zone. Names of fields stay.
@@ -123,31 +129,4 @@
 {#- `1 row`, `12,345 rows`. -#}
 {% macro get_count_text(count, noun) %}
     {{ return('{:,} {}{}'.format(count, noun, '' if count == 1 else 's')) }}
-{% endmacro %}
-
-
-{#-
-    Return the macro that answers a question for a kind of upstream, or of feed. Its name is that of the kind and of the question, such
-    as `delta_read_upstream`; see `upstreams/contract.sql`, which names the places outside of its folder that know a kind.
--#}
-{% macro of_kind(kind, question) %}
-    {{ return(dbt_backfill[kind ~ '_' ~ question]) }}
-{% endmacro %}
-
-
-{#-
-    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark has no
-    transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it would elsewhere:
-    before the others, or after them.
-
-    Arguments:
-      hooks (list of {'sql', 'transaction'}): as dbt gives them to a materialization.
-      outside_first (boolean): true if those outside come first, as before a model.
--#}
-{% macro run_all_hooks(hooks, outside_first) %}
-    {%- set inside, outside = [], [] -%}
-    {%- for hook in hooks -%}
-        {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%}
-    {%- endfor -%}
-    {{ run_hooks(outside + inside if outside_first else inside + outside) }}
 {% endmacro %}

@@ -57,8 +57,11 @@
 {% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
     {%- set needed = dbt_backfill.exact_table_properties() -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
-        {%- set properties = {'format-version': '3', 'write.merge.distribution-mode': 'none'} -%}
-        {%- do properties.update(dbt_backfill.write_modes_of_iceberg('merge-on-read')) -%}
+        {%- set mode = 'merge-on-read' -%}
+        {%- set properties = {
+            'format-version': '3', 'write.merge.distribution-mode': 'none',
+            'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode,
+        } -%}
         {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
         {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
     {%- else -%}
@@ -73,11 +76,6 @@
         {%- do properties.update(later) -%}
     {%- endfor -%}
     {{ return(properties) }}
-{% endmacro %}
-
-
-{% macro write_modes_of_iceberg(mode) %}
-    {{ return({'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode}) }}
 {% endmacro %}
 
 
@@ -100,7 +98,8 @@
 
 {#- Return the properties without which Delta keeps no such columns: where a table is replaced, a feature has to be named. -#}
 {% macro get_needed_features(column_names, types) %}
-    {%- set properties = {'delta.columnMapping.mode': 'name'} if dbt_backfill.needs_column_mapping(column_names) else {} -%}
+    {#- Delta keeps a name with one of these characters only under column mapping. -#}
+    {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}
     {%- if 'timestamp_ntz' in types | join -%} {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%} {%- endif -%}
     {{ return(properties) }}
 {% endmacro %}
@@ -131,12 +130,6 @@
             'Leave it out, or set it to ' ~ expected
         ) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#- True if one of these names has a character with which Delta keeps it only under column mapping. -#}
-{% macro needs_column_mapping(column_names) %}
-    {{ return(modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) is not none) }}
 {% endmacro %}
 
 
@@ -180,7 +173,7 @@
     The columns by which the MV is partitioned. Delta keeps their values as text, in its log and in names of folders, and some come back as
     others: an empty text as null, and of an hour that the session's zone has twice only the first one. So each statement that brings rows
     into the MV raises an error on such a row. A statement that writes a file anew alters the rows in it that stay in the same way: so all
-    barriers have one zone, see depends_on_zone. Iceberg keeps each value.
+    barriers have one zone, see learn_query. Iceberg keeps each value.
 -#}
 
 
@@ -188,7 +181,7 @@
 {% macro get_configured_partitions() %}
     {%- set names = [] -%}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
-        {%- for name in modules.re.findall('`(?:[^`]|``)+`|[^,`\\s]+', dbt_backfill.get_layout_columns('partition_by') | join(',')) -%}
+        {%- for name in modules.re.findall('`(?:[^`]|``)+`|[^,`\\s]+', dbt_backfill.as_list(config.get('partition_by') or []) | join(',')) -%}
             {%- do names.append((name[1:-1] | replace('``', '`') if name.startswith('`') else name) | lower) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -219,9 +212,8 @@
       columns (list of {'name', 'type'}): of the row.
 -#}
 {% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
-    {%- if backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
     {%- set cases = [] -%}
-    {%- for column in dbt_backfill._get_partition_columns(backfill, columns) -%}
+    {%- for column in dbt_backfill.get_partition_columns(backfill, columns) -%}
         {%- set value, type = prefix ~ dbt_backfill.identifier(column.name), column.type -%}
         {%- set text = 'cast(' ~ value ~ ' as string)' -%}
         {%- set altered = {
@@ -242,27 +234,13 @@
 {% endmacro %}
 
 
-{#- Return those of the columns by which the table is partitioned; their types without what these have in brackets. -#}
-{% macro _get_partition_columns(backfill, columns) %}
+{#- Return those of the columns by which a Delta table is partitioned; their types without what these have in brackets. -#}
+{% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
+    {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.get_configured_partitions() -%} {%- endif -%}
     {%- for column in columns if column.name | lower in partitions -%}
         {%- do found.append({'name': column.name, 'type': modules.re.split('[ (]', column.type)[0]}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
-
-
-{#- True if what the table keeps depends on the zone of the session that writes it. -#}
-{% macro depends_on_zone(backfill, columns) %}
-    {{ return(backfill.options.file_format == 'delta'
-        and 'timestamp' in dbt_backfill._get_partition_columns(backfill, columns) | map(attribute='type') | list) }}
-{% endmacro %}
-
-
-{#- Return unaltered_partition_predicate over the columns of a plan's query, as one more condition of a source; '' where the MV keeps all. -#}
-{% macro and_unaltered_partition(backfill, plan, prefix='', unless=none) -%}
-    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), prefix) -%}
-    {%- if not kept -%} {{ return('') }} {%- endif -%}
-    {{ return('and ' ~ ('(' ~ unless ~ ' or ' ~ kept ~ ')' if unless else kept)) }}
-{%- endmacro %}

@@ -139,12 +139,6 @@
 {%- endmacro %}
 
 
-{#- Return options of to_json with which it shortens no time: its default is the millisecond. -#}
-{% macro whole_json_options() %}
-    {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
-{% endmacro %}
-
-
 {#-
     Return a SQL expression that is true if two rows of these columns differ. Two variants always may: a number and a decimal have the same
     JSON, and so have a date and its text.
@@ -177,7 +171,7 @@
                 'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' has one already that is not of its query',
                 'Drop that column of the table, or give the new one another name'
             ) -%}
-        {%- elif dbt_backfill.needs_column_mapping([column.name]) and dbt_backfill.get_file_format() == 'delta'
+        {%- elif dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
                 and properties.get('delta.columnMapping.mode', 'none') == 'none' -%}
             {%- do dbt_backfill.refuse(
                 "its query returns the new column '" ~ column.name ~ "', and a Delta table without column mapping keeps no such name",
@@ -266,7 +260,8 @@
         {%- if change.done == 'dropped' and modules.re.search(word, layout) -%}
             {%- do dbt_backfill.refuse('its query ' ~ change.does ~ ', by which ' ~ table ~ ' is partitioned, clustered or sorted', undo) -%}
         {%- endif -%}
-        {%- for name, expression in dbt_backfill.read_constraints(properties).present.items() if modules.re.search(word, expression) -%}
+        {%- for property, expression in properties.items() if property.startswith('delta.constraints.') and modules.re.search(word, expression) -%}
+            {%- set name = property[18:] -%}
             {%- do dbt_backfill.refuse(
                 'its query ' ~ change.does ~ ', on which ' ~ table ~ ' has the constraint ' ~ name ~ ' (' ~ expression ~ ')',
                 'Drop the constraint: ALTER TABLE ' ~ table ~ ' DROP CONSTRAINT ' ~ dbt_backfill.identifier(name)

@@ -21,7 +21,7 @@
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for option in ['partition_by', 'clustered_by'] -%}
         {#- Iceberg's transforms are left to Spark. -#}
-        {%- for column in dbt_backfill.get_layout_columns(option) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
+        {%- for column in dbt_backfill.as_list(config.get(option) or []) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
             {%- do dbt_backfill.refuse(
                 option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
             ) -%}
@@ -114,7 +114,7 @@
     {%- set types = columns | map(attribute='type') | list -%}
     {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
     {%- set properties = dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}) -%}
-    {%- set partitions, clusters = dbt_backfill.get_configured_partitions(), dbt_backfill.get_layout_columns('clustered_by') -%}
+    {%- set partitions, clusters = dbt_backfill.get_configured_partitions(), dbt_backfill.as_list(config.get('clustered_by') or []) -%}
     {%- if partitions -%} {%- do properties.update({'dbt_backfill.partitions': tojson(partitions)}) -%} {%- endif -%}
     {{ dbt_backfill.table_clauses(mv, properties) }}
     {{ options_clause() }}
@@ -127,15 +127,9 @@
 {%- endmacro %}
 
 
-{#- Return the columns that one of dbt-spark's options names, `partition_by` or `clustered_by`, as a list. -#}
-{% macro get_layout_columns(option) %}
-    {%- set columns = config.get(option) or [] -%}
-    {{ return([columns] if columns is string else columns) }}
-{% endmacro %}
-
-
 {#-
-    Apply persist_docs where the descriptions changed: each comment is a commit of the MV, and a run that has nothing to do writes nothing.
+    Apply persist_docs, if it is on, where the descriptions changed: each comment is a commit of the MV, and a run that has nothing to do
+    writes nothing.
     The table property `dbt_backfill.docs` keeps a hash of what was applied. A description of a column that the MV does not have is not in
     it, so that the column gets its comment when it comes.
 
@@ -144,7 +138,6 @@
       state (dict): as the run has left it.
 -#}
 {% macro apply_docs(backfill, found, state) %}
-    {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%} {{ return(none) }} {%- endif -%}
     {%- set described = [model.description if config.persist_relation_docs() else none] -%}
     {%- set present = dbt_backfill.parse_columns(state.committed.query_columns) | map(attribute='name') | list -%}
     {%- for name, column in model.columns.items() if config.persist_column_docs() and name | lower in present | map('lower') -%}
@@ -191,12 +184,6 @@
         options => map('partial-progress.enabled', 'true', {{ "'rewrite-all', 'true'" if sorting else "'min-input-files', '2'" }})
     );
 {%- endmacro %}
-
-
-{#- True if the number of barriers passes a multiple of `every` after `since`, up to `epoch`: then a table is compacted. -#}
-{% macro passes_multiple(since, epoch, every) %}
-    {{ return(epoch // every > [since, 0] | max // every) }}
-{% endmacro %}
 
 
 {#-
@@ -248,12 +235,14 @@
     are gone. A run in which nothing changed asks and writes nothing.
 
     Arguments:
-      found (dict or none): the MV as this run has found it, see observe_state; none if it has created it, with its constraints.
+      properties (dict): of the MV as this run has found it; one that it has created has its constraints.
 -#}
-{% macro apply_constraints(backfill, found) %}
-    {%- if found is none or backfill.options.file_format != 'delta' -%} {{ return(none) }} {%- endif -%}
-    {%- set wanted, present, ours = dbt_backfill.get_constraints(), found.constraints.present, found.constraints.ours -%}
-    {%- set statements = [] -%}
+{% macro apply_constraints(backfill, properties) %}
+    {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
+    {%- set ours = fromjson(properties.get('dbt_backfill.constraints', '[]')) -%}
+    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%}
+        {%- do present.update({name[18:]: value}) -%}
+    {%- endfor -%}
     {%- for name in (ours + wanted.keys() | list) | unique if name in present and present[name] != wanted.get(name) -%}
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
@@ -276,14 +265,4 @@
     {%- for statement in statements -%}
         {%- do dbt_backfill.run_table('apply the contract', 'alter table ' ~ backfill.mv.render() ~ ' ' ~ statement) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#- Return the constraints of a table by its properties: {'present': {name: expression}, 'ours': a list of names}. -#}
-{% macro read_constraints(properties) %}
-    {%- set present = {} -%}
-    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%}
-        {%- do present.update({name[18:]: value}) -%}
-    {%- endfor -%}
-    {{ return({'present': present, 'ours': fromjson(properties.get('dbt_backfill.constraints', '[]'))}) }}
 {% endmacro %}

@@ -90,10 +90,13 @@
     ] | join('__')) -%}
     {%- set columns = dbt_backfill.get_compared_columns(verified.columns) -%}
     {%- set keys = dbt_backfill.mv_columns(verified.key) | join(', ') -%}
+    {%- set present = dbt_backfill.get_present_sql(verified, verified.state) -%}
+    {%- set selected = dbt_backfill.selection_predicate(selection, verified.key) -%}
+    {%- set null_key = dbt_backfill.null_key_predicate(dbt_backfill.mv_columns(verified.key)) -%}
     {%- set sql -%}
         begin
             create or replace temporary view {{ stage }} as
-            select {{ dbt_backfill.get_staged_keys(verified.key) }}
+            select {{ keys }}
             from (
                 select {{ keys }}
                 from (
@@ -103,15 +106,32 @@
                     )
                     union all
                     select {{ columns }}, -1 as __bf_count
-                    from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
-                    where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
+                    from {{ present }}
+                    where {{ selected }}
                 )
                 group by {{ dbt_backfill.identifiers(verified.columns | map(attribute='name')) }}
                 having sum(__bf_count) != 0
             )
             group by {{ keys }};
             cache table {{ stage }};
-            {{ dbt_backfill.get_comparison_summary_sql(verified, selection, stage) }};
+            select to_json(named_struct(
+                'rows', (select count(*) from {{ present }} where {{ selected }}),
+                'differing', differing,
+                'null_keys', null_keys,
+                'low', {{ dbt_backfill.literals_expression(verified.key, 'low.') }},
+                'high', {{ dbt_backfill.literals_expression(verified.key, 'high.') }},
+                'begun', (
+                    select count(*) from {{ verified.progress.render() }} where epoch <> {{ verified.state.epoch }} or plan_id is not null
+                ) > 0
+            ))
+            from (
+                select
+                    count(*) as differing,
+                    count_if({{ null_key }}) as null_keys,
+                    min(struct({{ keys }})) filter (where not {{ null_key }}) as low,
+                    max(struct({{ keys }})) filter (where not {{ null_key }}) as high
+                from {{ stage }}
+            );
         end
     {%- endset -%}
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
@@ -126,57 +146,4 @@
         ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}
-{% endmacro %}
-
-
-{#- Return the key under names of our own, see staged_key_names. -#}
-{% macro get_staged_keys(keys) -%}
-    {%- set staged = [] -%}
-    {%- for column in dbt_backfill.mv_columns(keys) -%} {%- do staged.append(column ~ ' as __bf_key_' ~ loop.index) -%} {%- endfor -%}
-    {{ return(staged | join(', ')) }}
-{%- endmacro %}
-
-
-{#- Return `__bf_key_1` and so on. -#}
-{% macro staged_key_names(keys) %}
-    {%- set names = [] -%}
-    {%- for _ in keys -%} {%- do names.append('__bf_key_' ~ loop.index) -%} {%- endfor -%}
-    {{ return(names) }}
-{% endmacro %}
-
-
-{#- Return the select of what run_comparison returns. -#}
-{% macro get_comparison_summary_sql(verified, selection, stage) -%}
-    {%- set names, keys = dbt_backfill.staged_key_names(verified.key), [] -%}
-    {%- for key in verified.key -%} {%- do keys.append({'name': key.name, 'upstream': names[loop.index0], 'type': key.type}) -%} {%- endfor -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys) -%}
-    {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
-    select to_json(named_struct(
-        'rows', (
-            select count(*)
-            from {{ dbt_backfill.get_present_sql(verified, verified.state) }}
-            where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
-        ),
-        'differing', differing,
-        'null_keys', null_keys,
-        'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
-        'high', {{ dbt_backfill.literals_expression(keys, 'high.') }},
-        'begun', (
-            select count(*) from {{ verified.progress.render() }} where epoch <> {{ verified.state.epoch }} or plan_id is not null
-        ) > 0
-    ))
-    from (
-        select
-            count(*) as differing,
-            count_if({{ null_key }}) as null_keys,
-            min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
-            max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
-        from {{ stage }}
-    )
-{%- endmacro %}
-
-
-{#- Return the selection down to the keys that differ, as literals that prune files. A null key lies in no range. -#}
-{% macro narrow_selection(selection, found) %}
-    {{ return(dict(selection, **({} if found.null_keys else {'low': found.low, 'high': found.high}))) }}
 {% endmacro %}

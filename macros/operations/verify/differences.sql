@@ -1,21 +1,21 @@
 {#-
-    Return a select of one row per key that differs: `__bf_key_1` and so on, and all rows of the key, as arrays of structs of the MV's
-    columns: `promised` by the definition, and `present` in the MV.
+    Return a select of one row per key that differs: the key, and all its rows as arrays of structs of the MV's columns: `__bf_promised` by
+    the definition, and `__bf_present` in the MV.
 
     It compares again, so that it returns nothing once the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
-    {%- set keys = dbt_backfill.get_staged_keys(verified.key) -%}
     {%- set compared = dbt_backfill.comparable_columns(verified.columns, 'row.').values() | join(', ') -%}
-    {%- set staged, joined = dbt_backfill.staged_key_names(verified.key), [] -%}
-    {%- for name in staged -%} {%- do joined.append('sides.' ~ name ~ ' <=> stage.' ~ name) -%} {%- endfor -%}
+    {%- set names, joined = dbt_backfill.mv_columns(verified.key), [] -%}
+    {%- for name in names -%} {%- do joined.append('sides.' ~ name ~ ' <=> stage.' ~ name) -%} {%- endfor -%}
+    {%- set keys = names | join(', ') -%}
     select *
     from (
         select
-            {{ staged | join(', ') }},
-            collect_list(__bf_row) filter (where __bf_is_promised) as promised,
-            collect_list(__bf_row) filter (where not __bf_is_promised) as present
+            {{ keys }},
+            collect_list(__bf_row) filter (where __bf_is_promised) as __bf_promised,
+            collect_list(__bf_row) filter (where not __bf_is_promised) as __bf_present
         from (
             select {{ keys }}, struct({{ columns }}) as __bf_row, true as __bf_is_promised
             from (
@@ -27,10 +27,10 @@
             where {{ dbt_backfill.selection_predicate(selection, verified.key) }}
         ) as sides
         left semi join {{ found.stage }} as stage on {{ joined | join(' and ') }}
-        group by {{ staged | join(', ') }}
+        group by {{ keys }}
     )
-    where array_sort(transform(promised, row -> struct({{ compared }})))
-        != array_sort(transform(present, row -> struct({{ compared }})))
+    where array_sort(transform(__bf_promised, row -> struct({{ compared }})))
+        != array_sort(transform(__bf_present, row -> struct({{ compared }})))
 {%- endmacro %}
 
 
@@ -44,46 +44,47 @@
     All values are texts; `samples` has no more than `sample` keys over all kinds.
 -#}
 {% macro read_differences(verified, selection, found, sample) %}
-    {%- set keys, joined, key, row, changed = dbt_backfill.staged_key_names(verified.key), [], [], [], [] -%}
-    {%- for name in keys -%}
+    {%- set names, joined, key, row, changed = dbt_backfill.mv_columns(verified.key), [], [], [], [] -%}
+    {%- for name in names -%}
         {%- do joined.append('differences.' ~ name ~ ' <=> sampled.' ~ name) -%}
         {%- do key.append(dbt_backfill.text_expression('differences.' ~ name, verified.key[loop.index0].type)) -%}
     {%- endfor -%}
-    {%- set promised = dbt_backfill.comparable_columns(verified.columns, 'promised[0].') -%}
-    {%- set present = dbt_backfill.comparable_columns(verified.columns, 'present[0].') -%}
+    {%- set promised = dbt_backfill.comparable_columns(verified.columns, '__bf_promised[0].') -%}
+    {%- set present = dbt_backfill.comparable_columns(verified.columns, '__bf_present[0].') -%}
     {%- for column in verified.columns -%}
         {%- do row.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.type)) -%}
         {%- do changed.append('if(' ~ promised[column.name] ~ ' <=> ' ~ present[column.name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
     {%- endfor -%}
+    {%- set keys = names | join(', ') -%}
     {%- set sql -%}
     select to_json(named_struct(
         'kind', kind,
         'count', count(*),
-        'samples', transform(array_sort(collect_list(sample) filter (where sample is not null)), row -> row.shown)
+        'samples', transform(array_sort(collect_list(sample) filter (where sample is not null)), row -> row.__bf_shown)
     ))
     from (
         select
             case
-                when size(present) = 0 then 'missing'
-                when size(promised) = 0 then 'unexpected'
-                when size(present) = 1 and size(promised) = 1 then 'changed'
+                when size(__bf_present) = 0 then 'missing'
+                when size(__bf_promised) = 0 then 'unexpected'
+                when size(__bf_present) = 1 and size(__bf_promised) = 1 then 'changed'
                 else 'duplicated'
             end as kind,
-            if(is_sampled, struct({{ keys | join(', ') }}, named_struct(
+            if(__bf_is_sampled, struct({{ keys }}, named_struct(
                 'key', array({{ key | join(', ') }}),
-                'promised', transform(slice(promised, 1, 3), row -> array({{ row | join(', ') }})),
-                'present', transform(slice(present, 1, 3), row -> array({{ row | join(', ') }})),
-                'columns', if(size(promised) = 0 or size(present) = 0, array(), filter(
+                'promised', transform(slice(__bf_promised, 1, 3), row -> array({{ row | join(', ') }})),
+                'present', transform(slice(__bf_present, 1, 3), row -> array({{ row | join(', ') }})),
+                'columns', if(size(__bf_promised) = 0 or size(__bf_present) = 0, array(), filter(
                     array({{ changed | join(', ') }}), number -> number >= 0
                 ))
-            ) as shown), null) as sample
+            ) as __bf_shown), null) as sample
         from (
-            select differences.*, sampled.is_sampled
+            select differences.*, sampled.__bf_is_sampled
             from (
                 {{ dbt_backfill.get_differences_sql(verified, selection, found) }}
             ) as differences
             left join (
-                select *, true as is_sampled from {{ found.stage }} order by {{ keys | join(', ') }} limit {{ sample }}
+                select *, true as __bf_is_sampled from {{ found.stage }} order by {{ keys }} limit {{ sample }}
             ) as sampled
             on {{ joined | join(' and ') }}
         ) as differences
@@ -119,12 +120,13 @@
     MV lacks, and so writes none.
 -#}
 {% macro run_repair(verified, selection, found) %}
-    {%- set keys = dbt_backfill.staged_key_names(verified.key) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
     {#- A row to insert matches nothing: the row that deletes its key does. Null keys are equal. -#}
-    {%- set matches = ["repair.__bf_action != 'insert'"] -%}
-    {%- for column in dbt_backfill.mv_columns(verified.key, 'mv.') -%}
-        {%- do matches.append(column ~ ' <=> repair.' ~ keys[loop.index0]) -%}
+    {%- set matches, keys = ["repair.__bf_action != 'insert'"], [] -%}
+    {%- for column in dbt_backfill.mv_columns(verified.key) -%}
+        {#- The row to write has a column of this name, too. -#}
+        {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
+        {%- do matches.append('mv.' ~ column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}
     {#- The range of the keys that differ prunes the MV's files. -#}
     {%- set range = dbt_backfill.selection_predicate(dict(selection, vnodes=none, unsettled=none), verified.key, 'mv.') -%}
@@ -132,15 +134,15 @@
     {%- set sql -%}
         merge into {{ verified.mv.render() }} as mv
         using (
-            select {{ keys | join(', ') }}, __bf_write.action as __bf_action, __bf_write.row.*
+            select * except (__bf_write), __bf_write.action as __bf_action, __bf_write.row.*
             from (
                 select {{ keys | join(', ') }}, explode(if(
-                    size(promised) = 1 and size(present) <= 1,
-                    transform(promised, row -> named_struct('action', 'put', 'row', row)),
+                    size(__bf_promised) = 1 and size(__bf_present) <= 1,
+                    transform(__bf_promised, row -> named_struct('action', 'put', 'row', row)),
                     concat(
                         {#- A row of nulls has the struct's type beyond the end of the array. #}
-                        filter(array(named_struct('action', 'delete', 'row', get(promised, -1))), write -> size(present) > 0),
-                        transform(promised, row -> named_struct('action', 'insert', 'row', row))
+                        filter(array(named_struct('action', 'delete', 'row', get(__bf_promised, -1))), write -> size(__bf_present) > 0),
+                        transform(__bf_promised, row -> named_struct('action', 'insert', 'row', row))
                     )
                 )) as __bf_write
                 from (

@@ -38,7 +38,8 @@
         {%- do log(compared ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set narrowed = dbt_backfill.narrow_selection(selection, found) -%}
+    {#- Literals prune files. A null key lies in no range. -#}
+    {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
     {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
     {%- do dbt_backfill.report_differences(verified, found, kinds, compared, sample) -%}
     {%- if repair -%} {%- do dbt_backfill.run_repair(verified, narrowed, found) -%} {%- endif -%}

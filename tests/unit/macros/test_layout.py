@@ -2,7 +2,7 @@
 
 materializations and operations -> features -> core -> the contract of the upstreams
 
-A macro that is found by its kind's name (of_kind) is not called by its name, so it does not count.
+A macro that is found by its kind's name is not called by its name, so it does not count.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@
     {%- set all = columns + dbt_backfill.landed_columns() -%}
     {%- if not found -%}
         {%- set properties = dbt_backfill.exact_table_properties(kind) -%}
-        {%- if kind == 'delta' and dbt_backfill.needs_column_mapping(columns | map(attribute='name') | list) -%}
-            {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
+        {%- if kind == 'delta' -%}
+            {%- do properties.update(dbt_backfill.get_needed_features(columns | map(attribute='name') | list, [])) -%}
         {%- endif -%}
         {%- do dbt_backfill.run_table('create ' ~ relation.identifier, 'create table if not exists ' ~ relation.render()
             ~ ' (' ~ dbt_backfill.column_definitions(all) ~ ') using ' ~ kind ~ ' tblproperties ' ~ dbt_backfill.property_list(properties)) -%}

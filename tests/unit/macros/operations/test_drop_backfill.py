@@ -183,7 +183,8 @@ def test_copies_of_rows_of_the_upstream_go_with_their_files(
 ) -> None:
     macros.tables[relations[table].render()] = Table(properties={"gc.enabled": gc})
     existing = {table: relations[table].incorporate(**{made: True})}
-    macros.call("run_drop", {**relations, "name": "mv"}, {"ours": [table]}, existing, table)
+    remains = {"ours": [table], "state": None}
+    macros.call("run_drop", {**relations, "name": "mv"}, existing, remains)
     assert macros.statements[-1].sql.endswith(f"drop table if exists {end}")
 
 

@@ -14,47 +14,6 @@ from support.macros import Macros
 
 
 @pytest.mark.parametrize(
-    "type_",
-    [
-        "tinyint",
-        "smallint",
-        "int",
-        "bigint",
-        "string",
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-        "boolean",
-        "binary",
-        "decimal(38,18)",
-    ],
-)
-def test_a_type_with_an_order_and_an_exact_text_can_be_a_key(macros: Macros, type_: str) -> None:
-    assert macros.call("is_key_type", type_) is True
-
-
-@pytest.mark.parametrize(
-    "type_",
-    [
-        "float",
-        "double",
-        "string collate UTF8_LCASE",
-        "array<int>",
-        "struct<a:int>",
-        "map<string,int>",
-        "interval day to second",
-        "variant",
-        "time(6)",
-        "decimal",
-        "bigint unsigned",
-        "",
-    ],
-)
-def test_any_other_type_cannot_be_a_key(macros: Macros, type_: str) -> None:
-    assert macros.call("is_key_type", type_) is False
-
-
-@pytest.mark.parametrize(
     ("type_", "values"),
     [
         ("bigint", [0, -(2**63) + 1, 2**63 - 1]),

@@ -146,16 +146,6 @@ def test_a_declared_upstream_key_that_is_wrong_is_refused(macros: Macros, refuse
         _lineage(macros, "Project [id#10L AS k#20L, v#14]", ["k"], ["bigint"], ["shard"])
 
 
-@pytest.mark.parametrize("type_", ["double", "string collate UTF8_LCASE", "struct<a:int>"])
-def test_a_type_that_no_position_can_be_made_of_is_refused(
-    macros: Macros, refused: Any, type_: str
-) -> None:
-    with refused(
-        f"'id' of unique_key has the type {type_}, of which no positions can be made. Use a key of "
-    ):
-        _lineage(macros, "Project [id#10L, v#14]", ["id"], [type_])
-
-
 def test_a_key_that_carries_one_column_twice_is_refused(macros: Macros, refused: Any) -> None:
     with refused("two columns of unique_key carry 'id' of the upstream. Name each column of "):
         _lineage(
@@ -181,3 +171,47 @@ def test_a_key_of_char_is_refused_as_what_it_is(
     explained = {"optimized": [*plan, f"   +- {RELATION}"], "key_types": ["string"]}
     with refused(f"'{column}' of unique_key has the type char(n), of which no positions can be "):
         macros.call("key_lineage", explained, [column], None)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "string",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "boolean",
+        "binary",
+        "decimal(38,18)",
+    ],
+)
+def test_a_type_with_an_order_and_an_exact_text_can_be_a_key(macros: Macros, type_: str) -> None:
+    assert _lineage(macros, "Project [id#10L, v#14]", ["id"], [type_]) == [("id", "id", type_)]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "float",
+        "double",
+        "string collate UTF8_LCASE",
+        "array<int>",
+        "struct<a:int>",
+        "map<string,int>",
+        "interval day to second",
+        "variant",
+        "time(6)",
+        "decimal",
+        "bigint unsigned",
+        "",
+    ],
+)
+def test_any_other_type_cannot_be_a_key(macros: Macros, refused: Any, type_: str) -> None:
+    with refused(
+        f"'id' of unique_key has the type {type_}, of which no positions can be made. Use a key of "
+    ):
+        _lineage(macros, "Project [id#10L, v#14]", ["id"], [type_])

@@ -40,10 +40,6 @@ def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
     return apply
 
 
-def test_nothing_is_written_without_persist_docs(apply: Any) -> None:
-    assert apply() is None
-
-
 def test_docs_are_written_once(macros: Macros, apply: Any) -> None:
     macros.config["persist_docs"] = {"relation": True, "columns": True}
 

@@ -14,21 +14,21 @@ from support.macros import Macros
 COLUMNS = "k: bigint, shard: int, Region: string, at: timestamp, raw: binary, day: date of a"
 
 
-def test_what_a_table_keeps_of_a_timestamp_depends_on_the_zone(
+def test_the_columns_by_which_a_delta_table_is_partitioned_have_plain_types(
     macros: Macros, backfill: Any, options: Any
 ) -> None:
-    """Of its other rows too: who rewrites a file writes them all."""
     columns = macros.call("parse_columns", COLUMNS)
 
-    def depends(*partitions: str) -> Any:
-        return macros.call("depends_on_zone", {**backfill, "partitions": partitions}, columns)
+    def types(**partitions: list[str]) -> list[str]:
+        found = macros.call("get_partition_columns", {**backfill, **partitions}, columns)
+        return [column["type"] for column in found]
 
-    assert [depends("at"), depends("region", "at"), depends("region")] == [True, True, False]
+    assert types(partitions=["region", "at", "day"]) == ["string", "timestamp", "date"]
     macros.config["partition_by"] = "at"
-    assert macros.call("depends_on_zone", backfill, columns)
-    assert not depends()
+    assert types() == ["timestamp"]
+    assert types(partitions=[]) == []
     options["file_format"] = "iceberg"
-    assert not depends("at")
+    assert types(partitions=["at"]) == []
 
 
 def test_iceberg_keeps_each_value(macros: Macros, backfill: Any, options: Any) -> None:

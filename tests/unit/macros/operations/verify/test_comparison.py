@@ -13,12 +13,6 @@ from support.macros import Macros
 
 SUMMARY = {"rows": 9, "differing": 2, "null_keys": 0, "low": ["1L", "0"], "high": ["5L", "3"]}
 SUMMARY |= {"begun": False}
-WINDOW = {"vnodes": [1], "vnode_count": 4, "low": ["1L", "0"], "high": ["5L", "3"]}
-
-
-@pytest.fixture
-def found() -> dict[str, Any]:
-    return SUMMARY | {"stage": "`differing`"}
 
 
 def compare(macros: Macros, verified: Any, repaired: bool = False, **summary: Any) -> Any:
@@ -83,10 +77,3 @@ def test_keys_differ_that_have_other_rows_or_as_many_more_or_less(compared: Any)
         "rows": 5, "differing": 3, "null_keys": 0, "begun": False,
         "low": ["0L", "1"], "high": ["1L", "2"],
     }  # fmt: skip
-
-
-def test_only_the_range_of_the_keys_that_differ_is_read_again(macros: Macros, found: Any) -> None:
-    selection = {"vnodes": [1], "vnode_count": 4}
-
-    assert macros.call("narrow_selection", selection, found) == WINDOW
-    assert macros.call("narrow_selection", selection, found | {"null_keys": 1}) == selection
