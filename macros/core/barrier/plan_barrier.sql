@@ -20,7 +20,7 @@
     {%- set learned, epoch = choice.learned, choice.plan.epoch -%}
     {%- set planning = namespace(
         attempt=dbt_backfill.begin_attempt(
-            backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('copy')
+            backfill, state, observed, learned, choice.plan, choice.get('most_rows'), choice.get('copy')
         ),
         stands=none, staged=none, views=[], source=none, result=none,
     ) -%}
