@@ -10,7 +10,7 @@
       properties (dict): of the MV.
 -#}
 {% macro find_takeover(backfill, existing, properties) %}
-    {%- set adopts = properties.get('dbt_backfill.adopt') == dbt_backfill.get_mark_of_adoption(model.unique_id) -%}
+    {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
     {#- A mark may come late, after the table was taken: the table and the state beside it are one MV by then. -#}
@@ -25,12 +25,6 @@
         ) -%}
     {%- endif -%}
     {{ return('replace' if replaces else 'adopt') }}
-{% endmacro %}
-
-
-{#- Return the mark of adopt_table for a model. It is a hash: Spark would not show a property with a name in which it sees a secret. -#}
-{% macro get_mark_of_adoption(unique_id) %}
-    {{ return(local_md5(unique_id)) }}
 {% endmacro %}
 
 
@@ -55,8 +49,12 @@
     {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}
         {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
-        {%- set partitions = checked.partitions -%}
-        {%- do dbt_backfill.report_takeover(backfill, checked.row_count) -%}
+        {%- set partitions, rows = checked.partitions, dbt_backfill.get_count_text(checked.row_count, 'row') -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' adopts ' ~ backfill.mv.render() ~ ': its ' ~ rows
+                ~ (' is' if checked.row_count == 1 else ' are') ~ ' compared with its query'
+                ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written', info=true
+        ) -%}
     {%- else -%}
         {%- do dbt_backfill.check_replaced(backfill, existing.mv) -%}
     {%- endif -%}
@@ -98,16 +96,6 @@
     {%- do dbt_backfill.refuse(
         backfill.progress.render() ~ ' exists, and is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
         'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
-    ) -%}
-{% endmacro %}
-
-
-{#- Log one line about what an adoption is about to do. `rows`: how many the table has. -#}
-{% macro report_takeover(backfill, rows) %}
-    {%- set slices = dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) -%}
-    {%- do log(
-        dbt_backfill.get_model_name(model) ~ ' adopts ' ~ backfill.mv.render() ~ ': its ' ~ '{:,}'.format(rows)
-            ~ (' row is' if rows == 1 else ' rows are') ~ ' compared with its query' ~ slices ~ ', and only what differs is written', info=true
     ) -%}
 {% endmacro %}
 

@@ -10,7 +10,8 @@
     Return the next generation that a run fills: {'backfill': as get_backfill describes it, 'reason': why there is to be one, as far as
     this run knows}; none where there is none, and none is to begin.
 
-    An MV that has to be emptied anyway is rebuilt in place: nobody can use what it has.
+    An MV that has to be emptied anyway is rebuilt in place: nobody can use what it has. A run whose full_refresh_mode is `in_place` comes
+    here only if dbt lists a next generation, to warn of it.
 
     Arguments:
       observed (dict): of the MV in use, as observe_state returned it.
@@ -18,12 +19,8 @@
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
-    {%- set is_beside = backfill.options.full_refresh_mode == 'beside' -%}
-    {#- Only to warn of it nothing is asked of Spark: of another catalog dbt has no list of tables. -#}
-    {%- set looks = is_beside or dbt_backfill.get_catalog(next.progress) is none -%}
-    {%- set exists = looks and dbt_backfill.load_table(next.progress) is not none -%}
-    {%- if not is_beside -%}
-        {%- if exists and dbt_backfill.find_maker(next.progress) is none -%}
+    {%- if backfill.options.full_refresh_mode != 'beside' -%}
+        {%- if dbt_backfill.find_maker(next.progress) is none -%}
             {%- do exceptions.warn(
                 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '
                     ~ "full refresh has begun. To go on with it set full_refresh_mode='beside'; to drop it: "
@@ -34,13 +31,14 @@
     {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
     {%- if state.get('missing') or observed.begun_anew or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
-    {%- set goes_on = exists or planned.get('generation') is not none -%}
+    {%- set goes_on = planned.get('generation') is not none or dbt_backfill.load_table(next.progress) is not none -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
-    {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_query_change(backfill, state, observed.learned) -%} {%- endif -%}
+    {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.learned).rebuild -%} {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
 {% endmacro %}
 
 
+{#- Return the command that drops the next generation, for messages. -#}
 {% macro get_drop_next_text() %}
     {%- set arguments = '{model: ' ~ dbt_backfill.get_model_name(model) ~ ', generation: next}' -%}
     {{ return(dbt_backfill.get_operation_text('drop_backfill', arguments)) }}
@@ -81,39 +79,6 @@
             on_query_change='fail', on_schema_change='ignore',
         ),
     )) }}
-{% endmacro %}
-
-
-{#-
-    Return whether the former generation can follow its changes while the next one is filled: {
-      'learned': of its query, see new_learned,
-      'why': it stands still, as the end of a sentence; none if it can follow
-    }
-
-    What would stop the run, or read all of it again, is not done for a table that is about to be replaced. Its query has to run before it
-    can be explained, so all other reasons are looked for first.
--#}
-{% macro observe_former_query(former, state) %}
-    {%- set learned = dbt_backfill.new_learned() -%}
-    {%- if state.committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
-        {%- set why = 'it does not hold what its query gives yet' -%}
-    {%- elif state.get('upstream_version') is none -%}
-        {%- set why = 'it has no rows yet' -%}
-    {%- else -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
-    {%- endif -%}
-    {%- if not why -%}
-        {%- set observed = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
-        {%- set why = dbt_backfill.find_gap(former, state, observed) -%}
-    {%- endif -%}
-    {%- if not why and dbt_backfill.explain_comparably(former, former.query) is none -%}
-        {%- set why = 'its query does not run any more' -%}
-    {%- endif -%}
-    {%- if not why -%}
-        {%- set learned = dbt_backfill.learn_query(former, learned) -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, state.committed) -%}
-    {%- endif -%}
-    {{ return({'learned': learned, 'why': why}) }}
 {% endmacro %}
 
 
@@ -205,18 +170,40 @@
 {% endmacro %}
 
 
-{#- Run the former generation's barriers while the next one is filled, or log why it stands still. -#}
+{#-
+    Run the former generation's barriers while the next one is filled, or log why it stands still. What would stop the run, or read all of
+    it again, is not done for a table that is about to be replaced. Its query has to run before it can be explained, so all other reasons
+    are looked for first.
+-#}
 {% macro run_former(backfill, observed) %}
-    {%- set former = dbt_backfill.get_former_backfill(backfill, observed.state) -%}
-    {%- set former_query = dbt_backfill.observe_former_query(former, observed.state) -%}
-    {%- if former_query.why -%}
-        {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ observed.state.get('upstream_version')
-                ~ ' until the next generation is put in place: ' ~ former_query.why, info=true
-        ) -%}
-        {{ return(none) }}
+    {%- set state, learned = observed.state, dbt_backfill.new_learned() -%}
+    {%- set former, committed = dbt_backfill.get_former_backfill(backfill, state), state.committed -%}
+    {%- if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
+        {%- set why = 'it does not hold what its query gives yet' -%}
+    {%- elif state.get('upstream_version') is none -%}
+        {%- set why = 'it has no rows yet' -%}
+    {%- else -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, committed) -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_barriers(former, dict(observed, learned=former_query.learned), none) -%}
+    {%- if not why -%}
+        {%- set upstream = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
+        {%- set why = dbt_backfill.find_gap(former, state, upstream) -%}
+    {%- endif -%}
+    {%- if not why and dbt_backfill.explain_comparably(former, former.query) is none -%}
+        {%- set why = 'its query does not run any more' -%}
+    {%- endif -%}
+    {%- if not why -%}
+        {%- set learned = dbt_backfill.learn_query(former, learned) -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, committed) -%}
+    {%- endif -%}
+    {%- if why -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ state.get('upstream_version')
+                ~ ' until the next generation is put in place: ' ~ why, info=true
+        ) -%}
+    {%- else -%}
+        {%- do dbt_backfill.run_barriers(former, dict(observed, learned=learned), none) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -1,12 +1,12 @@
 {#-
     Return what the next barrier may read: {
       'rows': of a range at most, as a rate limit, 0 for none, none for any number,
-      'ruled_by': what says so: 'config', what people have set ('pause', 'throttle'), the target duration
-        ('barrier_seconds') or what is left of the run's budget ('run_rows'),
-      'by', 'since': who has set it, and when
+      'ruled_by': what says so: 'config', what people have set ('pause', 'throttle'), the target duration ('barrier_seconds') or what is
+        left of the run's budget ('run_rows'),
+      'by', 'since': who has set it, and when; absent of what nobody has set
     }
 
-    It is decided before each barrier, from what is set by then. A plan that exists already is executed as it is.
+    A run asks before each barrier whose range something else than the config may limit. A plan that exists already is executed as it is.
 
     Arguments:
       run (namespace): of the loop of run_barriers.
@@ -20,27 +20,28 @@
     {%- if options.barrier_seconds -%}
         {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state.get('committed') or {}, allowance.rows) -%}
         {%- if allowance.rows is none or sized < allowance.rows -%}
-            {%- set allowance = dbt_backfill.new_allowance(sized, 'barrier_seconds') -%}
+            {%- set allowance = {'rows': sized, 'ruled_by': 'barrier_seconds'} -%}
         {%- endif -%}
     {%- endif -%}
     {%- if options.run_rows and (allowance.rows is none or options.run_rows - run.rows < allowance.rows) -%}
-        {%- set allowance = dbt_backfill.new_allowance([options.run_rows - run.rows, 0] | max, 'run_rows') -%}
+        {%- set allowance = {'rows': [options.run_rows - run.rows, 0] | max, 'ruled_by': 'run_rows'} -%}
     {%- endif -%}
     {{ return(allowance) }}
 {% endmacro %}
 
 
-{#- `control`: what people have set last, see get_control_statement. -#}
-{% macro new_allowance(rows, ruled_by, control={}) %}
-    {{ return({'rows': rows, 'ruled_by': ruled_by, 'by': control.get('set_by'), 'since': control.get('set_at')}) }}
-{% endmacro %}
+{#-
+    Return the allowance of a limit that is configured, or of what people have set, which applies until it is lifted.
 
-
-{#- Return what applies, of a limit that is configured and what people have set, which wins until it is lifted. -#}
+    Arguments:
+      control (dict): what people have set last, see get_control_statement.
+-#}
 {% macro get_ruling_allowance(limit, control) %}
     {%- set rows = control.get('value', 'default') -%}
-    {%- if rows == 'default' -%} {{ return(dbt_backfill.new_allowance(limit, 'config')) }} {%- endif -%}
-    {{ return(dbt_backfill.new_allowance(rows | int, 'pause' if rows == '0' else 'throttle', control)) }}
+    {%- if rows == 'default' -%} {{ return({'rows': limit, 'ruled_by': 'config'}) }} {%- endif -%}
+    {{ return({
+        'rows': rows | int, 'ruled_by': 'pause' if rows == '0' else 'throttle', 'by': control.get('set_by'), 'since': control.get('set_at'),
+    }) }}
 {% endmacro %}
 
 
@@ -59,29 +60,22 @@
 {% endmacro %}
 
 
-{#- Return what applies, where it is not the config; empty if it is, and once nothing is left to be read. -#}
+{#- Return what limits the ranges, where it is not the config; empty if it is, and once nothing is left to be read. -#}
 {% macro get_allowance_text(allowance, state) %}
-    {%- set applies = allowance and allowance.ruled_by != 'config' and not dbt_backfill.is_complete(state) -%}
+    {%- set applies = allowance.ruled_by != 'config' and not dbt_backfill.is_complete(state) -%}
     {{ return(dbt_backfill.get_ruling_text(allowance) if applies else '') }}
 {% endmacro %}
 
 
-{#- Such as `throttled to 1,000 rows by alice since 2026-11-24 12:00`. -#}
+{#- Return a text such as `throttled to 1,000 rows by alice since 2026-11-24 12:00`. -#}
 {% macro get_ruling_text(allowance) %}
     {%- set rows = '{:,}'.format(allowance.rows) -%}
     {%- set words = {
         'pause': 'paused', 'throttle': 'throttled to ' ~ rows ~ ' rows',
         'barrier_seconds': 'up to ' ~ rows ~ ' by barrier_seconds', 'run_rows': 'up to ' ~ rows ~ ' by run_rows',
     } -%}
-    {%- set setting = ' by ' ~ allowance.by ~ ' since ' ~ allowance.since if allowance.since else '' -%}
+    {%- set setting = ' by ' ~ allowance.by ~ ' since ' ~ allowance.since if allowance.get('since') else '' -%}
     {{ return(words[allowance.ruled_by] ~ setting) }}
-{% endmacro %}
-
-
-{#- Return the text of get_allowance_text for what people have set, which a run's result reports; empty for anything else that applies. -#}
-{% macro get_control_text(allowance, state) %}
-    {%- set is_set = allowance and allowance.ruled_by in ['pause', 'throttle'] -%}
-    {{ return(dbt_backfill.get_allowance_text(allowance, state) if is_set else '') }}
 {% endmacro %}
 
 

@@ -8,8 +8,7 @@
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
-    {%- if dbt_backfill.upstream_traits(backfill.upstream).holds_versions
-            and plan.backfill_mode == 'snapshot' and dbt_backfill.kind_of(plan).follows
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).holds_versions and dbt_backfill.kind_of(plan).follows
             and (not state.finished or plan.kind == 'sweep') and not plan.last_range
             and [source.version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
         {{ return(dbt_backfill.ask(backfill.upstream, 'hold')(source, dbt_backfill._hold_name(plan))) }}
@@ -18,9 +17,8 @@
 {% endmacro %}
 
 
-{#- `plan` is what was committed last; `observed`, see observe_upstream. -#}
+{#- Release a held version that the plan which was committed last has left, see hold_upstream. -#}
 {% macro release_upstream(backfill, observed, plan) %}
-    {%- if not dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%} {{ return(none) }} {%- endif -%}
     {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
     {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
     {%- if held is not none and not (plan.backfill_mode == 'snapshot' and source.get('version') == held) -%}
@@ -53,6 +51,7 @@
 {% endmacro %}
 
 
+{#- Release these tags; `dropped`: the MV that is dropped, with its 'name'. -#}
 {% macro run_release(dropped, tags) %}
     {%- for tag in tags -%}
         {%- do dbt_backfill.ask(tag.upstream, 'release')(tag.source, tag.name) -%}
@@ -63,8 +62,8 @@
 
 {#- Drop the rows that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
 {% macro release_staged(backfill, state, plan) %}
-    {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and dbt_backfill.is_complete(state) and not state.get('planned')
-            and (dbt_backfill.get_source(plan, 'stage') or dbt_backfill.load_table(backfill.staged) is not none) -%}
+    {%- if dbt_backfill.is_complete(state) and not state.get('planned') and (dbt_backfill.get_source(plan, 'stage')
+            or dbt_backfill.load_table(backfill.staged) is not none) -%}
         {#- A plan may name rows that are gone, or of a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
         {%- if properties is not none -%}

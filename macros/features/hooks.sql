@@ -50,8 +50,8 @@
 {#- Call the features after each barrier was committed, in this order; `before` is the state before it. -#}
 {% macro after_barrier(backfill, before, state) %}
     {%- set options = backfill.options -%}
-    {%- if options.get('compact_every') or options.get('sort_when_finished') -%} {%- do dbt_backfill.compact_mv(backfill, before, state) -%} {%- endif -%}
-    {%- if options.get('live_view') -%} {%- do dbt_backfill.run_live_view(backfill, state) -%} {%- endif -%}
+    {%- if options.compact_every or options.sort_when_finished -%} {%- do dbt_backfill.compact_mv(backfill, before, state) -%} {%- endif -%}
+    {%- if options.live_view -%} {%- do dbt_backfill.run_live_view(backfill, state) -%} {%- endif -%}
 {% endmacro %}
 
 
@@ -60,5 +60,8 @@
     {%- if not waits and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- do dbt_backfill.release_staged(backfill, state, plan) -%}
     {%- endif -%}
-    {%- if not state.get('missing') -%} {%- do dbt_backfill.release_replica(backfill, state) -%} {%- endif -%}
+    {#- One of a run that died may be left. -#}
+    {%- if not state.get('missing') and (dbt_backfill.get_source(state.committed, 'replica') or dbt_backfill.is_listed(backfill.replica)) -%}
+        {%- do dbt_backfill.release_replica(backfill, state) -%}
+    {%- endif -%}
 {% endmacro %}

@@ -11,11 +11,10 @@
 
 
 {#-
-    Return the properties of the view that a run finds; none if there is none. Refuses, before anything is written, something else of its
-    name, and a schema in which Spark makes no view, as one that is made for this and dropped at once shows.
+    Return the properties of the view that a run with the option finds; none if there is none. Refuse, before anything is written, something
+    else of its name, and a schema in which Spark makes no view, as one that is made for this and dropped at once shows.
 -#}
 {% macro check_live_view(backfill) %}
-    {%- if not backfill.options.live_view -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
@@ -64,8 +63,7 @@
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
-    {%- if not backfill.options.get('live_view', false) or backfill.generation == 'next' or state.dirty
-            or state.get('upstream_version') is none or committed.get('begun_anew') -%}
+    {%- if backfill.generation == 'next' or state.dirty or state.get('upstream_version') is none or committed.get('begun_anew') -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}
@@ -104,7 +102,8 @@
     At the end of a run: make the view if the run committed no barrier of the MV, and the view does not exist, is not of the last barrier
     (whose run died, say) or not of the version that the MV has now: one from before it was compacted may be cleaned away. Drop one that
     the model does not ask for any more. While a next generation is filled, the state is that of the next one, and the MV's own barriers
-    make the view.
+    make the view. Without the option a run comes here only if dbt lists something of its name: Spark is not asked in every run for a view
+    that nobody wants.
 
     Arguments:
       result (dict): as run_barriers or run_beside returned it.
@@ -120,9 +119,7 @@
                 {%- do dbt_backfill.run_live_view(backfill, result.state) -%}
             {%- endif -%}
         {%- endif -%}
-    {#- dbt has no list of another catalog's tables, and Spark is not asked in every run for a view that nobody wants. -#}
-    {%- elif dbt_backfill.get_catalog(live) is none and dbt_backfill.load_table(live) is not none
-            and dbt_backfill.read_live_view(live) is not none -%}
+    {%- elif dbt_backfill.read_live_view(live) is not none -%}
         {%- do dbt_backfill.run_table('drop the live view', dbt_backfill.get_drop_live_view_sql(live)) -%}
         {%- do log(dbt_backfill.get_model_name(model) ~ ': dropped ' ~ live.render() ~ ', because live_view is not set', info=true) -%}
     {%- endif -%}

@@ -22,18 +22,11 @@
     {%- endif -%}
     {{ return(dict(
         kept,
-        epoch=state.epoch + 1,
+        epoch=state.epoch + 1, kind='rescale', reason='from ' ~ last.vnode_count ~ ' to ' ~ vnode_count ~ ' vnodes',
         plan_id=local_md5(invocation_id ~ node.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
-        kind='rescale',
-        reason='from ' ~ last.vnode_count ~ ' to ' ~ vnode_count ~ ' vnodes',
-        sweeps=dbt_backfill.is_sweeping(state),
-        range_low=state.get('position'),
-        range_high=low,
-        last_range=false,
-        next_bounds=[] if finds else dbt_backfill._bounds_ahead(state),
-        bounds_complete=not finds and last.bounds_complete and not last.get('fills'),
-        settings=last.settings,
-        vnode_count=vnode_count,
+        sweeps=dbt_backfill.is_sweeping(state), settings=last.settings, vnode_count=vnode_count,
+        range_low=state.get('position'), range_high=low, last_range=false,
+        **({'next_bounds': [], 'bounds_complete': false} if finds else dbt_backfill.get_bounds_ahead(state))
     )) }}
 {% endmacro %}
 

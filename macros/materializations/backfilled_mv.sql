@@ -15,7 +15,8 @@
 
     {{ dbt_backfill.run_all_hooks(pre_hooks, outside_first=true) }}
 
-    {%- set live = none if reads_nothing else dbt_backfill.check_live_view(backfill) -%}
+    {%- set options = backfill.options -%}
+    {%- set live = dbt_backfill.check_live_view(backfill) if options.live_view and not reads_nothing else none -%}
     {%- set observed = dbt_backfill.observe_state(backfill, reads_nothing) -%}
     {%- set found = observed.mv -%}
     {%- if reads_nothing -%}
@@ -24,11 +25,15 @@
         {%- do store_raw_result('main', message='NO-OP (' ~ flag ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
-        {%- set next = dbt_backfill.find_next_generation(backfill, observed, rebuild) -%}
+        {%- set has_next = dbt_backfill.is_listed(dbt_backfill.get_next_relations(this).progress) -%}
+        {%- set next = dbt_backfill.find_next_generation(backfill, observed, rebuild)
+            if options.full_refresh_mode == 'beside' or has_next else none -%}
         {%- set result = dbt_backfill.run_beside(backfill, observed, next) if next
             else dbt_backfill.run_barriers(backfill, observed, rebuild) -%}
         {%- if result.replaced -%} {%- set found = none -%} {%- endif -%}
-        {%- do dbt_backfill.make_or_drop_live_view(backfill, result, live) -%}
+        {%- if options.live_view or dbt_backfill.is_listed(backfill.live) -%}
+            {%- do dbt_backfill.make_or_drop_live_view(backfill, result, live) -%}
+        {%- endif -%}
         {%- do dbt_backfill.store_result_of_run(result) -%}
     {%- endif -%}
 

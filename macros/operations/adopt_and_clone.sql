@@ -27,7 +27,8 @@
     {%- elif state is not none and state.epoch > 0 -%}
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
-    {%- set mark = {'dbt_backfill.adopt': dbt_backfill.get_mark_of_adoption(node.unique_id)} -%}
+    {#- The mark is a hash: Spark would not show a property with a name in which it sees a secret. -#}
+    {%- set mark = {'dbt_backfill.adopt': local_md5(node.unique_id)} -%}
     {%- do dbt_backfill.run_table('mark ' ~ mv.identifier, dbt_backfill.get_set_properties_sql(mv, mark), mv) -%}
     {%- set rows = dbt_backfill.run_json(
         'count the rows of ' ~ mv.identifier, "select to_json(named_struct('count', count(*))) from " ~ mv.render(), mv
@@ -86,7 +87,7 @@
     {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
     {%- do log(
         clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
-            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress_text(original.state) ~ '). The next run goes on from there', info=true
+            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress(original.state).text ~ '). The next run goes on from there', info=true
     ) -%}
 {% endmacro %}
 

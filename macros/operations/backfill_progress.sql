@@ -218,7 +218,7 @@
             row.model ~ (' (next)' if row.get('generation') else ''),
             '{:.1f} %'.format(row.progress * 100),
             count if total is none or row.backfill_finished else count ~ ' of ' ~ dbt_backfill.get_number_text(total),
-            dbt_backfill.get_rate_text(rate) if rate else '',
+            ('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) if rate else '',
             dbt_backfill.get_duration_text(left) if left else '',
             behind,
         ], widths) -%}

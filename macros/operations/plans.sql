@@ -112,7 +112,7 @@
     {%- set done = dbt_backfill.run_steps(operated, state, plan, {'may_give_up': false}) -%}
     {%- set committed = dbt_backfill.commit_barrier(operated, state, plan, done.counts) -%}
     {%- set barrier = {'plan': plan, 'state': committed, 'counts': dbt_backfill.get_committed_counts(committed.committed)} -%}
-    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress_text(committed)] + dbt_backfill.get_report_of_kind(barrier) -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress(committed).text] + dbt_backfill.get_report_of_kind(barrier) -%}
     {%- do log(operated.name ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
     {{ return(dict(operated, state=committed)) }}
 {% endmacro %}

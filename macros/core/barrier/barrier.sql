@@ -145,7 +145,9 @@
         {%- set views = views | reject('in', missing) | list -%}
     {%- endif -%}
     {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
-        {%- set learned = dbt_backfill.learn_feed_columns(backfill, learned) -%}
+        {%- if backfill.feed and learned.feed_columns is none -%}
+            {%- set learned = dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
+        {%- endif -%}
         {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), learned -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}

@@ -1,6 +1,12 @@
 {#-
-    What the next barrier is to do, after an observation, as _new_choice describes it: a plan of the kind `reset`, `swap`,
-    `reanchor`, `sweep`, `fill` or `advance`; none if there is nothing to do. What can be refused without reading rows is refused here.
+    Return what the next barrier is to do, after an observation; none if there is nothing to do: {
+      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but for the rows that are
+        counted before,
+      'most_rows': with how many rows its range holds; absent for any number,
+      'learned': what the run has learned by then
+    }
+
+    What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
@@ -11,69 +17,78 @@
 -#}
 {% macro choose_plan(backfill, state, observed, learned, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
+    {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if next -%}
-        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_swap_plan(backfill, state, learned, next, rebuild))) }}
+        {{ return({'plan': dbt_backfill.new_swap_plan(backfill, state, learned, next, rebuild), 'learned': learned}) }}
+    {%- elif reason -%}
+        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, learned, observed.version)) -%}
+        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, learned, reason), 'learned': learned}) }}
     {%- endif -%}
-    {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
-    {%- if reason -%}
-        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query_at(backfill, learned, observed.version)) -%}
-        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, reason))) }}
-    {%- endif -%}
-    {%- do dbt_backfill._check_vnodes(backfill, state) -%}
-    {%- set started = dbt_backfill.has_started(state) -%}
+    {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
+    {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
     {#- The newest version, or, in the mode `snapshot` until every vnode has finished, the one at which the backfill began. -#}
-    {%- set version = state.upstream_version if not gap and dbt_backfill.stays_at_snapshot(backfill, state) else observed.version -%}
-    {%- set windows = dbt_backfill.read_windows(backfill, state) -%}
-    {%- set filling, undropped = dbt_backfill.get_filling(state), state.committed.get('drops') if state.dirty else none -%}
+    {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
+    {%- set windows, filling = dbt_backfill.read_windows(backfill, state), dbt_backfill.get_filling(state) -%}
+    {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
     {#- A plan that was given up may not have dropped what it was to drop, also where no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
-    {%- set moves = (windows.moving != [] or filling) and backfill.options.backfill_rate_limit != 0 -%}
+    {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
     {#- With a change table of the user's own its new rows tell whether there may be changes. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
-        if backfill.feed and not dbt_backfill.stays_at_snapshot(backfill, state) else version != state.get('upstream_version') -%}
+        if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- set learned = dbt_backfill.learn_query_at(backfill, learned, version, anew=gap is not none) -%}
-    {%- set learned = dbt_backfill.learn_time_zone(backfill, state, observed, learned, anew=gap is not none) -%}
+    {%- set learned = dbt_backfill.learn_query(backfill, learned, version, anew=gap is not none) -%}
+    {%- if learned.moments -%}
+        {%- set learned = dbt_backfill.learn_time_zone(backfill, state, observed, learned, anew=gap is not none) -%}
+    {%- endif -%}
     {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
     {%- if change.rebuild -%}
-        {{ return(dbt_backfill._new_choice(learned, dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild))) }}
+        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild), 'learned': learned}) }}
     {%- elif waits and not change.columns -%}
         {{ return(none) }}
     {%- endif -%}
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
     {%- endif -%}
-    {%- set meaning = dbt_backfill.find_other_names(state, learned) -%}
-    {%- set gap = gap or meaning -%}
-    {%- if gap or state.get('upstream_version') is none -%}
+    {%- set is_read = state.get('upstream_version') is not none -%}
+    {%- set had, has = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
+    {%- set other_names = dbt_backfill.find_other_names(had, has) if is_read and has != had else none -%}
+    {%- set gap = gap or other_names -%}
+    {%- if gap or not is_read -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
-        {%- set reason = gap or 'its query returns other columns' -%}
-        {{ return(dbt_backfill._new_choice(
-            learned, dbt_backfill.choose_reanchor(
-                backfill, state, observed, learned, reason, started, whole=meaning is not none, filling=filling
-            )
-        )) }}
+        {%- set plan = dbt_backfill.choose_reanchor(
+            backfill, state, observed, learned, gap or 'its query returns other columns', started, whole=other_names is not none,
+            filling=filling
+        ) -%}
+        {%- set ranged = {'plan': plan} -%}
     {%- elif filling and filling.columns -%}
         {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'fill', observed, version) -%}
         {%- set ranged = dbt_backfill.get_plan_with_fill(backfill, state, plan, filling) -%}
-        {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
+    {%- else -%}
+        {%- set plan = dict(
+            dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
+        ) -%}
+        {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if windows.moving != [] and moves
+            else {'plan': plan} -%}
     {%- endif -%}
-    {%- set plan = dict(
-        dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
-    ) -%}
-    {%- if windows.moving == [] or not moves -%} {{ return(dbt_backfill._new_choice(learned, plan)) }} {%- endif -%}
-    {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) -%}
-    {{ return(dbt_backfill._new_choice(learned, ranged.plan, ranged.most_rows)) }}
+    {{ return(dict(ranged, learned=learned)) }}
+{% endmacro %}
+
+
+{#- Return why an MV can be followed by nothing but a rebuild; none as a rule. -#}
+{% macro find_rebuild(state) %}
+    {%- if state.committed.kind == 'replace' -%} {{ return('another table stood in its place') }} {%- endif -%}
+    {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
 {% endmacro %}
 
 
 {#- Refuse options that its vnodes do not allow: there may be others than the config's vnode_count says. -#}
-{% macro _check_vnodes(backfill, state) %}
+{% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
             "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
@@ -89,26 +104,13 @@
 {% endmacro %}
 
 
-{#-
-    What was chosen: {
-      'plan': as it would be stored, but for the rows that are counted before,
-      'most_rows': with how many rows its range holds; none for any number,
-      'learned': what the run has learned by then
-    }
--#}
-{% macro _new_choice(learned, plan, most_rows=none) %}
-    {{ return({'plan': plan, 'most_rows': most_rows, 'learned': learned}) }}
+{#- True if the next barrier reads the version at which the backfill began, in the mode `snapshot`. -#}
+{% macro stays_at_snapshot(backfill, state) %}
+    {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished and state.get('upstream_version') is not none) }}
 {% endmacro %}
 
 
-{#- Why an MV can be followed by nothing but a rebuild; none as a rule. -#}
-{% macro find_rebuild(state) %}
-    {%- if state.committed.kind == 'replace' -%} {{ return('another table stood in its place') }} {%- endif -%}
-    {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
-{% endmacro %}
-
-
-{#- Why the changes since the committed version cannot be read as a feed; none if they can. -#}
+{#- Return why the changes since the committed version cannot be read as a feed; none if they can. -#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
@@ -121,7 +123,7 @@
 
 
 {#-
-    Why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
+    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
     followed from now on either is refused.
 -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
@@ -150,32 +152,181 @@
 
 
 {#-
-    Why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No feed
-    tells what that changes.
+    Return which vnodes are to move, and from where: {'moving': none for all of them, else a list (empty if all that are selected have
+    finished), 'low': the lowest of their positions as literals, none if one has not started}.
 -#}
-{% macro find_other_names(state, learned) %}
-    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set was, is = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
-    {%- for name in is if name not in was -%}
+{% macro read_windows(backfill, state) %}
+    {%- set selected = backfill.options.backfill_vnodes -%}
+    {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
+    {%- if state.uniform -%} {{ return({'moving': selected, 'low': state.get('position')}) }} {%- endif -%}
+    {%- set keys, low = state.committed.key, [] -%}
+    {%- for key in keys -%}
+        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
+    {%- endfor -%}
+    {%- set sql -%}
+        select to_json(named_struct('moving', moving, 'low', if(started, array({{ low | join(', ') }}), null)))
+        from (
+            select
+                array_sort(collect_list(vnode)) as moving,
+                bool_and({{ dbt_backfill.position_columns(keys)[0] }} is not null) as started,
+                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ dbt_backfill.position_columns(keys) | join(', ') }})) as low
+            from {{ backfill.progress.render() }}
+            where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
+        )
+    {%- endset -%}
+    {%- set windows = dbt_backfill.run_json('read the positions', sql)[0] -%}
+    {{ return({'moving': windows.moving, 'low': windows.get('low')}) }}
+{% endmacro %}
+
+
+{#-
+    Return why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No
+    feed lists what that changes.
+
+    Arguments:
+      had, has (lists): the names of its aliases that are also columns of the upstream, at the last barrier and now.
+-#}
+{% macro find_other_names(had, has) %}
+    {%- for name in has if name not in had -%}
         {{ return("the upstream has got the column '" ~ name ~ "', which its query reads in place of its alias of that name") }}
     {%- endfor -%}
-    {%- for name in was if name not in is -%}
+    {%- for name in had if name not in has -%}
         {{ return("its query no longer reads the upstream's column '" ~ name ~ "' in place of its alias of that name") }}
     {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{% macro stays_at_snapshot(backfill, state) %}
-    {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
-        and state.get('upstream_version') is not none) }}
+{#- Return a plan that reads the upstream at a version, with the position unmoved so far. -#}
+{% macro new_plan_at(backfill, state, learned, kind, upstream, version, reason=none) %}
+    {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
+    {%- set sources = [dict(
+        plan.sources[0], id=upstream.id, version=version,
+        committed_at=dbt_backfill.ask(backfill.upstream, 'committed_at')(upstream, version),
+        **({'definition': upstream.definition} if upstream.get('definition') else {})
+    )] -%}
+    {%- if upstream.get('feed') -%}
+        {#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
+        {%- set pinned = dbt_backfill.kind_reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
+        {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
+        {%- do sources.append({
+            'role': 'feed', 'relation': backfill.feed.relation.render(), 'kind': backfill.feed.kind, 'id': at.get('id'),
+            'version': at.get('version'), 'committed_at': at.get('committed_at'), 'definition': dbt_backfill.describe_change_table(backfill.feed),
+        }) -%}
+    {%- endif -%}
+    {%- set position = state.get('position') -%}
+    {{ return(dict(
+        plan, sources=sources, upstream_row_count=state.committed.get('upstream_row_count'),
+        range_low=position, range_high=position, last_range=false, **dbt_backfill.get_bounds_ahead(state)
+    )) }}
 {% endmacro %}
 
 
 {#-
-    After plans that were given up only what they could touch is put right, if that can be told. Elsewhere the whole prefix
-    is read again, so its keys are checked again, at once or in slices, unless `on_gap` refuses that. An MV that has nothing
-    yet is just emptied; one whose sweep has come to nothing yet has its rows of before.
+    Return what all plans of a run have in common, for the epoch after `state.epoch`; plan_fields describes the rest.
+
+    Arguments:
+      learned (dict): of the query, see new_learned.
+-#}
+{% macro new_plan(backfill, state, learned, kind, reason=none) %}
+    {#- The order of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other one. -#}
+    {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
+    {{ return({
+        'epoch': state.epoch + 1, 'backfill_id': state.committed.backfill_id, 'kind': kind, 'reason': reason,
+        'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
+        'sweeps': dbt_backfill.is_sweeping(state),
+        'sources': [{
+            'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
+        }],
+        'query': backfill.query, 'query_hash': backfill.query_hash,
+        'query_columns': learned.columns, 'alias_columns': learned.alias_columns,
+        'settings': dbt_backfill.get_result_settings(state.settings, learned.used_settings),
+        'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
+        'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
+        'backfill_mode': backfill.options.backfill_mode, 'backfill_rate_limit': backfill.options.backfill_rate_limit,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Return the ends of the ranges to come that were found for earlier ones, as they lie ahead of the position: {'next_bounds',
+    'bounds_complete'}. They are those of the last plan, unless of a fill, and its own end if it was abandoned.
+-#}
+{% macro get_bounds_ahead(state) %}
+    {%- set last = state.committed -%}
+    {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
+    {{ return({'next_bounds': [], 'bounds_complete': false} if last.get('fills')
+        else {'next_bounds': own + last.next_bounds, 'bounds_complete': last.bounds_complete}) }}
+{% endmacro %}
+
+
+{#-
+    Return a plan with its next range: {'plan', 'most_rows': see choose_plan}.
+
+    Arguments:
+      windows (dict): as read_windows returned it.
+-#}
+{% macro get_plan_with_range(backfill, state, plan, windows) %}
+    {%- set begun, limit = dict(plan, vnodes=windows.moving, range_low=windows.low), backfill.options.backfill_rate_limit -%}
+    {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=windows.low)}) }} {%- endif -%}
+    {%- set most, bounds, last = (limit * 1.25) | int, plan.next_bounds, state.committed -%}
+    {#- An earlier pass over the keys has found these bounds, of ranges of its rate limit and of its vnodes. -#}
+    {%- if last.get('backfill_rate_limit') == limit and windows.moving is none and last.get('vnodes') is none
+            and (bounds or plan.bounds_complete) -%}
+        {%- set known = dict(begun, range_high=bounds[0] if bounds else windows.low, last_range=not bounds, next_bounds=bounds[1:]) -%}
+        {#- Rows may have been added since the bounds were found. -#}
+        {{ return({'plan': known, 'most_rows': most}) }}
+    {%- endif -%}
+    {%- set found = {'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))} -%}
+    {#- What came since a copy was made is not in the bounds that are found in it. -#}
+    {{ return(dict(found, most_rows=most) if backfill.get('source') else found) }}
+{% endmacro %}
+
+
+{#-
+    Return the fields of a plan that say where its range and the next ones end, by one pass over the keys that remain; and 'evidence', see
+    choose_replica, which is not stored.
+-#}
+{% macro find_bounds(backfill, state, plan) %}
+    {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
+        {%- set window = dbt_backfill.window_predicate(
+            plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
+        ) -%}
+        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(
+            backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]
+        ) -%}
+        {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds[0] -%}
+        {%- set bounds, complete, evidence = [bound] if bound else [], false, none -%}
+    {%- else -%}
+        {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
+        {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}
+        {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, total, state.row_count) -%}
+        {%- set bounds, complete = found.bounds, found.complete -%}
+        {%- set evidence = none if backfill.get('source') else {'scans': found.get('scans'), 'rows': found.rows} -%}
+    {%- endif -%}
+    {{ return({
+        'range_high': bounds[0] if bounds else plan.range_low, 'last_range': not bounds, 'next_bounds': bounds[1:],
+        'bounds_complete': complete, 'evidence': evidence,
+    }) }}
+{% endmacro %}
+
+
+{#- Return the bounds in a window of the keys, as get_bounds_sql has them; `total` and `done` are its, of the rows in the window. -#}
+{% macro run_bounds(backfill, state, plan, window, total, done) %}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
+    ) -%}
+    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
+        scan, total, done, plan.key, backfill.options.backfill_rate_limit,
+        plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill)
+    ))[0]) }}
+{% endmacro %}
+
+
+{#-
+    Return a plan that puts the MV right without a feed. After plans that were given up, that is only what they could touch, if that is
+    known. Elsewhere the whole prefix is read again, so its keys are checked again, at once or in slices (a sweep), unless `on_gap` refuses
+    that. An MV that has nothing yet is just emptied; one whose sweep has come to nothing yet has its previous rows.
 
     Arguments:
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
@@ -203,59 +354,24 @@
             "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
-        {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
+        {#- The old position is recorded as the beginning of its range, where the state stays if it is given up; it has no end. -#}
+        {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
     {%- endif -%}
     {{ return(dict(plan if whole else dict(plan, touched=touched), **ended)) }}
 {% endmacro %}
 
 
-{#-
-    What all plans of a run have in common, for the epoch after `state.epoch`; plan_fields describes the rest.
-
-    Arguments:
-      learned (dict): of the query, see new_learned.
--#}
-{% macro new_plan(backfill, state, learned, kind, reason=none) %}
-    {#- The order of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other one. -#}
-    {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
-    {{ return({
-        'epoch': state.epoch + 1,
-        'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
-        'backfill_id': state.committed.backfill_id,
-        'kind': kind,
-        'reason': reason,
-        'sweeps': dbt_backfill.is_sweeping(state),
-        'sources': [{
-            'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
-        }],
-        'query': backfill.query,
-        'query_hash': backfill.query_hash,
-        'query_columns': learned.columns,
-        'alias_columns': learned.alias_columns,
-        'settings': dbt_backfill.get_result_settings(state.settings, learned.used_settings),
-        'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
-        'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
-        'backfill_mode': backfill.options.backfill_mode,
-        'backfill_rate_limit': backfill.options.backfill_rate_limit,
-    }) }}
-{% endmacro %}
-
-
-{#- A plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
+{#- Return a plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
 {% macro new_reset_plan(backfill, state, learned, reason) %}
     {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, learned, 'reset', reason),
-        sweeps=false,
-        key=dbt_backfill.with_order(
-            dbt_backfill.place_positions(backfill, state, learned.key), backfill.options.backfill_order
-        ),
-        vnode_count=backfill.options.vnode_count,
+        dbt_backfill.new_plan(backfill, state, learned, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
+        key=dbt_backfill.with_order(dbt_backfill.place_positions(backfill, state, learned.key), backfill.options.backfill_order),
     )) }}
 {% endmacro %}
 
 
 {#-
-    A plan that puts a next generation in the MV's place: with the query that it was filled by, up to the version that it holds,
+    Return a plan that puts a next generation in the MV's place: with the query that it was filled by, up to the version that it holds,
     and its counts of rows.
 
     Arguments:
@@ -268,66 +384,12 @@
     {%- endfor -%}
     {{ return(dict(
         dbt_backfill.new_plan(backfill, state, dict(learned, key=filled.key), 'swap', reason),
-        sweeps=false,
+        sweeps=false, last_range=true, next_bounds=[], bounds_complete=true,
         settings=dbt_backfill.get_result_settings(state.settings, filled.settings),
         key=dbt_backfill.place_positions(backfill, state, filled.key),
-        last_range=true,
-        next_bounds=[],
-        bounds_complete=true,
         counted={'vnode_row_counts': '(select map_from_entries(collect_list(struct(vnode, row_count))) from '
             ~ next.backfill.progress.render() ~ ')'},
         generation={'relation': next.backfill.mv.render(), 'id': filled.backfill_id, 'version': next.version},
         **taken
     )) }}
-{% endmacro %}
-
-
-{#-
-    A plan that begins a sweep. The old position is noted as the beginning of its range, where the state stays if it is given up;
-    it has no end.
--#}
-{% macro new_sweep_plan(backfill, state, learned, observed, reason) %}
-    {{ return(dict(
-        dbt_backfill.new_plan_at(backfill, state, learned, 'sweep', observed, observed.version, reason),
-        range_high=none, next_bounds=[], bounds_complete=false,
-    )) }}
-{% endmacro %}
-
-
-{#- A plan that reads the upstream at a version, with the position unmoved so far. -#}
-{% macro new_plan_at(backfill, state, learned, kind, upstream, version, reason=none) %}
-    {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
-    {%- set sources = [dict(
-        plan.sources[0], id=upstream.id, version=version,
-        committed_at=dbt_backfill.ask(backfill.upstream, 'committed_at')(upstream, version),
-        **({'definition': upstream.definition} if upstream.get('definition') else {})
-    )] -%}
-    {%- if upstream.get('feed') -%}
-        {#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
-        {%- set pinned = dbt_backfill.kind_reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
-        {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
-        {%- do sources.append({
-            'role': 'feed', 'relation': backfill.feed.relation.render(), 'kind': backfill.feed.kind, 'id': at.get('id'),
-            'version': at.get('version'), 'committed_at': at.get('committed_at'), 'definition': dbt_backfill.describe_change_table(backfill.feed),
-        }) -%}
-    {%- endif -%}
-    {{ return(dict(
-        plan,
-        sources=sources,
-        upstream_row_count=state.committed.get('upstream_row_count'),
-        range_low=state.get('position'),
-        range_high=state.get('position'),
-        last_range=false,
-        next_bounds=dbt_backfill._bounds_ahead(state),
-        bounds_complete=state.committed.bounds_complete and not state.committed.get('fills'),
-    )) }}
-{% endmacro %}
-
-
-{#- The bounds that lie ahead of the position: those of the last plan, unless of a fill, and its own if it was abandoned. -#}
-{% macro _bounds_ahead(state) %}
-    {%- set last = state.committed -%}
-    {%- if last.get('fills') -%} {{ return([]) }} {%- endif -%}
-    {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
-    {{ return(own + last.next_bounds) }}
 {% endmacro %}

@@ -29,14 +29,18 @@
 
 
 {#-
-    Analyze the model's query, and refuse one that cannot be followed, also because a change table has not the upstream's columns.
+    Analyze the model's query, and refuse one that cannot be followed, also because a change table has not the upstream's columns. That is
+    done once in a run. Only a query whose meaning changes once its upstream has another column is analyzed again for each version, and
+    any other one if the feed does not list all changes.
 
     Arguments:
       version: of the upstream, that is to be read; none if it is not known yet. The table may have got columns since that version, so
         the query is explained over the version.
+      anew (boolean): true if what was found at another version may be wrong by now.
 -#}
-{% macro learn_query(backfill, learned, version=none) %}
-    {%- if learned.explained -%} {{ return(learned) }} {%- endif -%}
+{% macro learn_query(backfill, learned, version=none, anew=false) %}
+    {%- set is_old = learned.version != version and (anew or learned.alias_columns is not none or learned.has_inner_star) -%}
+    {%- if learned.explained and not is_old -%} {{ return(learned) }} {%- endif -%}
     {%- set upstream, traits = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
     {%- set explained = dbt_backfill.explain_query(
@@ -54,15 +58,19 @@
     {%- endif -%}
     {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
     {%- set columns_read = explained.upstream_columns if read is none else read -%}
-    {%- set learned = dbt_backfill.learn_feed_columns(backfill, dict(
-        learned, explained=true,
+    {%- set learned = dict(
+        learned, explained=true, feed_columns=none if is_old else learned.feed_columns,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
-        drops_rows=modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none, read_columns=read, has_inner_star=star is not none,
+        drops_rows=modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none,
+        read_columns=read, has_inner_star=star is not none,
         alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
         version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
-    )) -%}
+    ) -%}
+    {%- if backfill.feed and learned.feed_columns is none -%}
+        {%- set learned = dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
+    {%- endif -%}
     {#- The contract is of today's query, and not of the one by which the MV in use was made. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
@@ -72,26 +80,13 @@
 
 
 {#-
-    Analyze the query for a version of the upstream that is to be read, the current one as a rule. A query whose meaning changes once its
-    upstream has another column is analyzed again for each version; any other one if the feed does not list all changes.
-
-    Arguments:
-      anew (boolean): true if what was found at another version may be wrong by now.
--#}
-{% macro learn_query_at(backfill, learned, version, anew=false) %}
-    {%- set may_change = anew or learned.alias_columns is not none or learned.has_inner_star -%}
-    {%- set is_old = may_change and learned.version != version -%}
-    {{ return(dbt_backfill.learn_query(backfill, dict(learned, explained=false, feed_columns=none) if is_old else learned, version)) }}
-{% endmacro %}
-
-
-{#-
-    Add the session's time zone to the settings, if what the query reads depends on it. The tables are asked before anything is read,
-    after a gap, and for another query; else the last plan says it: only who replaces the upstream partitions it otherwise.
+    Add the session's time zone to the settings, if what the query reads depends on it: it reads columns of the type `timestamp`, and a
+    table is partitioned by one. The tables are asked before anything is read, after a gap, and for another query; else the last plan says
+    it: only who replaces the upstream partitions it otherwise.
 -#}
 {% macro learn_time_zone(backfill, state, observed, learned, anew) %}
-    {%- set zone, names = 'spark.sql.session.timeZone', learned.get('moments') -%}
-    {%- if not names or zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
+    {%- set zone, names = 'spark.sql.session.timeZone', learned.moments -%}
+    {%- if zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
     {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
         {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]
@@ -103,10 +98,19 @@
 {% endmacro %}
 
 
-{#- Look up the columns with which events of the user's own change table are read, if there is one. -#}
-{% macro learn_feed_columns(backfill, learned) %}
-    {%- if not backfill.feed or learned.feed_columns is not none -%} {{ return(learned) }} {%- endif -%}
-    {{ return(dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed))) }}
+{#-
+    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `learned`, which records
+    that this was checked.
+
+    The tables are asked at the first barrier, before a rebuild and after a gap, once in a run: no column changes its order without one.
+-#}
+{% macro check_key_order(backfill, learned) %}
+    {%- set texts = learned.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
+    {%- if learned.key_order_checked or not texts -%} {{ return(learned) }} {%- endif -%}
+    {%- for followed in [backfill.upstream, backfill.feed] if followed and dbt_backfill.upstream_traits(followed).may_order_texts_otherwise -%}
+        {%- do dbt_backfill.ask(followed, 'check_key_order')(followed, texts) -%}
+    {%- endfor -%}
+    {{ return(dict(learned, key_order_checked=true)) }}
 {% endmacro %}
 
 
@@ -136,16 +140,82 @@
 
 
 {#-
-    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `learned`, with the note
-    that this was checked.
+    Return how the model differs from what the last plan was made for: {
+      'rebuild': why the MV has to be rebuilt, if `on_query_change` is `rebuild`; none if not,
+      'columns': how the columns of its query differ, see find_other_columns, if `on_schema_change` lets the MV get these; none if not
+    }
 
-    The tables are asked at the first barrier, before a rebuild and after a gap, once in a run: no column changes its order without one.
+    Any other change is refused: rows that were merged before and after it would come from different queries.
+
+    dbt's `on_configuration_change` is not used for this: its default is `apply`, also if the user set nothing, and that would rebuild
+    silently.
+
+    Arguments:
+      learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
 -#}
-{% macro check_key_order(backfill, learned) %}
-    {%- set texts = learned.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
-    {%- if learned.key_order_checked or not texts -%} {{ return(learned) }} {%- endif -%}
-    {%- for followed in [backfill.upstream, backfill.feed] if followed and dbt_backfill.upstream_traits(followed).may_order_texts_otherwise -%}
-        {%- do dbt_backfill.ask(followed, 'check_key_order')(followed, texts) -%}
+{% macro find_change(backfill, state, learned) %}
+    {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
+    {%- set options, planned = backfill.options, state.get('planned') -%}
+    {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
+    {%- set last = planned if is_replaced else state.committed -%}
+    {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
+    {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and not is_replaced -%}
+    {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) if reason and alters else {'columns': none, 'why': none} -%}
+    {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
+    {%- set refuses_all = options.on_query_change == 'fail' -%}
+    {%- if refuses_all or options.on_schema_change == 'fail' -%}
+        {#- First refuse what is wrong with today's query: nobody should rebuild the MV for a query that is refused then. -#}
+        {%- if not learned.explained -%}
+            {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
+            {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
+        {%- endif -%}
+        {%- if refuses_all -%}
+            {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
+            {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ found.why if found.why else '' -%}
+            {%- do dbt_backfill.refuse(
+                reason ~ ' since its last barrier' ~ more,
+                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
+            ) -%}
+        {%- elif learned.columns != last.query_columns -%}
+            {%- do dbt_backfill.refuse(
+                'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
+                "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return({'rebuild': reason, 'columns': none}) }}
+{% endmacro %}
+
+
+{#-
+    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes does not change the
+    rows, nor does the order in which they are read: the MV keeps what it has, see report_kept_shape.
+-#}
+{% macro find_difference(backfill, settings, learned, last) %}
+    {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
+    {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
+    {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
+        {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
+    {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
+        {{ return('its query changed') }}
+    {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
+        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
+    {%- elif changed -%}
+        {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
+    {%- elif not learned.explained -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- for column in learned.key -%}
+        {%- if column.type != last.key[loop.index0].type -%}
+            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(dict(learned, key_order_checked=true)) }}
+    {%- if learned.key | map(attribute='name') | list != names -%}
+        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
+    {%- elif learned.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
+        {{ return('the columns of the upstream that unique_key carries changed') }}
+    {%- elif learned.columns != last.query_columns -%}
+        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ')') }}
+    {%- endif -%}
+    {{ return(none) }}
 {% endmacro %}

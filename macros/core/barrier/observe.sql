@@ -63,7 +63,9 @@
         }) }}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
-    {%- set takeover = none if reads_nothing else dbt_backfill.find_takeover(backfill, existing, properties) -%}
+    {#- adopt_table has marked the table, or the model may replace one. -#}
+    {%- set may_take = not reads_nothing and (properties.get('dbt_backfill.adopt') or backfill.options.replace_existing) -%}
+    {%- set takeover = dbt_backfill.find_takeover(backfill, existing, properties) if may_take else none -%}
     {%- if takeover -%}
         {{ return({'takeover': takeover, 'existing': existing, 'properties': properties, 'settings': settings}) }}
     {%- elif existing.progress is none -%}

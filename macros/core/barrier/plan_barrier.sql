@@ -19,7 +19,7 @@
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set learned = choice.learned -%}
     {%- set planning = namespace(
-        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.most_rows, choice.get('copy')),
+        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.get('most_rows'), choice.get('copy')),
         source=none, views=[], result={},
     ) -%}
     {%- for _ in range(4) -%}

@@ -1,108 +1,4 @@
 {#-
-    Run barriers until the run's number of them is reached or there is nothing left to do. Return what to report:
-    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
-    'deleted', 'barriers': how many, 'replaced': true if one of them has replaced the MV}.
-
-    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
-    backfill.
-
-    Arguments:
-      observed (dict): as observe_state returned it.
-      rebuild (string or none): why the user wants it rebuilt.
-      next (dict or text): the generation that one of them puts in its place, with which the run ends, see choose_plan.
--#}
-{% macro run_barriers(backfill, observed, rebuild, next=none) %}
-    {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
-    {%- set run = namespace(
-        state=observed.state, learned=observed.learned, rebuild=none if observed.state.get('missing') else rebuild, next=next, replaced=false,
-        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
-        first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
-    ) -%}
-    {%- if not run.state.get('missing') and not rebuild and not next -%}
-        {%- set run.rebuild = dbt_backfill.find_query_change(backfill, run.state, run.learned) or observed.begun_anew -%}
-        {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
-    {%- endif -%}
-    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
-    {#- Jinja has no while: two loops, so that few turns are idle. -#}
-    {%- for _ in range(1000) -%}
-        {%- if not run.done -%}
-            {%- for _ in range(1000) -%} {%- if not run.done -%} {%- do dbt_backfill._run_next_barrier(backfill, run) -%} {%- endif -%} {%- endfor -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- do dbt_backfill.after_run(backfill, run.state, run.plan, run.waits) -%}
-    {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
-    {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
-    {{ return({
-        'message': dbt_backfill.get_result_message(
-            run.state, run.plan, run.first, run.ended, run.spent, dbt_backfill.get_control_text(run.allowance, run.state), run.waits
-        ),
-        'state': run.state, 'plan': run.plan, 'barriers': run.committed, 'replaced': run.replaced,
-        'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed, 'deleted': run.deleted,
-    }) }}
-{% endmacro %}
-
-
-{#-
-    Run one turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, which has all that lives
-    longer than a barrier: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt;
-    'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of the last ones merged
-    changes only; 'allowance', see get_allowance, of the last one; 'done', and 'ended' if there was nothing to do or, with 'waits', its
-    feed was not there yet, or 'spent' if a budget was.
--#}
-{% macro _run_next_barrier(backfill, run) %}
-    {%- if backfill.options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
-    {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
-    {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
-        {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
-    {%- endif -%}
-    {%- set wanted = backfill.options.barriers_per_run -%}
-    {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) -%}
-    {%- set allowed = dict(
-        backfill, options=dict(backfill.options, backfill_rate_limit=run.allowance.rows), partitions=none if run.replaced else backfill.partitions
-    ) -%}
-    {%- set barrier = dbt_backfill.run_barrier(
-        allowed, run.state, run.learned, run.rebuild, run.next, last=run.next or run.barriers + 1 == wanted
-    ) -%}
-    {%- if barrier is none or barrier.get('waits') -%}
-        {%- set run.done = true -%}
-        {%- set run.ended = true -%}
-        {%- set run.waits = barrier.waits if barrier else none -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set plan, before = barrier.plan, run.state -%}
-    {%- set run.plan = plan -%}
-    {%- set run.state = barrier.state -%}
-    {%- set run.learned = barrier.learned -%}
-    {%- if not run.committed -%} {%- set run.first = plan.epoch -%} {%- endif -%}
-    {%- set run.committed = run.committed + 1 -%}
-    {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
-    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
-    {%- do dbt_backfill.after_barrier(backfill, before, run.state) -%}
-    {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
-        {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
-    {%- endif -%}
-    {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
-    {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
-    {%- set reads_range, replaces_mv = dbt_backfill.kind_reads_range(plan), dbt_backfill.replaces_mv(plan) -%}
-    {%- if replaces_mv -%} {%- set run.rebuild = none -%} {%- set run.replaced = true -%} {%- endif -%}
-    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
-        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
-    {%- endif -%}
-    {%- if reads_range and plan.get('range_row_count') -%}
-        {%- set run.rows = run.rows + plan.range_row_count -%}
-        {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
-    {%- endif -%}
-    {#- A rebuild is still to come if another run had planned an advance before it. -#}
-    {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
-    {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
-    {%- set reads = not reads_range or plan.last_range or plan.get('range_row_count') is not none -%}
-    {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
-    {%- set run.done = run.barriers == wanted or replaces_mv and run.next or wanted is none and run.followed == 2 -%}
-    {%- if not run.done and dbt_backfill.is_budget_spent(backfill, run) -%} {%- set run.done = true -%} {%- set run.spent = true -%} {%- endif -%}
-{% endmacro %}
-
-
-{#-
     Return what a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
       'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live': relations,
       'options': the configuration,
@@ -168,9 +64,8 @@
     or of its next generation: dbt would replace the one by the other, or take it for its own.
 -#}
 {% macro check_state_names(relations, options) %}
-    {%- set next = dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
-    {%- set own = [] -%}
-    {%- for name in dbt_backfill.companion_names() + (['live'] if options.get('live_view') else []) -%}
+    {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
+    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
         {%- do own.append(relations[name]) -%}
     {%- endfor -%}
     {%- for relation in own + next -%}
@@ -184,4 +79,312 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#-
+    Run barriers until the run's number of them is reached or there is nothing left to do. Return what to report:
+    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
+    'deleted', 'barriers': how many, 'replaced': true if one of them has replaced the MV}.
+
+    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
+    backfill.
+
+    Arguments:
+      observed (dict): as observe_state returned it.
+      rebuild (string or none): why the user wants it rebuilt.
+      next (dict or text): the generation that one of them puts in its place, with which the run ends, see choose_plan.
+-#}
+{% macro run_barriers(backfill, observed, rebuild, next=none) %}
+    {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
+    {%- set run = namespace(
+        state=observed.state, learned=observed.learned, rebuild=none if observed.state.get('missing') else rebuild, next=next, replaced=false,
+        barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
+        first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
+    ) -%}
+    {%- if not run.state.get('missing') and not rebuild and not next -%}
+        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.learned).rebuild or observed.begun_anew -%}
+        {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
+    {%- endif -%}
+    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
+    {#- Jinja has no while: two loops, so that few turns are idle. -#}
+    {%- for _ in range(1000) -%}
+        {%- if not run.done -%}
+            {%- for _ in range(1000) -%} {%- if not run.done -%} {%- do dbt_backfill._run_next_barrier(backfill, run) -%} {%- endif -%} {%- endfor -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.after_run(backfill, run.state, run.plan, run.waits) -%}
+    {%- if run.state.get('missing') -%} {%- set run.state = dbt_backfill.create_backfill(backfill, run.state) -%} {%- endif -%}
+    {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
+    {{ return({
+        'message': dbt_backfill.get_result_message(run), 'state': run.state, 'plan': run.plan, 'barriers': run.committed,
+        'replaced': run.replaced, 'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed,
+        'deleted': run.deleted,
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Run one turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, which has all that lives
+    longer than a barrier: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt;
+    'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of the last ones merged
+    changes only; 'allowance', see get_allowance, of the last one, none where only the config limits it; 'done', and 'ended' if there was
+    nothing to do or, with 'waits', its feed was not there yet, or 'spent' if a budget was.
+-#}
+{% macro _run_next_barrier(backfill, run) %}
+    {%- set options = backfill.options -%}
+    {%- if options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
+    {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
+    {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
+        {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
+    {%- endif -%}
+    {%- set is_limited = run.state.get('control') or options.barrier_seconds or options.run_rows -%}
+    {%- set run.allowance = dbt_backfill.get_allowance(backfill, run.state, run) if is_limited else none -%}
+    {%- set options = dict(options, backfill_rate_limit=run.allowance.rows) if is_limited else options -%}
+    {%- set wanted = options.barriers_per_run -%}
+    {%- set barrier = dbt_backfill.run_barrier(
+        dict(backfill, options=options, partitions=none if run.replaced else backfill.partitions),
+        run.state, run.learned, run.rebuild, run.next, last=run.next or run.barriers + 1 == wanted
+    ) -%}
+    {%- if barrier is none or barrier.get('waits') -%}
+        {%- set run.done = true -%}
+        {%- set run.ended = true -%}
+        {%- set run.waits = barrier.waits if barrier else none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set plan, before = barrier.plan, run.state -%}
+    {%- set run.plan = plan -%}
+    {%- set run.state = barrier.state -%}
+    {%- set run.learned = barrier.learned -%}
+    {%- if not run.committed -%} {%- set run.first = plan.epoch -%} {%- endif -%}
+    {%- set run.committed = run.committed + 1 -%}
+    {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
+    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
+    {%- do dbt_backfill.after_barrier(backfill, before, run.state) -%}
+    {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
+        {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
+    {%- endif -%}
+    {%- set run.changed = run.changed + (barrier.counts.get('changed') or 0) -%}
+    {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
+    {%- set reads_range, replaces_mv = dbt_backfill.kind_reads_range(plan), dbt_backfill.replaces_mv(plan) -%}
+    {%- if replaces_mv -%} {%- set run.rebuild = none -%} {%- set run.replaced = true -%} {%- endif -%}
+    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
+        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
+    {%- endif -%}
+    {%- if reads_range and plan.get('range_row_count') -%}
+        {%- set run.rows = run.rows + plan.range_row_count -%}
+        {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
+    {%- endif -%}
+    {#- A rebuild is still to come if another run had planned an advance before it. -#}
+    {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
+    {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
+    {%- set reads = not reads_range or plan.last_range or plan.get('range_row_count') is not none -%}
+    {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
+    {%- set run.done = run.barriers == wanted or replaces_mv and run.next or wanted is none and run.followed == 2 -%}
+    {%- if not run.done and dbt_backfill.is_budget_spent(backfill, run) -%} {%- set run.done = true -%} {%- set run.spent = true -%} {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Log one line each if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
+    changed, and if it is backfilled in another order. Neither changes what it means. The config applies when the MV is made or rebuilt.
+-#}
+{% macro report_kept_shape(backfill, state) %}
+    {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
+    {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
+    {%- if has != wanted -%}
+        {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
+            'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
+        {%- do log(
+            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
+                ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
+        ) -%}
+    {%- endif -%}
+    {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
+    {%- if has != wanted and not state.finished -%}
+        {%- do log(
+            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which counts when it is rebuilt', info=true
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Give the adapter the line that it prints if dbt is stopped, such as
+    `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
+-#}
+{% macro note_place_of_run(backfill, state) %}
+    {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
+    {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
+    {%- set rows = '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows' -%}
+    {%- set parts, columns = [dbt_backfill.get_progress(state).text, rows], [] -%}
+    {%- if not state.finished -%}
+        {%- for literal in (state.get('position') if state.uniform else none) or [] -%}
+            {%- do columns.append(state.committed.key[loop.index0].upstream ~ '=' ~ literal) -%}
+        {%- endfor -%}
+        {%- set somewhere = 'the beginning' if state.uniform else 'another position in each vnode' -%}
+        {%- do parts.append('at ' ~ (columns | join(', ') or somewhere)) -%}
+    {%- endif -%}
+    {%- do parts.append('after BARRIER ' ~ state.epoch if state.epoch else 'before BARRIER 1') -%}
+    {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
+    {%- do adapter.note_place(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · ' ~ parts | join(' · ') ~ ']') -%}
+{% endmacro %}
+
+
+{#-
+    Log the line of a barrier. It ends with how long the barrier took, how many rows it read in a second, and, if ranges are limited, how
+    many barriers of its size are left and how long they would take one after the other, such as
+    `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
+
+    Arguments:
+      allowance (dict or none): see get_allowance. It does not apply to a plan of an earlier run.
+-#}
+{% macro report_barrier(backfill, barrier, allowance=none) %}
+    {%- set plan, state, seconds = barrier.plan, barrier.state, barrier.seconds_without_copy -%}
+    {%- set progress, rows = dbt_backfill.get_progress(state), plan.get('range_row_count') -%}
+    {%- set parts = ['BARRIER ' ~ plan.epoch, progress.text] + dbt_backfill.get_report_of_kind(barrier) -%}
+    {%- if allowance and plan.get('invocation_id', invocation_id) == invocation_id -%}
+        {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
+        {%- if ruled -%} {%- do parts.append(ruled) -%} {%- endif -%}
+    {%- endif -%}
+    {%- set times = [dbt_backfill.get_duration_text(barrier.seconds)] -%}
+    {%- if rows and dbt_backfill.kind_reads_range(plan) -%}
+        {%- set rate = rows / [seconds, 0.001] | max -%}
+        {%- do times.append(('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) ~ ' rows/s') -%}
+        {#- The barriers that are left are not like this one if it read some vnodes only, or was the last that filled a column. -#}
+        {%- set differs = plan.get('vnodes') is not none or plan.get('fills') and not dbt_backfill.get_filling(state) -%}
+        {%- if progress.rows_left is not none and not differs and not dbt_backfill.is_complete(state) -%}
+            {%- set barriers = [1, (progress.rows_left / rows) | round(0, 'ceil') | int] | max -%}
+            {%- do times.append(dbt_backfill.get_count_text(barriers, 'barrier')
+                ~ ' left (about ' ~ dbt_backfill.get_duration_text(barriers * seconds) ~ ')') -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
+    {%- set line = (parts + [times | join(', ')]) | join(' · ') -%}
+    {%- do log(dbt_backfill.get_model_name(model) ~ generation ~ ' [' ~ line ~ ']', info=true) -%}
+{% endmacro %}
+
+
+{#- Return the middle of a barrier's line, as a list of texts. -#}
+{% macro get_report_of_kind(barrier) %}
+    {%- set plan, state, counts, parts = barrier.plan, barrier.state, barrier.counts, [] -%}
+    {%- if plan.kind == 'reset' -%}
+        {{ return(['emptied: ' ~ plan.reason]) }}
+    {%- elif plan.kind == 'abandon' -%}
+        {{ return(['plan given up: ' ~ plan.reason]) }}
+    {%- elif plan.kind == 'rescale' -%}
+        {%- set removed = counts.get('deleted') -%}
+        {{ return(['rescaled ' ~ plan.reason] + (['{:,} rows are read again'.format(removed)] if removed else [])) }}
+    {%- endif -%}
+    {%- set version = 'version ' ~ dbt_backfill.get_source(plan).version -%}
+    {%- if plan.kind == 'swap' -%}
+        {{ return(['{:,} rows'.format(state.row_count), 'next generation put in place: ' ~ plan.reason, version]) }}
+    {%- elif plan.kind == 'sweep' -%}
+        {{ return(['sweeps from the start: ' ~ plan.reason, version]) }}
+    {%- elif plan.kind == 'fill' -%}
+        {%- do parts.append(('filled ' if plan.get('last_fill') else 'fills ') ~ plan.fills | map(attribute='name') | join(', ')) -%}
+        {%- if not plan.get('last_fill') -%}
+            {%- do parts.append('{:,} of {:,} rows'.format(plan.get('filled_row_count') or 0, state.row_count)) -%}
+        {%- endif -%}
+        {%- do parts.append('+{:,} read for it'.format(plan.get('range_row_count') or 0)) -%}
+    {%- elif not state.finished or plan.get('range_row_count') is not none -%}
+        {#- A database may not have estimated its rows. -#}
+        {%- set total = plan.get('upstream_row_count') if not state.finished else none -%}
+        {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows') -%}
+        {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
+        {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
+    {%- endif -%}
+    {%- if plan.kind == 'reanchor' -%}
+        {%- do parts.append('re-anchored: ' ~ plan.reason ~ (', only what it could touch' if plan.get('touched') is not none else '')) -%}
+    {%- endif -%}
+    {%- if plan.get('drops') -%} {%- do parts.append('dropped ' ~ plan.drops | join(', ')) -%} {%- endif -%}
+    {%- if counts -%}
+        {%- do parts.append('{:,} changed'.format(counts.changed) ~ (', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '')) -%}
+    {%- endif -%}
+    {{ return(parts + [version]) }}
+{% endmacro %}
+
+
+{#-
+    Return how much of the upstream was backfilled; while columns are being filled, how many of the MV's rows were read for them: {
+      'share': from 0 to 1. It is less than 1 until nothing is left, though rows that were deleted upstream still count as read,
+      'text': the share, such as `40.0 %`,
+      'rows_left': how many are left to be read; none if the upstream has not been counted
+    }
+-#}
+{% macro get_progress(state) %}
+    {%- if dbt_backfill.is_complete(state) -%} {{ return({'share': 1.0, 'text': '100.0 %', 'rows_left': 0}) }} {%- endif -%}
+    {%- set filling = dbt_backfill.get_filling(state) -%}
+    {%- set read = filling.row_count if filling else state.row_count -%}
+    {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
+    {%- set share = [read / total, 0.999] | min if total else 0.0 -%}
+    {{ return({
+        'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max,
+    }) }}
+{% endmacro %}
+
+
+{#- True if nothing is left to be read. -#}
+{% macro is_complete(state) %}
+    {{ return(state.finished and not dbt_backfill.get_filling(state)) }}
+{% endmacro %}
+
+
+{#-
+    Return the message of a run's result: the barriers that it committed, why it ended if it did not use up `barriers_per_run`, and what
+    people have set that controls it.
+
+    Arguments:
+      run (namespace): of the loop of run_barriers, see _run_next_barrier.
+-#}
+{% macro get_result_message(run) %}
+    {%- set progress, complete = ' (' ~ dbt_backfill.get_progress(run.state).text ~ ')', dbt_backfill.is_complete(run.state) -%}
+    {%- set is_set = run.allowance and run.allowance.ruled_by in ['pause', 'throttle'] -%}
+    {%- set ruled = dbt_backfill.get_allowance_text(run.allowance, run.state) if is_set else '' -%}
+    {%- set ruled = ' · ' ~ ruled if ruled else '' -%}
+    {%- set end = 'WAITS: ' ~ run.waits if run.waits else 'CAUGHT UP' if complete else 'PAUSED' -%}
+    {%- if run.plan is none -%} {{ return(end ~ ('' if complete else progress) ~ ruled) }} {%- endif -%}
+    {%- set barriers = 'BARRIER ' if run.first == run.plan.epoch else 'BARRIERS ' ~ run.first ~ ' to ' -%}
+    {{ return(barriers ~ run.plan.epoch ~ progress ~ (', ' ~ end if run.ended else ', BUDGET SPENT' if run.spent else '') ~ ruled) }}
+{% endmacro %}
+
+
+{#- Report the run as dbt's result of the model; with the adapter, as fields in run_results.json too. -#}
+{% macro store_result_of_run(result) %}
+    {%- if adapter.type() == 'spark_backfill' -%}
+        {%- set state, progress = result.state, dbt_backfill.get_progress(result.state) -%}
+        {%- set rate, left = result.rows_backfilled / result.read_seconds if result.read_seconds else none, progress.rows_left -%}
+        {%- do store_result('main', response=adapter.barrier_response(
+            message=result.message, epoch=state.epoch, kind=result.plan.kind if result.plan else none, barriers=result.barriers,
+            progress=progress.share, backfill_finished=dbt_backfill.is_complete(state),
+            row_count=state.get('row_count'), upstream_row_count=state.committed.get('upstream_row_count'), rows_left=left,
+            rows_per_second=rate, seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
+            lag_seconds=state.get('lag_seconds'), upstream_version=state.get('upstream_version'),
+            rows_backfilled=result.rows_backfilled, rows_changed=result.changed, rows_deleted=result.deleted
+        )) -%}
+    {%- else -%}
+        {%- set rows = result.rows_backfilled + result.changed + result.deleted -%}
+        {%- set code = 'BARRIER' if result.barriers else 'NO-OP' -%}
+        {%- do store_raw_result('main', message=result.message, code=code, rows_affected=rows | string) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Return how much of a comparison one barrier does, to follow what is compared; empty without a rate limit. -#}
+{% macro get_slices_text(rate_limit) %}
+    {{ return(', up to ' ~ '{:,}'.format(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
+{% endmacro %}
+
+
+{#- Return a number as `12,500`, from a million on as `1.2 M` or `1.2 G`. -#}
+{% macro get_number_text(number) %}
+    {%- if number < 999999.5 -%} {{ return('{:,.0f}'.format(number)) }} {%- endif -%}
+    {{ return('{:.1f} M'.format(number / 1e6) if number < 999949999 else '{:.1f} G'.format(number / 1e9)) }}
+{% endmacro %}
+
+
+{#- Return seconds as `12 s`, `3 min` or `2.5 h`. -#}
+{% macro get_duration_text(seconds) %}
+    {%- if seconds < 100 -%} {{ return('{:.0f} s'.format(seconds)) }} {%- endif -%}
+    {{ return('{:.0f} min'.format(seconds / 60) if seconds < 6000 else '{:.1f} h'.format(seconds / 3600)) }}
 {% endmacro %}

@@ -1,7 +1,7 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
     reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql; where
-    vnodes have positions of their own, position/keys.sql joins it, and barrier/next_range.sql reads it.
+    vnodes have positions of their own, position/keys.sql joins it, and barrier/choose_plan.sql reads it.
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.

@@ -8,6 +8,12 @@
 {% endmacro %}
 
 
+{#- True if dbt's cache lists a table, so that no statement is sent: false for one of another catalog, whose tables it does not know. -#}
+{% macro is_listed(relation) %}
+    {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
+{% endmacro %}
+
+
 {#- Return a table as Spark knows it now, none if it does not exist. -#}
 {% macro find_table(relation) %}
     {%- set sql = 'show table extended in ' ~ relation.include(identifier=false).render() ~ ' like '

@@ -23,7 +23,7 @@ HOME = {
 HOOKS = "features/hooks.sql"
 
 FEATURES_IN_CORE = {
-    "find_takeover", "get_allowance", "get_allowance_text", "get_control_text", "get_lowering_sql",
+    "find_takeover", "get_allowance", "get_allowance_text", "get_lowering_sql",
     "get_rescale_statement", "get_sized_rows", "is_budget_spent", "may_replicate",
     "take_over_table", "why_no_replica",
 }  # fmt: skip

@@ -59,7 +59,6 @@ def test_who_has_set_it_and_when_is_told(macros: Macros, backfill: Any, make_sta
     assert (allowance["by"], allowance["since"]) == ("alice", "2026-11-23 09:30")
     text = macros.call("get_allowance_text", allowance, state)
     assert text == "throttled to 1,000 rows by alice since 2026-11-23 09:30"
-    assert macros.call("get_control_text", allowance, state) == text
 
 
 def test_the_former_of_two_generations_reads_no_ranges_whatever_is_set(
@@ -146,8 +145,7 @@ def test_the_rate_limit_is_the_upper_bound(allow: Callable[..., Any]) -> None:
 def test_what_rules_is_told_unless_it_is_the_config(
     macros: Macros, make_state: Any, rows: int, ruled_by: str, text: str
 ) -> None:
-    allowance = macros.call("new_allowance", rows, ruled_by)
+    allowance = {"rows": rows, "ruled_by": ruled_by}
 
     assert macros.call("get_allowance_text", allowance, make_state()) == text
     assert macros.call("get_allowance_text", allowance, make_state(finished=True)) == ""
-    assert macros.call("get_control_text", allowance, make_state()) == ""

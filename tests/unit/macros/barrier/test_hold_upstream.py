@@ -37,7 +37,6 @@ def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
             True,
         ),
         ("delta", {}, {}, False),
-        ("iceberg", {}, {"backfill_mode": "arrangement"}, False),
         ("iceberg", {}, {"kind": "reset"}, False),  # it reads nothing
         ("iceberg", {}, {"last_range": True}, False),  # nothing reads it again
         ("iceberg", {"upstream_version": "7"}, {}, False),  # it is held
@@ -64,7 +63,6 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
         ("iceberg", HELD, plan("7"), False),
         ("iceberg", {}, plan("9"), False),
         ("iceberg", {"dbt_backfill_b2": 7}, plan("9"), False),  # another MV's
-        ("delta", {}, plan("9"), False),
     ],
 )
 def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(

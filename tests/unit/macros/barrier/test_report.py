@@ -37,6 +37,20 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
     return report
 
 
+@pytest.fixture
+def times(macros: Macros, backfill: Any) -> Callable[..., str]:
+    """What the line of a barrier ends with."""
+
+    def times(plan: Any, state: Any, **took: float) -> str:
+        macros.logged.clear()
+        barrier = {"plan": plan, "state": state, "counts": {}, **took}
+        macros.call("report_barrier", backfill, barrier)
+        (line,) = macros.logged
+        return line.rpartition(" · ")[2].removesuffix("]")
+
+    return times
+
+
 def test_a_barrier_is_one_line(report: Callable[..., str]) -> None:
     assert report(counts={"changed": 1204, "deleted": 31}) == (
         "mv [BARRIER 3 · 40.0 % · 134,710 of 336,776 rows · +50,000 backfilled · "
@@ -174,22 +188,19 @@ def test_a_barrier_is_told_to_the_user_and_not_only_to_the_log_file(
     ],
 )
 def test_a_barrier_tells_how_long_it_took_and_what_is_left(
-    macros: Macros, make_plan: Any, make_state: Any, plan: Any, state: Any, seconds: float,
-    text: str,
-) -> None:  # fmt: skip
+    times: Any, make_plan: Any, make_state: Any, plan: Any, state: Any, seconds: float, text: str
+) -> None:
     planned = make_plan(**{"upstream_row_count": 100, "range_row_count": 10, **plan})
-    barrier = {"plan": planned, "state": make_state(**state), **took(seconds)}
 
-    assert macros.call("get_time_text", barrier) == text
+    assert times(planned, make_state(**state), **took(seconds)) == text
 
 
 def test_a_copy_of_the_upstream_is_no_part_of_the_rate(
-    macros: Macros, make_plan: Any, make_state: Any
+    times: Any, make_plan: Any, make_state: Any
 ) -> None:
     planned = make_plan(upstream_row_count=100, range_row_count=10)
-    barrier = {"plan": planned, "state": make_state(row_count=60), **took(70, of_range=10)}
     told = "70 s, 1.0 rows/s, 4 barriers left (about 40 s)"
-    assert macros.call("get_time_text", barrier) == told
+    assert times(planned, make_state(row_count=60), **took(70, of_range=10)) == told
 
 
 @pytest.mark.parametrize(
@@ -234,22 +245,20 @@ def test_progress_is_the_share_of_rows_and_is_whole_only_at_the_end(
     committed = make_plan(upstream_row_count=total)
     state = make_state(row_count=row_count, finished=finished, committed=committed)
 
-    assert macros.call("get_progress_text", state) == text
+    assert macros.call("get_progress", state)["text"] == text
 
 
 def test_at_rate_10_on_1000_rows_the_first_barrier_is_one_percent_of_a_hundred(
-    macros: Macros, make_plan: Any, make_state: Any
+    macros: Macros, times: Any, make_plan: Any, make_state: Any
 ) -> None:
     plan = make_plan(upstream_row_count=1000, range_row_count=10)
     shares = []
     for epoch in range(1, 101):
         state = make_state(epoch=epoch, row_count=10 * epoch, finished=epoch == 100, committed=plan)
-        shares.append(macros.call("get_progress_text", state))
+        shares.append(macros.call("get_progress", state)["text"])
         if epoch == 1:
-            barrier = {"plan": plan, "state": state, **took(2)}
-            assert macros.call("get_time_text", barrier) == (
-                "2 s, 5.0 rows/s, 99 barriers left (about 3 min)"
-            )
+            left = "2 s, 5.0 rows/s, 99 barriers left (about 3 min)"
+            assert times(plan, state, **took(2)) == left
 
     assert shares == [f"{n}.0 %" for n in range(1, 101)]
 
@@ -273,8 +282,15 @@ def test_what_is_left_is_never_less_than_nothing(
     [(0.25, "0.2"), (9.94, "9.9"), (12.4, "12"), (11904.8, "11,905"), (999_999, "999,999"),
      (1_250_000, "1.2 M"), (999_949_999, "1.0 G"), (2.5e9, "2.5 G")],
 )  # fmt: skip
-def test_a_rate_is_short(macros: Macros, rate: float, text: str) -> None:
-    assert macros.call("get_rate_text", rate) == text
+def test_a_rate_is_short(
+    times: Any, make_plan: Any, make_state: Any, rate: float, text: str
+) -> None:
+    state = make_state(finished=True)
+
+    assert times(make_plan(range_row_count=10 * rate), state, **took(10)) == f"10 s, {text} rows/s"
+
+
+RUN = {"first": None, "spent": False, "waits": None, "allowance": None}
 
 
 @pytest.mark.parametrize(
@@ -295,26 +311,24 @@ def test_the_result_of_a_run_is_its_barriers_and_why_it_ended(
     message: str,
 ) -> None:  # fmt: skip
     plan = make_plan() if first else None
+    run = {"state": make_state(finished=finished), "plan": plan, "first": first, "ended": ended}
 
-    said = macros.call("get_result_message", make_state(finished=finished), plan, first, ended)
-
-    assert said == message
+    assert macros.call("get_result_message", RUN | run) == message
 
 
 def test_while_columns_are_filled_progress_is_the_share_of_rows_that_were_read_for_them(
-    macros: Macros, make_state: Any, make_plan: Any
+    macros: Macros, times: Any, make_state: Any, make_plan: Any
 ) -> None:
     fills = [{"name": "x", "type": "int"}]
     plan = make_plan(kind="fill", fills=fills, filled_row_count=12, range_row_count=4)
     state = make_state(committed=plan, finished=True)
-    barrier = {"plan": plan, "state": state, **took(10)}
+    run = {"state": state, "plan": None, "ended": True}
 
-    assert macros.call("get_result_message", state, None, None, True) == "PAUSED (30.0 %)"
-    assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s, 7 barriers left (about 70 s)"
+    assert macros.call("get_result_message", RUN | run) == "PAUSED (30.0 %)"
+    left = "10 s, 0.4 rows/s, 7 barriers left (about 70 s)"
+    assert times(plan, state, **took(10)) == left
     ended = dict(plan, last_fill=True)
-    state = make_state(committed=ended)
-    barrier = {"plan": ended, "state": state, **took(10)}
-    assert macros.call("get_time_text", barrier) == "10 s, 0.4 rows/s"
+    assert times(ended, make_state(committed=ended), **took(10)) == "10 s, 0.4 rows/s"
 
 
 RESULT = {"message": "BARRIER 3 (40.0 %)", "barriers": 2, "rows_backfilled": 50, "changed": 4,

@@ -51,7 +51,7 @@ def run(
         query_changed: str | None = None,
         **state: Any,
     ) -> Any:
-        macros.stub("find_query_change", lambda *_: query_changed)
+        macros.stub("find_change", lambda *_: {"rebuild": query_changed, "columns": None})
         options["barriers_per_run"] = barriers_per_run
         left = list(kinds)
         asked_in_vain: list[Any] = []

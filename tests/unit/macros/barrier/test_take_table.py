@@ -129,10 +129,22 @@ def left_with(
     return left_with
 
 
-def test_it_is_said_what_an_adoption_is_about_to_do(macros: Macros, backfill: Any) -> None:
-    macros.call("report_takeover", backfill, 1234)
+@pytest.mark.parametrize(("count", "rows"), [(1234, "1,234 rows are"), (1, "1 row is")])
+def test_it_is_said_what_an_adoption_is_about_to_do(
+    macros: Macros, backfill: Any, existing: Any, make_state: Any, count: int, rows: str
+) -> None:
+    observed = macros.call("new_observed", make_state())
+    for name, answer in {
+        "check_leftovers_are_ours": None, "read_left_state": None, "prepare_creation": [],
+        "create_backfill": None, "get_set_properties_sql": "alter", "adopted_properties": {},
+        "read_table_properties": {}, "observe_missing": observed, "observe_existing": observed,
+        "check_adopted": {"row_count": count, "partitions": []},
+    }.items():  # fmt: skip
+        macros.stub(name, lambda *_, answer=answer: answer)
+    found = {"existing": existing(), "properties": MARKED, "takeover": "adopt", "settings": {}}
+    macros.call("take_over_table", backfill, found)
 
     assert macros.logged == [
-        "mv adopts lake.mv: its 1,234 rows are compared with its query, up to 10 rows of the "
+        f"mv adopts lake.mv: its {rows} compared with its query, up to 10 rows of the "
         "upstream per barrier, and only what differs is written"
     ]

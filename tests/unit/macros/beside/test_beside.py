@@ -27,7 +27,7 @@ def find(
     ) -> Any:
         options["full_refresh_mode"] = mode
         macros.stub("load_table", lambda relation: relation if exists else None)
-        macros.stub("find_query_change", lambda *_: change)
+        macros.stub("find_change", lambda *_: {"rebuild": change, "columns": None})
         macros.stub("find_maker", lambda relation: None)
         observed = {"state": make_state(**state), "begun_anew": begun_anew, "learned": {}}
         return macros.call("find_next_generation", backfill, observed, rebuild)
@@ -113,7 +113,14 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("find_gap", lambda *_: gap)
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
         macros.stub("learn_query", lambda backfill, learned: {**learned, "explained": True})
-        return macros.call("observe_former_query", backfill, make_state(**state))["why"]
+        ran: list[Any] = []
+        macros.stub("run_barriers", lambda former, observed, rebuild: ran.append(observed))
+        macros.context["model"] = {"name": "mv"}
+        macros.logged.clear()
+        macros.call("run_former", backfill, {"state": make_state(**state)})
+        assert len(ran) + len(macros.logged) == 1
+        assert all(observed["learned"]["explained"] for observed in ran)
+        return macros.logged[0].partition(" put in place: ")[2] if macros.logged else None
 
     return standstill
 

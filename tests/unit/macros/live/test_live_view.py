@@ -50,12 +50,6 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
         macros.call("check_live_view", backfill)
 
 
-def test_without_the_option_nothing_is_asked(macros: Macros, backfill: Any) -> None:
-    backfill["options"]["live_view"] = False
-    assert macros.call("check_live_view", backfill) is None
-    assert macros.statements == []
-
-
 # -- after a barrier --------------------------------------------------------------------------
 
 
@@ -150,12 +144,11 @@ def test_a_run_makes_the_view_that_no_barrier_of_it_has_made(
     assert any(made) is makes
 
 
-@pytest.mark.parametrize(("properties", "drops"), [(OURS, True), ({}, False), (None, False)])
+@pytest.mark.parametrize(("properties", "drops"), [(OURS, True), ({}, False)])
 def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
     macros: Macros, backfill: Any, properties: Any, drops: bool
 ) -> None:
-    if properties is not None:
-        macros.tables["lake.mv__live"] = Table(type="view", properties=properties)
+    macros.tables["lake.mv__live"] = Table(type="view", properties=properties)
     backfill["options"]["live_view"] = False
 
     macros.call("make_or_drop_live_view", backfill, {}, None)

@@ -24,12 +24,14 @@ FILL = {"kind": "fill", "fills": [{"name": "x", "type": "int"}], "fill_high": ["
     ],
 )
 def test_constraints_wait_for_rows_that_need_not_keep_to_the_contract_yet(
-    macros: Macros, make_state: Any, make_plan: Any, plan: Any, finished: bool, constrained: bool
-) -> None:
+    macros: Macros, relations: Any, make_state: Any, make_plan: Any, plan: Any, finished: bool,
+    constrained: bool,
+) -> None:  # fmt: skip
     state = make_state(committed=make_plan(**plan), finished=finished)
     found = {"properties": {"dbt_backfill.constraints": "[]"}}
     told: list[Any] = []
-    backfill = {"mv": macros.relation, "progress": "the state"}
+    options = {"live_view": False, "full_refresh_mode": "in_place"}
+    backfill = {**relations, "options": options}
     for name, answer in {
         "get_backfill": lambda *_: backfill,
         "observe_state": lambda *_: {"state": state, "mv": found},
@@ -38,10 +40,7 @@ def test_constraints_wait_for_rows_that_need_not_keep_to_the_contract_yet(
         "apply_docs": lambda *_: told.append("docs"),
     }.items():
         macros.stub(name, answer)
-    for name in (
-        "find_next_generation", "check_live_view", "make_or_drop_live_view", "store_result_of_run",
-    ):  # fmt: skip
-        macros.stub(name, lambda *_: None)
+    macros.stub("store_result_of_run", lambda *_: None)
     macros.context |= {
         "sql": "select 1", "pre_hooks": [], "post_hooks": [],
         "load_relation": lambda relation: relation, "run_hooks": lambda hooks: "",
@@ -51,3 +50,4 @@ def test_constraints_wait_for_rows_that_need_not_keep_to_the_contract_yet(
 
     macros.call("materialization_backfilled_mv_spark")
     assert told == (["constraints"] if constrained else [])  # persist_docs is off
+    assert macros.statements == []  # nothing is asked for a feature that is not set

@@ -44,11 +44,14 @@ def test_a_sweep_that_was_given_up_has_not_begun(
 
 
 def test_its_plan_notes_the_old_position_and_has_no_range(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any
+    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any
 ) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
+    options["on_gap"] = "sweep"
     observed = {"version": "18", "id": "u1", "log": [], "complete": True}
-    plan = macros.call("new_sweep_plan", backfill, make_state(), learned, observed, "a gap")
+    plan = macros.call(
+        "choose_reanchor", backfill, make_state(), observed, learned, "a gap", started=True
+    )
 
     assert (plan["kind"], plan["reason"], plan["sources"][0]["version"]) == ("sweep", "a gap", "18")
     assert (plan["range_low"], plan["range_high"]) == (["1", "2"], None)

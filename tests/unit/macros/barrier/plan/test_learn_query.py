@@ -42,17 +42,16 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     depends = partitions in ("['at']", '["Year","AT"]') if asked else noted
     assert known["used_settings"] == ["other", *([TIME_ZONE] if depends else [])]
     assert len(macros.statements) == asked
-    assert macros.call("learn_time_zone", backfill, state, observed, known, anew) == known
+    assert known["moments"] is None
 
 
-def test_the_zone_is_not_asked_for_where_it_is_known_or_no_moment_is_read(
+def test_the_zone_is_not_asked_for_where_it_is_known(
     macros: Macros, backfill: Any, learned: Any, make_state: Any
 ) -> None:
     state = make_state(upstream_version=None)
     observed = {"partitions": "['at']"}
-    for settings, moments in (([TIME_ZONE], ["at"]), ([], []), ([], None)):
-        known = {**learned, "used_settings": settings, "moments": moments}
-        assert macros.call("learn_time_zone", backfill, state, observed, known, True) == known
+    known = {**learned, "used_settings": [TIME_ZONE], "moments": ["at"]}
+    assert macros.call("learn_time_zone", backfill, state, observed, known, True) == known
     known = {**learned, "used_settings": [], "moments": ["at"]}
     known = macros.call("learn_time_zone", backfill, state, observed, known, False)
     assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream shows it

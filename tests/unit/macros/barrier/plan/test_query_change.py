@@ -63,7 +63,7 @@ def find(macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., 
         known = {name: value for name, value in changes.items() if name in learned}
         assert len(changes) == len(known) + len(changes.keys() & backfill.keys())
         found = {**learned, **known}
-        reason = macros.call("find_query_change", backfill, make_state(**state), found)
+        reason = macros.call("find_change", backfill, make_state(**state), found)["rebuild"]
         assert reason is None or isinstance(reason, str)
         return reason
 

@@ -171,36 +171,57 @@ def test_each_part_is_another_pass(
     assert (read is not None) == made
 
 
+@pytest.fixture
+def copy(
+    macros: Macros, backfill: Any, options: Any, make_plan: Any, make_state: Any
+) -> Callable[..., int | None]:
+    """How many ranges are copied of those that these bounds end; None for all that is ahead."""
+    macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
+    macros.context["adapter"].cache_added = lambda relation: ""
+    macros.stub("get_needed_columns", lambda *_: [{"name": "id", "type": "bigint"}])
+    macros.stub("_can_make", lambda *_: True)
+    macros.stub("_get_replica_properties", lambda *_: {})
+
+    def copy(bounds: int, replica_rows: int | None = None, **plan: Any) -> int | None:
+        options["replica_rows"] = replica_rows
+        first, *others = [[str(n), "1"] for n in range(bounds)]
+        made = make_plan(range_high=first, next_bounds=others, **plan)
+        id = macros.context["local_md5"](made["plan_id"] + "replica")
+        macros.stub("read_replica", lambda _: {"id": id, "version": "9"})
+        macros.results = [[["false"]]]
+        source = macros.call("make_replica", backfill, make_state(), made, None)
+        ranges = json.loads(source["definition"])["ranges"]
+        assert ranges is None or isinstance(ranges, int)
+        return ranges
+
+    return copy
+
+
 @pytest.mark.parametrize(
-    ("replica_rows", "known", "complete", "ranges"),
+    ("replica_rows", "complete", "ranges"),
     [
-        (None, 40, True, None),
-        (100, 40, True, 10),
-        (400, 40, True, 40),
-        (410, 40, True, None),
-        (410, 40, False, 40),
-        (5, 40, True, 1),
+        (None, True, None),
+        (100, True, 10),
+        (400, True, 40),
+        (410, True, None),
+        (410, False, 40),
+        (5, True, 1),
     ],
 )
 def test_a_part_ends_with_a_bound_that_is_known(
-    macros: Macros, backfill: Any, options: Any, make_plan: Any,
-    replica_rows: int | None, known: int, complete: bool, ranges: int | None,
-) -> None:  # fmt: skip
-    options["replica_rows"] = replica_rows
-    plan, bounds = make_plan(bounds_complete=complete), [[str(n)] for n in range(known)]
-    count = macros.call("count_ranges_of_replica", backfill, plan, bounds)
-    assert count == ranges
+    copy: Callable[..., int | None], replica_rows: int | None, complete: bool, ranges: int | None
+) -> None:
+    assert copy(40, replica_rows, bounds_complete=complete) == ranges
 
 
 @pytest.mark.parametrize("vnodes", [[1], [0, 2, 3]])
 def test_what_some_vnodes_read_is_not_copied_in_parts(
-    macros: Macros, backfill: Any, options: Any, make_plan: Any, vnodes: list[int]
-) -> None:
+    macros: Macros, backfill: Any, make_plan: Any, copy: Callable[..., int | None],
+    vnodes: list[int],
+) -> None:  # fmt: skip
     """Chosen, or at different positions: their bounds are found for each barrier."""
-    options["replica_rows"] = 100
-    plan, bounds = make_plan(vnodes=vnodes), [[str(n)] for n in range(40)]
-    assert macros.call("count_ranges_of_replica", backfill, plan, bounds) is None
-    assert macros.call("count_parts", backfill, plan) == 1
+    assert copy(40, 100, vnodes=vnodes) is None
+    assert macros.call("count_parts", backfill, make_plan(vnodes=vnodes)) == 1
 
 
 def test_always_needs_no_evidence_but_more_than_one_range(choose: Any, options: Any) -> None:
@@ -291,9 +312,12 @@ def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, n
 
 
 @pytest.mark.parametrize(("bounds", "parts"), [(1, 1), (63, 63), (64, 32), (256, 51)])
-def test_there_are_not_too_many_parts(macros: Macros, bounds: int, parts: int) -> None:
-    thinned = macros.call("_thinned", list(range(bounds)))
-    assert len(thinned) == parts
+def test_there_are_not_too_many_parts(
+    macros: Macros, copy: Callable[..., int | None], bounds: int, parts: int
+) -> None:
+    copy(bounds)
+    (statement,) = macros.statements
+    assert statement.sql.count("if(") == parts
 
 
 @pytest.mark.parametrize(

@@ -1,113 +1,7 @@
 {#-
-    Return how the model differs from what the last plan was made for: {
-      'rebuild': why the MV has to be rebuilt, if `on_query_change` is `rebuild`; none if not,
-      'columns': how the columns of its query differ, see find_other_columns, if `on_schema_change` lets the MV get these; none if not
-    }
-
-    Any other change is refused: rows that were merged before and after it would come from different queries.
-
-    dbt's `on_configuration_change` is not used for this: its default is `apply`, also if the user set nothing, and that would rebuild
-    silently.
-
-    Arguments:
-      learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
+    A query that returns other columns than before, and only that: the MV gets the new ones and loses those that are gone, without a
+    rebuild. find_change asks for it, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before their MERGEs.
 -#}
-{% macro find_change(backfill, state, learned) %}
-    {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
-    {%- set options, planned = backfill.options, state.get('planned') -%}
-    {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
-    {%- set last = planned if is_replaced else state.committed -%}
-    {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
-    {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and not is_replaced -%}
-    {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) if reason and alters else {'columns': none, 'why': none} -%}
-    {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
-    {%- set refuses_all = options.on_query_change == 'fail' -%}
-    {%- if refuses_all or options.on_schema_change == 'fail' -%}
-        {#- First refuse what is wrong with today's query: nobody should rebuild the MV for a query that is refused then. -#}
-        {%- if not learned.explained -%}
-            {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
-        {%- endif -%}
-        {%- if refuses_all -%}
-            {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
-            {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ found.why if found.why else '' -%}
-            {%- do dbt_backfill.refuse(
-                reason ~ ' since its last barrier' ~ more,
-                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
-            ) -%}
-        {%- elif learned.columns != last.query_columns -%}
-            {%- do dbt_backfill.refuse(
-                'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
-                "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
-            ) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {{ return({'rebuild': reason, 'columns': none}) }}
-{% endmacro %}
-
-
-{#- Return why a run has to rebuild the MV before it does anything else; none if it has not to. -#}
-{% macro find_query_change(backfill, state, learned) %}
-    {{ return(dbt_backfill.find_change(backfill, state, learned).rebuild) }}
-{% endmacro %}
-
-
-{#-
-    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes does not change the
-    rows, nor does the order in which they are read: the MV keeps what it has, see report_kept_shape.
--#}
-{% macro find_difference(backfill, settings, learned, last) %}
-    {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
-    {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
-    {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
-        {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
-    {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
-        {{ return('its query changed') }}
-    {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
-        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
-    {%- elif changed -%}
-        {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
-    {%- elif not learned.explained -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- for column in learned.key -%}
-        {%- if column.type != last.key[loop.index0].type -%}
-            {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if learned.key | map(attribute='name') | list != names -%}
-        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
-    {%- elif learned.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
-        {{ return('the columns of the upstream that unique_key carries changed') }}
-    {%- elif learned.columns != last.query_columns -%}
-        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ')') }}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    Log one line each if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
-    changed, and if it is backfilled in another order. Neither changes what it means. The config applies when the MV is made or rebuilt.
--#}
-{% macro report_kept_shape(backfill, state) %}
-    {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
-    {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
-    {%- if has != wanted -%}
-        {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
-            'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
-        {%- do log(
-            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
-                ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
-        ) -%}
-    {%- endif -%}
-    {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
-    {%- if has != wanted and not state.finished -%}
-        {%- do log(
-            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which counts when it is rebuilt', info=true
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
 
 
 {#-
@@ -231,8 +125,54 @@
 
 
 {#-
-    Let the MV have the columns that a plan fills and not those that it drops. No commit of rows: what is on its way and was
-    read before it conflicts on Delta; on Iceberg a column that it does not know stays null, and one that is gone is not read.
+    Return a plan of the kind `fill` with its next range, as get_plan_with_range returns one.
+
+    Arguments:
+      filling (dict): as it is before, see new_filling.
+-#}
+{% macro get_plan_with_fill(backfill, state, plan, filling) %}
+    {%- set rate, last = backfill.options.backfill_rate_limit, state.committed -%}
+    {%- set begun = dict(
+        plan, fills=filling.columns, fill_low=filling.position, fill_high=filling.position, last_fill=false,
+        filled_row_count=filling.row_count, next_bounds=[], bounds_complete=false, drops=filling.drops,
+    ) -%}
+    {%- if rate == 0 -%}
+        {{ return({'plan': begun}) }}
+    {%- elif rate is none -%}
+        {{ return({'plan': dict(begun, **dbt_backfill._fill_bounds_of_plan(state, [], true))}) }}
+    {%- elif last.kind == 'fill' and filling.position is not none and last.get('backfill_rate_limit') == rate
+            and (last.next_bounds or last.bounds_complete) -%}
+        {%- set known = dbt_backfill._fill_bounds_of_plan(state, last.next_bounds, last.bounds_complete) -%}
+        {{ return({'plan': dict(begun, **known), 'most_rows': (rate * 1.25) | int}) }}
+    {%- endif -%}
+    {{ return({'plan': dict(begun, **dbt_backfill.find_fill_bounds(backfill, state, begun))}) }}
+{% endmacro %}
+
+
+{#- Return the fields of a plan that say where its window and the next ones end, up to the position, by one pass over their keys. -#}
+{% macro find_fill_bounds(backfill, state, plan) %}
+    {%- set remaining = {
+        'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none,
+    } -%}
+    {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, state.row_count, plan.filled_row_count) -%}
+    {{ return(dbt_backfill._fill_bounds_of_plan(state, found.bounds, found.complete)) }}
+{% endmacro %}
+
+
+{#- Return these fields for bounds that are known. The last window ends where the MV does. -#}
+{% macro _fill_bounds_of_plan(state, bounds, complete) %}
+    {{ return({
+        'fill_high': bounds[0] if bounds else (none if state.finished else state.position),
+        'last_fill': not bounds,
+        'next_bounds': bounds[1:],
+        'bounds_complete': complete and bounds != [],
+    }) }}
+{% endmacro %}
+
+
+{#-
+    Give the MV the columns that a plan fills, and drop those that it drops. This commits no rows. A statement that was read before it
+    conflicts on Delta; on Iceberg a column that it does not know stays null, and one that is gone is not read.
 
     An ALTER is a statement of its own, right behind its fence. It commits only what nothing else has altered since it began.
 -#}
@@ -248,7 +188,7 @@
 {% endmacro %}
 
 
-{#- Return the statements that are still needed for that, as a list. -#}
+{#- Return the ALTERs that a plan still needs, as a list. -#}
 {% macro get_alterations(mv, plan) %}
     {%- set fills, drops = plan.get('fills') or [], plan.get('drops') or [] -%}
     {%- if not fills and not drops -%} {{ return([]) }} {%- endif -%}
@@ -275,7 +215,7 @@
 
 
 {#-
-    Return a script that sends them, unless it is fenced. With `yields` it goes on after one that fails: an ALTER that is sent again,
+    Return a script that sends these ALTERs, unless it is fenced. With `yields` it goes on after one that fails: an ALTER that is sent again,
     or by two runs at once, finds its work done.
 -#}
 {% macro get_alter_script(alterations, fence, yields) -%}

@@ -1,0 +1,371 @@
+{#-
+    The replicated arrangement: `<mv>__replica`, a copy of the rows of the upstream that are still to be read, with the columns that
+    the query needs, in files ordered by the key, as many as ranges are ahead. Without it each range of an upstream that is not
+    ordered by its key reads all of it.
+
+    It is a way to the rows of a range and no more: what a plan says does not depend on it. A range is the replica's rows with the
+    changes since its version laid over them, see get_copied_source; where that cannot be told, or a plan is adopted, the upstream itself is
+    read. A plan carries it as the source of the role `replica`: {
+      'relation', 'kind', 'id': of its making, 'version': of the table; none where it is not to be read any more,
+      'definition': as JSON {
+        'version': that of the upstream that it shows, as text, 'query_hash' and 'query_columns', of the query that it was made for,
+        'vnodes', 'vnode_count': those that it has rows of, 'columns': the names of those of the upstream that it has,
+        'ranges': how many ranges it has still rows of; none for all,
+        'scans': see get_bounds_sql; none if that is not known
+      }
+    }
+-#}
+
+
+{#-
+    Return the source of the role `replica` of the committed plan, if what is read next can be read from it; none if not.
+
+    Arguments:
+      seen (string or none): the id of the one that this run has made, or found to exist.
+-#}
+{% macro find_replica(backfill, state, observed, seen=none) %}
+    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
+    {%- set noted = fromjson(source.definition) -%}
+    {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
+    {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
+    {#- It has the rows of the vnodes that are read; a part of it is counted in ranges, and so has to be followed by ranges of that size. -#}
+    {%- set selected = backfill.options.backfill_vnodes -%}
+    {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
+        and (noted.ranges is none or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit)
+        and (noted.vnodes is none or selected is not none and selected | reject('in', noted.vnodes) | list == []) -%}
+    {%- if source.relation != backfill.replica.render() or not fits_query or not fits_ranges
+            or not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, upstream)
+            or dbt_backfill.load_table(backfill.replica) is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
+    {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
+    {{ return(source if dbt_backfill.read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
+{% endmacro %}
+
+
+{#- True if a replica can be made at all, and the model lets it. -#}
+{% macro may_replicate(backfill) %}
+    {{ return(backfill.options.replicate != 'never' and dbt_backfill.why_no_replica(backfill.upstream, backfill.feed, backfill.options) is none) }}
+{% endmacro %}
+
+
+{#-
+    Return why no replica can be made, see make_replica; none if one can. It has the format of the upstream: another one gives back other
+    types than it was given. A change table of the user's own may be shortened by its owner. Duplicate keys have to be looked for, because
+    the feed need not report that one of two rows went.
+-#}
+{% macro why_no_replica(upstream, feed, options) %}
+    {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
+    {{ return(name ~ ' is a live table' if format is none
+        else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
+        else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
+        else 'check_key is false' if not options.check_key else none) }}
+{% endmacro %}
+
+
+{#-
+    Return a choice whose plan has a source of the role `replica`, where its range is to be read from one, which is made now if there is
+    none; with 'copy': the source that is to be read, absent where the upstream itself is. A plan that reads no replica still records the
+    last one, without a version: it says how often the upstream would be read without one.
+
+    Arguments:
+      found (dict or none): what find_replica returned.
+-#}
+{% macro choose_replica(backfill, state, choice, found) %}
+    {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
+    {%- if state.finished -%}
+        {#- Once, for release_replica: of a run that died after the last range it may exist. -#}
+        {{ return(without if last and last.get('version') is not none else choice) }}
+    {%- elif not dbt_backfill.may_replicate(backfill) -%}
+        {{ return(without) }}
+    {%- elif plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
+        {#- A part is counted in ranges, and so in bounds. -#}
+        {%- set keeps_it = found and plan.kind in ['advance', 'fill']
+            and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
+        {{ return(dict(choice, plan=dict(plan, sources=plan.sources + [found])) if keeps_it else without) }}
+    {%- endif -%}
+    {%- set evidence = plan.get('evidence') or dbt_backfill.get_known_evidence(state, last) -%}
+    {%- set has_it = found and plan.query_columns == fromjson(found.definition).query_columns
+        and (dbt_backfill.is_whole(found) or not plan.get('evidence') and not plan.last_range) -%}
+    {%- set wanted = not has_it and dbt_backfill.wants_replica(backfill, plan, evidence) -%}
+    {%- if not has_it and evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
+                ~ (', so they are copied, ordered by the key' if wanted else ', which is too little for a copy'),
+            info=wanted
+        ) -%}
+    {%- endif -%}
+    {%- set source = found if has_it else dbt_backfill.make_replica(backfill, state, plan, evidence) if wanted else none -%}
+    {%- if not source -%} {{ return(without) }} {%- endif -%}
+    {%- set noted = fromjson(source.definition) -%}
+    {%- set carried = dict(source, definition=tojson(dict(noted, ranges=noted.ranges - 1))) if noted.ranges else source -%}
+    {{ return(dict(choice, copy=source, plan=dict(plan, sources=plan.sources + [carried]))) }}
+{% endmacro %}
+
+
+{#-
+    Return what is known of the scans where the bounds were found before: {'scans', 'rows': how many rows are still to be read}; none if
+    nothing is.
+
+    Arguments:
+      source (dict or none): the replica of the committed plan.
+-#}
+{% macro get_known_evidence(state, source) %}
+    {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
+    {{ return({'scans': scans, 'rows': (state.committed.get('upstream_row_count') or 0) - state.row_count} if scans else none) }}
+{% endmacro %}
+
+
+{#-
+    True if a plan without a replica gets one. To copy the upstream and read the copy costs about as much as two scans of it, and one more
+    for each part, by docs/replica.md; `auto` makes one if the ranges ahead would read many more rows in vain.
+-#}
+{% macro wants_replica(backfill, plan, evidence) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
+    {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
+    {%- set spared = [evidence.scans, ahead] | min - 2 - dbt_backfill.count_parts(backfill, plan) -%}
+    {#- So many rows have to be read in vain until a replica is worth its statements. -#}
+    {{ return(spared * evidence.rows >= 10000000) }}
+{% endmacro %}
+
+
+{#- Return how many parts the ranges ahead would be copied in. -#}
+{% macro count_parts(backfill, plan) %}
+    {%- set ahead, per_part = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._count_ranges_of_part(backfill, plan) -%}
+    {{ return((ahead / per_part) | round(0, 'ceil') | int if per_part else 1) }}
+{% endmacro %}
+
+
+{#-
+    Return how many ranges a part has, by the option `replica_rows`; none where a replica is made of all that are ahead. It is so, too, if
+    only some vnodes move: their bounds are found again for each barrier, while a part ends with an earlier bound.
+-#}
+{% macro _count_ranges_of_part(backfill, plan) %}
+    {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
+    {%- set is_divided = limit and range_size and plan.get('vnodes') is none -%}
+    {{ return([limit // range_size, 1] | max if is_divided else none) }}
+{% endmacro %}
+
+
+{#-
+    Return a text such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in
+    all, where a copy costs about as much as 45,000,000`.
+-#}
+{% macro get_scans_text(backfill, plan, evidence) %}
+    {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
+    {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
+        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
+        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as '
+        ~ '{:,}'.format((2 + dbt_backfill.count_parts(backfill, plan)) * evidence.rows)) }}
+{% endmacro %}
+
+
+{#- Return how many ranges are known to be ahead, that of the plan among them. -#}
+{% macro count_ranges_ahead(plan) %}
+    {{ return((plan.get('next_bounds') or []) | length + (1 if plan.last_range else 2)) }}
+{% endmacro %}
+
+
+{#- Return a text such as `40 ranges`; the bounds of more than so many are found later. -#}
+{% macro get_ranges_text(plan) %}
+    {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
+    {{ return(('' if plan.get('bounds_complete') or plan.last_range else 'more than ') ~ dbt_backfill.get_count_text(ahead, 'range')) }}
+{% endmacro %}
+
+
+{#-
+    Copy what is ahead of the position, or the next `replica_rows` of it, at the plan's version. Return the source of it; none where the
+    MV's format cannot keep its rows.
+-#}
+{% macro make_replica(backfill, state, plan, evidence) %}
+    {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
+    {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
+    {#- A part ends no later than the last bound that is known; without one, all that is ahead is copied. -#}
+    {%- set most = dbt_backfill._count_ranges_of_part(backfill, plan) -%}
+    {%- set is_whole = most is none or most > bounds | length and plan.bounds_complete -%}
+    {%- set ranges = none if is_whole else [most, bounds | length] | min -%}
+    {%- set begun = modules.datetime.datetime.now() -%}
+    {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, id) -%}
+    {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
+    {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
+    {#- Where Spark says so, whether files of the upstream are gone. -#}
+    {%- if handler -%}
+        {%- set sql -%}
+            begin
+                declare lost boolean default false;
+                {{ dbt_backfill.get_staging_statements([sql], handler, 'set lost = true') }}
+                select lost;
+            end
+        {%- endset -%}
+    {%- endif -%}
+    {%- set told = dbt_backfill.run_table('copy the rows that are ahead', sql) -%}
+    {%- if handler and told[0][0] | string | lower == 'true' -%}
+        {%- do dbt_backfill.refuse(
+            'files of the version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
+                ~ ' were deleted while it was copied', 'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {%- set made = dbt_backfill.read_replica(backfill) -%}
+    {%- if made.id != id -%}
+        {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
+    {%- endif -%}
+    {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
+    {%- do log(
+        dbt_backfill.get_model_name(model) ~ ': copied ' ~ columns | length ~ ' columns of ' ~ backfill.upstream.relation.render() ~ ' into '
+            ~ backfill.replica.render() ~ ' in ' ~ '{:,.1f}'.format((modules.datetime.datetime.now() - begun).total_seconds()) ~ ' s',
+        info=true
+    ) -%}
+    {{ return({
+        'role': 'replica', 'relation': backfill.replica.render(), 'kind': backfill.options.file_format, 'id': id, 'version': made.version,
+        'definition': tojson({
+            'version': dbt_backfill.get_source(plan).version, 'query_hash': plan.query_hash, 'query_columns': plan.query_columns,
+            'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count, 'columns': columns | map(attribute='name') | list,
+            'ranges': ranges, 'scans': (evidence or {}).get('scans'),
+        }),
+    }) }}
+{% endmacro %}
+
+
+{#- Return {'version', 'id'} of the one that exists. The version is read first: with this id it is of this one, whatever came later. -#}
+{% macro read_replica(backfill) %}
+    {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
+    {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
+    {{ return({'id': properties.get('dbt_backfill.replica'), 'version': version or properties.get('current-snapshot-id', 'none')}) }}
+{% endmacro %}
+
+
+{#- True if its columns can be kept, and no other table has its name. Where a replica is asked for, refuse what is not so. -#}
+{% macro _can_make(backfill, plan, columns) %}
+    {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
+    {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
+        {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
+        {%- do dbt_backfill.refuse(
+            backfill.replica.render() ~ ', where its replica would stand, is a table of others',
+            "Set replicate='never', or give that table another name"
+        ) -%}
+    {%- endif -%}
+    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, '') -%}
+    {%- for column in columns -%}
+        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- if why and not is_asked_for -%} {{ return(false) }} {%- endif -%}
+        {%- if why -%}
+            {%- do dbt_backfill.refuse(
+                'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why, "Set replicate='never'"
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#-
+    Return the statement that makes the copy. Each part holds the keys of one range, or of some ranges next to each other, in a directory of
+    its own: parts by hash, which Spark distributes by, would have the keys of any two. A part that is large is shared out among tasks, each
+    of which sorts and writes its rows: Spark does so where a distribution is a hint, and statistics are known as it goes
+    (`spark.sql.adaptive.enabled`, as a rule).
+
+    Arguments:
+      bounds (list): of the ranges ahead.
+      limited (boolean): whether what lies beyond the last one is left out.
+-#}
+{% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
+    {%- set window = {
+        'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
+        'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
+    } -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
+    ) -%}
+    {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
+    {#- The formats keep statistics of the first columns of a table. -#}
+    {%- set of_key, names, others = plan.key | map(attribute='upstream') | map('lower') | list, [], [] -%}
+    {%- for column in columns -%} {%- do (names if column.name | lower in of_key else others).append(column.name) -%} {%- endfor -%}
+    {#- At most 63 of the bounds part it: Spark compiles no expression that is much longer. -#}
+    {%- set names, step = names + others, bounds | length // 64 + 1 -%}
+    {%- set part = dbt_backfill._get_part_sql(plan.key, keys, bounds[step - 1::step], 0) -%}
+    create or replace table {{ backfill.replica.render() }}
+    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
+    partitioned by (__bf_part)
+    as
+    select /*+ rebalance(__bf_part) */ {{ dbt_backfill.identifiers(names) }}, {{ part }} as __bf_part
+    from (
+        {{ scan }}
+    )
+    sort by __bf_part, {{ keys | join(', ') }}
+{%- endmacro %}
+
+
+{#- Return the number of the part of a row, as a search by halves. -#}
+{% macro _get_part_sql(keys, columns, bounds, first) -%}
+    {%- if not bounds -%} {{ return(first | string) }} {%- endif -%}
+    {%- set middle = bounds | length // 2 -%}
+    {{ return('if(' ~ dbt_backfill.ordered_predicate(keys, columns, '<=', bounds[middle]) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[:middle], first) ~ ', '
+        ~ dbt_backfill._get_part_sql(keys, columns, bounds[middle + 1:], first + middle + 1) ~ ')') }}
+{%- endmacro %}
+
+
+{#- Return its properties. Statistics are kept of the key alone, whose columns come first: files are skipped by nothing else. -#}
+{% macro _get_replica_properties(backfill, plan, columns, id) %}
+    {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
+    {%- set own, indexed = {'dbt_backfill.replica': id}, plan.key | length | string -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {%- do own.update({'write.distribution-mode': 'none', 'write.metadata.metrics.max-inferred-column-defaults': indexed}) -%}
+    {%- else -%}
+        {%- do own.update(dbt_backfill.get_needed_features(names + types, types)) -%}
+        {%- do own.update({'delta.dataSkippingNumIndexedCols': indexed}) -%}
+    {%- endif -%}
+    {{ return(dict(own, **dbt_backfill.ask(backfill.upstream, 'copy_properties')(dbt_backfill.get_source(plan)))) }}
+{% endmacro %}
+
+
+{#- Drop the replica once nothing is to be read from it any more, also that of a run that died. -#}
+{% macro release_replica(backfill, state) %}
+    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
+    {%- set is_used = source and source.get('version') is not none and not state.finished -%}
+    {%- if not is_used and not state.get('planned') -%}
+        {%- do dbt_backfill._drop_own_replica(backfill) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Drop the replica, if there is one and it was created by this package. -#}
+{% macro _drop_own_replica(backfill) %}
+    {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
+    {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
+    {%- if properties is not none -%}
+        {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}
+        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(file_format, backfill.replica, properties)) -%}
+        {%- do adapter.cache_dropped(backfill.replica) -%}
+        {%- if file_format == 'delta' and root -%}
+            {%- do log(
+                dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.replica.render() ~ '; its files stay in ' ~ root ~ '/'
+                    ~ backfill.replica.identifier, info=true
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Release a replica if so much of a range has changed since it was made that reading these changes for each range costs more than another
+    copy. The next plan makes another one where that is worth it. The table stays, because its versions would begin anew. Return true if
+    it was released.
+
+    Arguments:
+      result (dict): of the script that planned the barrier, see get_plan_script.
+-#}
+{% macro run_release_of_outgrown(backfill, result) %}
+    {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
+    {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
+    {%- do dbt_backfill.run_table(
+        'let go of the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
+    ) -%}
+    {{ return(true) }}
+{% endmacro %}
