@@ -180,7 +180,7 @@
 
 
 {#-
-    The plan, with `counted`, see plan_fields: the numbers of rows that the script counts.
+    The plan, with `counted`, see get_plan_json_sql: the numbers of rows that the script counts.
 
     Arguments:
       counted (boolean): whether the script's variable `checked` has the counts.

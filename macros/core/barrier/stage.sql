@@ -16,12 +16,12 @@
     While a barrier is planned the same statements are part of a script, see `plan_barrier`; this is for a plan
     that was adopted.
 -#}
-{% macro stage_changes(backfill, state, plan, work) %}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, work.changes) -%}
+{% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes) -%}
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
-            {%- if work.may_give_up %}
+            {%- if may_give_up %}
             {{ dbt_backfill.declare_failure_handlers() }}
             {%- endif %}
             {{ stage.statements | join(';\n            ') }};

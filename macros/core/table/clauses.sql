@@ -258,11 +258,3 @@
     {{ return(backfill.options.file_format == 'delta'
         and 'timestamp' in dbt_backfill._get_partition_columns(backfill, columns) | map(attribute='type') | list) }}
 {% endmacro %}
-
-
-{#- Return unaltered_partition_predicate over the columns of a plan's query, as one more condition of a source; '' where the MV keeps all. -#}
-{% macro and_unaltered_partition(backfill, plan, prefix='', unless=none) -%}
-    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), prefix) -%}
-    {%- if not kept -%} {{ return('') }} {%- endif -%}
-    {{ return('and ' ~ ('(' ~ unless ~ ' or ' ~ kept ~ ')' if unless else kept)) }}
-{%- endmacro %}
