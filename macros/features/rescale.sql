@@ -71,13 +71,13 @@
 
 {% macro get_rescale_statement(backfill, state, plan) -%}
     {%- set version = dbt_backfill.string_literal(state.get('upstream_version')) -%}
-    {%- set new = dict(
-        {'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false', 'upstream_version': version},
-        **dbt_backfill.get_positions_columns(state, plan)
-    ) -%}
+    {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
+    {%- set new = {'vnode': 'vnodes.__bf_vnode', 'epoch': plan.epoch, 'dirty': 'false', 'upstream_version': version} -%}
+    {%- for name in dbt_backfill.position_columns(plan.key) + ['backfill_finished', 'row_count'] -%}
+        {%- do new.update({name: columns[name]}) -%}
+    {%- endfor -%}
     {{ dbt_backfill.get_vnodes_statement(
-        backfill, plan, dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan), '__bf_vnode',
-        dbt_backfill.get_committed_columns(state, plan), new
+        backfill, plan, dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan), '__bf_vnode', columns, new
     ) }}
 {%- endmacro %}
 

@@ -198,8 +198,8 @@
 
 {#- Return the copy of the history. An MV goes on without one, too. -#}
 {% macro _get_copy_of_history_sql(clone, original, id) -%}
-    {%- set columns = [] -%}
-    {%- for name in dbt_backfill.shown_columns() -%}
+    {%- set shown, columns = dbt_backfill.history_columns(), [] -%}
+    {%- for name in shown.recorded.keys() | list + shown.derived.keys() | list -%}
         {%- do columns.append(dbt_backfill.string_literal(id) ~ ' as backfill_id' if name == 'backfill_id' else name) -%}
     {%- endfor -%}
     {{ dbt_backfill._get_copy_sql(

@@ -89,7 +89,7 @@
     {#- The steps are those that a run executes. Changes and rows of the range are assumed: they are counted when the barrier is planned. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
-        backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), {'may_give_up': false}, staged
+        backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
     ) | map(attribute='name') | list -%}
     {%- set statements = ['plan the barrier ' ~ plan.epoch] + steps + ['commit the barrier ' ~ plan.epoch] -%}
     {%- set at_once = ' (both by one statement if they are few)' if staged and plan.kind == 'advance' and moves and not plan.sweeps else '' -%}

@@ -109,7 +109,7 @@
 {#- Execute and commit the plan of a rescale. Return the MV as it is then, see observe_operated. -#}
 {% macro run_rescale(operated, plan) %}
     {%- set state = operated.state -%}
-    {%- set done = dbt_backfill.run_steps(operated, state, plan, {'may_give_up': false}) -%}
+    {%- set done = dbt_backfill.run_steps(operated, state, none, none, {'plan': plan}) -%}
     {%- set committed = dbt_backfill.commit_barrier(operated, state, plan, done.counts) -%}
     {%- set barrier = {'plan': plan, 'state': committed, 'counts': dbt_backfill.get_committed_counts(committed.committed)} -%}
     {%- set parts = ['BARRIER ' ~ plan.epoch, dbt_backfill.get_progress(committed).text] + dbt_backfill.get_report_of_kind(barrier) -%}

@@ -426,7 +426,7 @@ class _Flow:
                 plan, own = yield self._plan(mine)
             staged = state.plan is None and own
             try:
-                yield from self._execute(state, log, plan, staged)
+                yield from self._run_steps(state, log, plan, staged)
             except Stopped as stopped:
                 plan = yield from self._give_up(state, plan, stopped)
             state, log = yield self._commit(state, plan)
@@ -544,7 +544,7 @@ class _Flow:
             plan, _ = yield self._plan(plan)
         if plan.kind != "rescale":
             raise Stopped
-        yield from self._execute(state, log, plan, staged=False)
+        yield from self._run_steps(state, log, plan, staged=False)
         state, _ = yield self._commit(state, plan)
         self._check_committed(state, plan)
 
@@ -618,7 +618,7 @@ class _Flow:
     def _end_of_fill(self, plan: Plan) -> float:
         return plan.high if self.world.has("a fill ends at the position") else FINISHED
 
-    def _execute(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
+    def _run_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
         if plan.fill_low is not None and plan.kind not in ("abandon", "rescale"):
             yield from self._add_column(plan)
         if plan.kind in REPLACING:
@@ -637,7 +637,7 @@ class _Flow:
             wanted = self._as_shown(plan, dict(self.world.prefix(plan.version, plan.high).keys()))
             yield self._merge("re-anchor in the barrier", plan, wanted, whole=True)
         else:
-            yield from self._execute_steps(state, log, plan, staged)
+            yield from self._run_merges(state, log, plan, staged)
 
     def _run_replacement(self, step: str, plan: Plan) -> Flow:
         """On Iceberg a late one may have replaced it already, or come until it is committed."""
@@ -687,7 +687,7 @@ class _Flow:
 
         yield Statement("stop what is on its way in the barrier", execute)
 
-    def _execute_steps(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
+    def _run_merges(self, state: State, log: Log, plan: Plan, staged: bool) -> Flow:
         assert plan.version is not None
         read = self.world.upstream[plan.version]
         shown = self._as_shown(plan, {key: self.world.show(row) for key, row in read.items()})
@@ -794,10 +794,10 @@ class _Flow:
             self.world.mv.append(dict(self.world.complete(plan).keys()))
 
     def _fence(self, plan: Plan) -> None:
-        if self.world.has("the fence") and not self._is_current(plan):
+        if self.world.has("the fence") and not self._is_executable(plan):
             raise Stopped
 
-    def _is_current(self, plan: Plan) -> bool:
+    def _is_executable(self, plan: Plan) -> bool:
         state = self.world.state
         if not state.stands(plan):
             return False
@@ -828,7 +828,7 @@ class _Flow:
             world = self.world
             snapshot, root = world.mv.snapshot, world.mv.root
             yield
-            if self._is_current(plan) or not world.has("the commit is guarded"):
+            if self._is_executable(plan) or not world.has("the commit is guarded"):
                 noted = world.has("a commit notes that the MV was begun anew")
                 anew = world.is_iceberg and noted and root != state.root
                 if plan.kind in REPLACING:

@@ -150,13 +150,14 @@ class Protection:
 
 
 FENCE = "core/barrier/fence.sql"
+GET_FENCE = "{% macro get_fence(backfill, plan, epoch=none) -%}"
 CLAUSES = "core/table/clauses.sql"
-MERGES = "core/barrier/merges.sql"
+STEPS = "core/barrier/steps.sql"
 RANGE_ROWS = "        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}"
 COMMITTED = "core/barrier/commit.sql"
 RESCALED = "features/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.executable_plan_predicate(plan, '{}.')"
-STANDS = "backfill, dbt_backfill.executable_plan_predicate(plan),"
+STANDS = "set stands = dbt_backfill.executable_plan_predicate(plan) if plan"
 SERIALIZABLE = "{%- set level = 'serializable' -%}"
 
 PROTECTIONS = (
@@ -178,18 +179,18 @@ PROTECTIONS = (
     ),
     Protection(
         "the changes are fenced",
-        ((FENCE, STANDS, "backfill, 'true',"),),
+        ((FENCE, STANDS, "set stands = 'true' if plan"),),
         a_run_wakes_up_before_its_changes,
     ),
     Protection(
         "changes and range at once are fenced",
-        ((FENCE, STANDS, "backfill, 'true',"),),
+        ((FENCE, STANDS, "set stands = 'true' if plan"),),
         a_run_wakes_up_before_both,
         at_once=True,
     ),
     Protection(
         "the fence reads the plan",
-        ((FENCE, STANDS, "backfill, 'epoch = ' ~ (plan.epoch - 1),"),),
+        ((FENCE, STANDS, "set stands = 'epoch = ' ~ (plan.epoch - 1) if plan"),),
         a_run_wakes_up_in_another_mv,
     ),
     Protection(
@@ -197,9 +198,8 @@ PROTECTIONS = (
         (
             (
                 FENCE,
-                "{% macro get_fence(backfill, plan) -%}",
-                "{% macro get_fence(backfill, plan) -%}"
-                "{%- do dbt_backfill.run_table('read the fence', 'select '"
+                GET_FENCE,
+                f"{GET_FENCE}{{%- do dbt_backfill.run_table('read the fence', 'select '"
                 " ~ dbt_backfill._fence_of_plan(backfill, plan)) -%}true{%- endmacro %}\n"
                 "{% macro _fence_of_plan(backfill, plan) -%}",
             ),
@@ -246,13 +246,13 @@ PROTECTIONS = (
         "a range is merged",
         (
             (
-                MERGES,
+                STEPS,
                 f"merge into {{{{ backfill.mv.render() }}}} as mv\n    using (\n{RANGE_ROWS}",
                 f"insert into {{{{ backfill.mv.render() }}}}\n{RANGE_ROWS}",
             ),
-            (MERGES, "    ) as range\n    on", "    /*"),
+            (STEPS, "    ) as range\n    on", "    /*"),
             (
-                MERGES,
+                STEPS,
                 "    {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}\n"
                 "    when not matched then insert *",
                 "*/",

@@ -96,8 +96,8 @@
             {{ dbt_backfill.get_guarded_update_sql(
                 backfill,
                 'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
-                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where ' ~ dbt_backfill.next_plan_predicate(plan)
-                    ~ " and plan_kind <> 'abandon'"
+                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where epoch = ' ~ (plan.epoch - 1)
+                    ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id) ~ " and plan_kind <> 'abandon'"
             ) }}
             {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch) }};
         end

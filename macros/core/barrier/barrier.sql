@@ -8,8 +8,8 @@
                 neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
                 executed, word for word, or given up (adopt_plan, in abandon.sql). One that another run stores in the meantime is
                 executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
-      steps     the statements that write the MV (get_steps, in merges.sql and replace.sql): as a rule a MERGE of the changes and one of
-                the range, or one of both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where
+      steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and one of the range, or one of
+                both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where
                 pk <= P'); the other way round it would be a mixture of two versions. Each has the fence as a condition of its source,
                 which reads the progress table and fails unless the plan is still the one to execute. Delta and Iceberg fix the version
                 that a statement commits against before they evaluate its source. So a statement that passes its fence either sees no
@@ -36,48 +36,63 @@
 -#}
 {% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
+
+    {#- Observe. Where nothing was committed, the log has to reach back to what is planned. -#}
     {%- set stored = state.get('planned') -%}
-    {#- Where nothing was committed, the log has to reach back to what is planned. -#}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
+    {#- Plan: execute the plan that an earlier run left, or choose one and store it. -#}
+    {%- set columns, copied_in = none, 0 -%}
     {%- if stored -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
-        {%- set planned = dbt_backfill.plan_next_barrier(backfill, state, observed, learned, rebuild, next) -%}
-        {%- if planned is none or planned.get('waits') -%} {{ return(planned) }} {%- endif -%}
+        {%- set copy = dbt_backfill.before_choice(backfill, state, observed, learned) -%}
+        {#- A copy that has all rows ahead also has the bounds of the next ranges. -#}
+        {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
+        {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, learned, rebuild, next) -%}
+        {%- if choice is none -%}
+            {%- do dbt_backfill.after_commit(backfill, observed, learned, state.committed) -%}
+            {{ return(none) }}
+        {%- endif -%}
+        {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
+        {%- set chosen_at = modules.datetime.datetime.now() -%}
+        {%- set choice = dbt_backfill.before_plan(backfill, state, choice, copy) -%}
+        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
+        {%- set learned = dict(choice.learned, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, learned=learned), columns) -%}
+        {%- if planned.get('waits') -%} {{ return(planned) }} {%- endif -%}
+        {%- if state.get('missing') -%} {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%} {%- endif -%}
         {%- set state = dict(state, missing=false) -%}
     {%- endif -%}
-    {%- set plan, learned = planned.plan, planned.get('learned', learned) -%}
 
-    {%- set backfill = dict(backfill, source=planned.get('source')) -%}
+    {#- Execute the steps of the plan. -#}
+    {%- set plan, backfill = planned.plan, dict(backfill, source=planned.get('source')) -%}
     {%- set holds = dbt_backfill.before_steps(backfill, state, plan) -%}
-    {%- set work = dbt_backfill.new_work(backfill, state, observed, learned, planned) -%}
-    {%- set done = dbt_backfill.run_steps(backfill, state, plan, work) -%}
+    {%- set done = dbt_backfill.run_steps(backfill, state, observed, learned, planned, columns) -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
 
+    {#- Commit. -#}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {%- set seconds_without_copy = (modules.datetime.datetime.now() - started_at).total_seconds() - planned.get('copied_in', 0) -%}
-    {%- set committed = dbt_backfill.commit_barrier(
-        backfill, state, plan, counts, ends, work.views, done.get('left_at'), seconds_without_copy
-    ) -%}
+    {%- set seconds_without_copy = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, done.views, done.left_at, seconds_without_copy) -%}
 
-    {%- set learned = dbt_backfill.after_commit(backfill, observed, work.learned, plan, planned.get('result'), holds) -%}
+    {%- set learned = dbt_backfill.after_commit(backfill, observed, done.learned, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
         'plan': plan,
         'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts,
         'state': committed,
         'seconds': seconds,
-        'seconds_without_copy': seconds - planned.get('copied_in', 0),
+        'seconds_without_copy': seconds - copied_in,
         'learned': learned,
     }) }}
 {% endmacro %}
 
 
 {#-
-    The step "observe" of a barrier: what the upstream has now, see read_upstream; with a change table of the user's own, `feed` is the same of that
-    table. Its position is read first, so that the upstream is not behind it.
+    Return what the upstream has now, see read_upstream. With a change table of the user's own, `feed` is the same of that table. Its
+    position is read first, so that the upstream is not behind it.
 
     Arguments:
       since (dict or none): the committed plan, none if nothing was read yet.
@@ -93,86 +108,52 @@
 {% endmacro %}
 
 
-{#-
-    Choose the next plan and store it. Return what plan_barrier returns, with 'learned', 'columns': of the MV, if it is created or replaced,
-    and 'copied_in': the seconds in which its upstream was copied. None if there is nothing to do.
--#}
-{% macro plan_next_barrier(backfill, state, observed, learned, rebuild, next=none) %}
-    {%- set copy = dbt_backfill.before_choice(backfill, state, observed, learned) -%}
-    {#- A copy that has all rows ahead also has the bounds of the next ranges. -#}
-    {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
-    {%- set choice = dbt_backfill.choose_plan(
-        dict(backfill, source=bounds_from), state, observed, learned, rebuild, next
-    ) -%}
-    {%- if choice is none -%}
-        {%- do dbt_backfill.after_commit(backfill, observed, learned, state.committed) -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set columns = dbt_backfill.prepare_creation(backfill) if state.get('missing') or choice.plan.kind == 'reset' else none -%}
-    {%- set chosen_at = modules.datetime.datetime.now() -%}
-    {%- set choice = dbt_backfill.before_plan(backfill, state, choice, copy) -%}
-    {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
-    {%- set learned = dict(choice.learned, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
-    {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, learned=learned), columns) -%}
-    {%- if not planned.get('waits') and state.get('missing') -%}
-        {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%}
-    {%- endif -%}
-    {{ return(dict(planned, learned=learned, columns=columns, copied_in=copied_in)) }}
+{#- Return the counts of a committed plan, as {'changed', 'deleted'}, without those that are not known. -#}
+{% macro get_committed_counts(committed) %}
+    {%- if committed.get('changed_row_count') is none -%} {{ return({}) }} {%- endif -%}
+    {%- set changed, deleted = committed.changed_row_count, committed.get('deleted_row_count') -%}
+    {{ return({'changed': changed} if deleted is none else {'changed': changed, 'deleted': deleted}) }}
 {% endmacro %}
 
 
 {#-
-    What a barrier needs beside its plan, made once the plan stands, and gone with the barrier: {
-      'may_give_up': whether its plan is given up if a statement of it fails, see run_merge,
-      'staged': its changes, if they were staged while it was planned, as stage_changes tells them; else none,
-      'changes': how they are read, see get_changes, if they are still to be staged; none if not, or if it has none,
-      'views': the temporary views that it has cached or will cache, which the commit drops,
-      'columns': of the MV, if this run has looked at them because it creates or replaces it; else none,
+    Execute the steps of a plan, the same statements whenever they are sent for this plan and state. Return {
+      'failed': the step that failed, of a plan that may be given up, see run_merge; else none,
+      'counts': see get_merge_counts; {} if the plan merged no changes,
+      'left_at': see run_replacement; none of a plan that does not replace the MV,
+      'views': the temporary views of its changes, which the commit drops,
       'learned': what the run has learned of its query by now, see new_learned
     }
 
     Arguments:
-      observed (dict): as observe_upstream returned it.
-      planned (dict): the plan that stands, as adopt_plan or plan_next_barrier returned it.
+      planned (dict): as adopt_plan or plan_barrier returned it. Without 'staged' its changes are staged here.
+      columns (list or none): of the MV, if this run has looked at them because it creates or replaces it.
 -#}
-{% macro new_work(backfill, state, observed, learned, planned) %}
-    {%- set plan, staged = planned.plan, planned.get('staged') -%}
-    {%- set views, changes = planned.get('views', []), none -%}
+{% macro run_steps(backfill, state, observed, learned, planned, columns=none) %}
+    {%- set plan, kind, may_give_up = planned.plan, dbt_backfill.kind_of(planned.plan), planned.get('may_give_up', false) -%}
+    {%- set staged, views, changes = planned.get('staged'), planned.get('views', []), none -%}
     {%- if staged -%}
         {#- The script makes these two only where keys are in doubt. -#}
         {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
         {%- set missing = ([] if staged.reread.count else [names.again]) + ([] if staged.suspects else [names.doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}
-    {%- endif -%}
-    {%- if not staged and dbt_backfill.has_changes(state, plan) -%}
+    {%- elif dbt_backfill.has_changes(state, plan) -%}
         {%- if backfill.feed and learned.feed_columns is none -%}
             {%- set learned = dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
         {%- endif -%}
         {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), learned -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
-            {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
-            {%- set known = dict(learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns | map(attribute='name') | list) -%}
+            {%- set columns_then = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
+            {%- set known = dict(
+                learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns_then | map(attribute='name') | list
+            ) -%}
         {%- endif -%}
         {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
         {%- set views = views + changes.views -%}
     {%- endif -%}
-    {{ return({
-        'may_give_up': planned.get('may_give_up', false), 'staged': staged, 'changes': changes, 'views': views, 'columns': planned.get('columns'),
-        'learned': learned,
-    }) }}
-{% endmacro %}
+    {%- set done = {'failed': none, 'counts': {}, 'left_at': none, 'views': views, 'learned': learned} -%}
 
-
-{#-
-    Send what a plan does to the MV, the same whenever it is sent for this plan and state: {
-      'failed': the step that failed, of a plan that may be given up, see run_merge; else none,
-      'counts': see get_merge_counts; {} if the plan merged no changes,
-      'left_at': see run_replacement; none of a plan that does not replace the MV
-    }
--#}
-{% macro run_steps(backfill, state, plan, work) %}
-    {%- set kind, done = dbt_backfill.kind_of(plan), {'failed': none, 'counts': {}, 'left_at': none} -%}
     {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
     {%- if compares or plan.kind == 'sweep' -%}
         {%- do log(
@@ -181,20 +162,23 @@
             info=true
         ) -%}
     {%- endif -%}
-    {%- set alters = kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
-    {%- if alters -%} {%- do dbt_backfill.run_alterations(backfill, plan) -%} {%- endif -%}
-    {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, work) if work.get('changes') else work.get('staged') -%}
-    {%- if staged and staged.get('failed') -%} {{ return(dict(done, failed=staged.failed)) }} {%- endif -%}
-    {%- for step in dbt_backfill.get_steps(backfill, state, plan, work, staged) -%}
+    {%- if kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
+        {%- do dbt_backfill.run_alterations(backfill, plan) -%}
+    {%- endif -%}
+    {%- if changes -%}
+        {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, changes, may_give_up) -%}
+        {%- if staged.failed -%} {{ return(dict(done, failed=staged.failed)) }} {%- endif -%}
+    {%- endif -%}
+    {%- for step in dbt_backfill.get_steps(backfill, state, plan, staged, columns) -%}
         {%- if step.get('replaces') -%}
             {%- do done.update({'left_at': dbt_backfill.run_replacement(backfill, plan, step.name, step.sql)}) -%}
         {%- elif kind.table != 'keep' or plan.kind == 'abandon' -%}
             {%- do dbt_backfill.run_table(step.name, step.sql, backfill.mv) -%}
         {%- elif not done.failed -%}
-            {%- set merged = dbt_backfill.run_merge(backfill, work, step.name, step.sql) -%}
+            {%- set merged = dbt_backfill.run_merge(backfill, step.name, step.sql, may_give_up) -%}
             {%- do done.update({'failed': merged.failed}) -%}
             {%- if step.get('counts') -%}
-                {%- do done.update({'counts': dbt_backfill.get_merge_counts(backfill, plan, step.counts, merged, staged)}) -%}
+                {%- do done.update({'counts': dbt_backfill.get_merge_counts(backfill, step.counts, merged, staged, loop.revindex)}) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -209,12 +193,12 @@
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.
+      columns (list or none): of the MV, if they are known.
 -#}
-{% macro get_steps(backfill, state, plan, work, staged=none) %}
-    {%- set kind, of_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch -%}
-    {%- set in_barrier = ' in the barrier ' ~ plan.epoch -%}
+{% macro get_steps(backfill, state, plan, staged=none, columns=none) %}
+    {%- set kind, of_barrier, in_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch, ' in the barrier ' ~ plan.epoch -%}
     {%- if kind.table == 'empty' -%}
-        {{ return(dbt_backfill.get_reset_steps(backfill, plan, work.get('columns'))) }}
+        {{ return(dbt_backfill.get_reset_steps(backfill, plan, columns)) }}
     {%- elif kind.table == 'swap' -%}
         {{ return([{
             'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan), 'replaces': true,
@@ -231,34 +215,117 @@
     {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
         {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
-    {%- set steps, changes = [], none -%}
-    {%- if staged and staged.upserts + staged.drops -%}
-        {%- set changes = 'select * from ' ~ staged.name -%}
-    {%- endif -%}
-    {%- set reads = dbt_backfill.kind_reads_range(plan) and dbt_backfill.range_has_rows(plan) -%}
-    {%- if changes and reads and plan.at_once -%}
-        {#- The keys of the changes are those up to the old position, and those of the range lie above it. -#}
-        {{ return([{
-            'name': 'merge the changes and the range' ~ of_barrier, 'counts': 'changes',
-            'sql': dbt_backfill.get_changes_merge_sql(
-                backfill, plan, changes ~ dbt_backfill.get_range_beside_changes_sql(backfill, state, plan),
-                dbt_backfill.at_once_predicate(plan, staged)
-            ),
-        }]) }}
-    {%- endif -%}
+
+    {%- set changes, steps = staged and staged.upserts + staged.drops, [] -%}
+    {#- In a sweep the MV may have rows in a range that has none. -#}
+    {%- set has_rows = plan.get('range_row_count') or plan.get('sweeps') and plan.get('range_row_count') is not none -%}
+    {%- set reads = dbt_backfill.kind_reads_range(plan) and has_rows -%}
+    {%- set at_once = changes and reads and plan.at_once -%}
     {%- if changes -%}
-        {%- set bounds = dbt_backfill.bounds_predicate(dbt_backfill.mv_columns(plan.key, 'mv.'), staged.low, staged.high) -%}
-        {%- set sql = dbt_backfill.get_changes_merge_sql(backfill, plan, changes, bounds) -%}
-        {%- do steps.append({'name': 'merge the changes' ~ of_barrier, 'sql': sql, 'counts': 'changes'}) -%}
+        {#- The keys of the changes are those up to the old position, and those of the range are above it. -#}
+        {%- do steps.append({
+            'name': 'merge the changes' ~ (' and the range' if at_once else '') ~ of_barrier, 'counts': 'changes',
+            'sql': dbt_backfill.get_changes_merge_sql(
+                backfill, plan, 'select * from ' ~ staged.name, dbt_backfill.get_changes_bounds(plan, staged, at_once),
+                dbt_backfill.get_range_rows_sql(backfill, state, plan) if at_once else none
+            ),
+        }) -%}
     {%- endif -%}
-    {%- if reads -%}
+    {%- if reads and not at_once -%}
         {%- set window = dbt_backfill.get_fill_window(plan) if kind.slice == 'replace' else plan -%}
         {%- set sql = dbt_backfill.get_comparing_merge_sql(backfill, state, plan, window) if kind.slice == 'replace' or plan.sweeps
             else dbt_backfill.get_range_merge_sql(backfill, state, plan) -%}
         {%- do steps.append({'name': 'merge the range' ~ of_barrier, 'sql': sql}) -%}
     {%- elif kind.slice == 'all' and plan.touched -%}
-        {%- set sql = dbt_backfill.get_removal_sql(backfill, plan) -%}
-        {%- do steps.append({'name': 'remove what was given up' ~ in_barrier, 'sql': sql}) -%}
+        {%- do steps.append({'name': 'remove what was given up' ~ in_barrier, 'sql': dbt_backfill.get_removal_sql(backfill, plan)}) -%}
     {%- endif -%}
     {{ return(steps) }}
+{% endmacro %}
+
+
+{#-
+    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and what is true of one kind
+    alone, test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+
+      follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
+                       `barriers_per_run`
+      merges_changes   true if it merges what changed upstream up to the position; 'limited': only if its plan names what
+                       plans that were given up could write to (`touched`, see find_touched_ranges)
+      slice            the rows that it reads of the snapshot: 'insert', the next range above the position, where the MV has
+                       no rows, or, in a sweep, rows that are compared; 'replace', a window up to the position, which is
+                       compared; 'all', everything up to the position, which is compared; none
+      table            'keep' the MV; 'empty', replace it by an empty one; 'swap', by the rows of the next generation
+      positions        what the commit does to the positions of the vnodes, see get_committed_columns
+
+    And what each is for:
+
+      advance    the barrier as a rule. The changes are filtered by the old position and the range is read at the new version,
+                 so that they are disjoint and the MV is an exact prefix also between the two
+      fill       the query returns more columns than before, and the rows that are there get them, window by window. How far the
+                 new columns hold is a second position, see new_filling. All columns of a window are compared, so that it ends as
+                 the query gives it whatever it was
+      reanchor   no feed leads from the committed version to the one that is read: the MV is put right at the same position, the
+                 whole of it, or only what plans that were given up could write to
+      sweep      the same in slices. The position goes back to the start at the new version, and the rows stay: the ranges of the
+                 barriers after it are compared with them, see is_sweeping
+      reset      a full refresh: no vnode has started. Changes and ranges are read by the barriers after it
+      swap       the end of a full refresh beside the MV in use, see run_beside
+      rescale    another number of vnodes, a multiple or a divisor. Nothing is read upstream. Vnodes that come together take the
+                 lowest position of theirs; the rows above it are removed, and a later range reads them again
+      abandon    what is left of a plan that was given up: its epoch is committed at the old position and version, and as
+                 `dirty`, since one of its MERGEs may have been sent. A re-anchor follows, or, after a reset, another reset
+
+    choose_plan chooses the kind of a plan, mark_abandoned makes a plan one of the kind 'abandon', and rescale_backfill plans a
+    'rescale'.
+-#}
+{% macro kind_of(plan) %}
+    {{ return({
+        'advance': {'follows': true, 'merges_changes': true, 'slice': 'insert', 'table': 'keep', 'positions': 'advance'},
+        'fill': {'follows': true, 'merges_changes': true, 'slice': 'replace', 'table': 'keep', 'positions': 'keep'},
+        'reanchor': {'follows': true, 'merges_changes': 'limited', 'slice': 'all', 'table': 'keep', 'positions': 'keep'},
+        'sweep': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'reset'},
+        'reset': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'empty', 'positions': 'reset'},
+        'swap': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'swap', 'positions': 'finish'},
+        'rescale': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'rescale'},
+        'abandon': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'give_up'},
+    }[plan.kind]) }}
+{% endmacro %}
+
+
+{#- True if a plan may read a range or a window of the snapshot. -#}
+{% macro kind_reads_range(plan) %}
+    {{ return(dbt_backfill.kind_of(plan).slice in ['insert', 'replace']) }}
+{% endmacro %}
+
+
+{#- True if the MV is a new table after the barrier, whose query, key and number of vnodes may be others. -#}
+{% macro replaces_mv(plan) %}
+    {{ return(dbt_backfill.kind_of(plan).table != 'keep') }}
+{% endmacro %}
+
+
+{#- True if the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
+{% macro has_changes(state, plan) %}
+    {%- set merges = dbt_backfill.kind_of(plan).merges_changes -%}
+    {%- if not merges or merges == 'limited' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
+    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
+    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
+    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
+    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
+{% endmacro %}
+
+
+{#- True if the plan moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
+{% macro moves_position(plan) %}
+    {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
+{% endmacro %}
+
+
+{#- Return the window of a fill, in the words of a range. The last one ends at the position of the MV, or is open above. -#}
+{% macro get_fill_window(plan) %}
+    {{ return({
+        'range_low': plan.get('fill_low'), 'range_high': plan.get('fill_high'),
+        'last_range': plan.get('last_fill') and plan.get('fill_high') is none,
+        'vnodes': none, 'vnode_count': plan.vnode_count,
+    }) }}
 {% endmacro %}

@@ -223,7 +223,7 @@
 
 
 {#-
-    Return what all plans of a run have in common, for the epoch after `state.epoch`; plan_fields describes the rest.
+    Return what all plans of a run have in common, for the epoch after `state.epoch`; get_plan_json_sql describes the rest.
 
     Arguments:
       learned (dict): of the query, see new_learned.

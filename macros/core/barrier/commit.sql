@@ -1,7 +1,7 @@
 {#-
-    The step "commit" of a barrier: the progress moves to the plan's epoch by one statement that is guarded by the epoch before it and by
-    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. What became of the barrier is noted with its plan.
-    Returns the committed state.
+    The step "commit" of a barrier: move the progress to the plan's epoch, by one statement that is guarded by the epoch before it and by
+    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. The outcome is recorded with the plan. Return the
+    committed state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
@@ -33,7 +33,7 @@
         end
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
-    {#- Again while the plan still stands: it was no run that came between, but an OPTIMIZE of the table, say. -#}
+    {#- Again while the plan is still there: it was no run that came between, but an OPTIMIZE of the table, say. -#}
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
@@ -50,11 +50,15 @@
 
 
 {#-
-    What became of a barrier, as the JSON that is added to its plan: 'committed_at'; 'committed_by', an id of the
-    script's execution; 'changed_row_count' and 'deleted_row_count'; with the option barrier_seconds 'sized_rows', the size of its range,
-    and 'seconds', how long it took, of a plan of this run; of an Iceberg MV 'mv_snapshot_id', at which it was left,
-    'mv_root_id', its oldest ancestor that is known, 'begun_anew', whether that is another one than at the barrier before, or of a barrier that
-    replaces the MV the snapshot that it made is no ancestor, so that something else has replaced the MV, and 'mv_reset_id', see get_reset_id.
+    Return a select of the outcome of a barrier, as the JSON that is added to its plan:
+
+      committed_at, committed_by: when, and an id of this execution of the script
+      changed_row_count, deleted_row_count
+      sized_rows, seconds: with the option barrier_seconds, the size of its range, and, if the plan is of this run, how long it took
+      mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV, the snapshot at which it was left, its oldest known ancestor, and
+        get_reset_id
+      begun_anew: of an Iceberg MV, true if something else has replaced it: that ancestor is another one than at the barrier before, or,
+        of a barrier that replaces the MV, the snapshot that this made is no ancestor
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -82,7 +86,7 @@
         if(snapshot <> {{ dbt_backfill.string_literal(left_at) }} and not coalesce(stands, false), true, null) as begun_anew
         {%- endif %}
         {%- endif %}
-    ), {{ dbt_backfill.plan_json_options() }})
+    ), map('ignoreNullFields', 'true'))
     {%- if is_iceberg %}
     from (
         select
@@ -98,50 +102,29 @@
 {%- endmacro %}
 
 
+{#- Return the statements of the script that move the progress table, if the plan is the one to execute. -#}
 {% macro get_commit_sql(backfill, state, plan) -%}
     {%- if plan.kind == 'rescale' -%}
         {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
-    {%- elif dbt_backfill.replaces_mv(plan) and (dbt_backfill.is_abandoned_reset(state.committed)
-            or not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count)) -%}
+    {%- elif dbt_backfill.replaces_mv(plan) and not dbt_backfill.has_shape_of(state.committed, plan.key, plan.vnode_count) -%}
         {{ dbt_backfill.get_reshape_statements(backfill, state, plan) }}
     {%- else -%}
         {%- set sql -%}
             update {{ backfill.progress.render() }} as progress
-            set {{ dbt_backfill._get_assignments(dbt_backfill.get_committed_columns(state, plan)) }}
+            set {% for column, value in dbt_backfill.get_committed_columns(state, plan).items() -%}
+                {{ column }} = {{ value }}{{ ', ' if not loop.last }}
+            {%- endfor %}
             where {{ dbt_backfill.executable_plan_predicate(plan) }}
         {%- endset -%}
-        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
+        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{% macro outcome_literal() %}
-    {{ return({'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
-{% endmacro %}
-
-
 {#-
-    The columns of the progress table that a barrier of the plan's kind sets, as SQL over a row of it. With every kind the epoch moves,
-    nothing is planned any more, and what was committed before goes to those that the history may not have yet.
--#}
-{% macro get_committed_columns(state, plan) %}
-    {%- set written = state.written if state.written is not none else -1 -%}
-    {{ return(dict({
-        'epoch': plan.epoch,
-        'dirty': 'false',
-        'plan_id': 'null',
-        'plan_kind': 'null',
-        'plan': 'null',
-        'last': dbt_backfill.get_last_column(),
-        'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
-            ~ "barrier -> cast(get_json_object(barrier, '$.epoch') as bigint) > " ~ written ~ '), null)',
-    }, **dbt_backfill.get_positions_columns(state, plan))) }}
-{% endmacro %}
-
-
-{#-
-    What the commit of a barrier sets in the progress table, beside what every barrier sets (get_committed_columns): {column: SQL over a
-    row of it, `progress`}. By the field `positions` of its kind:
+    Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. With every kind the
+    epoch moves, nothing is planned any more, the plan and its outcome are the last barrier, and the barrier before it goes to those that
+    the history may not have yet. The rest follows from the field `positions` of the kind:
 
       advance   the vnodes of the range move to its end, and finish with the last one; without a range only the version moves
       keep      only the version moves
@@ -150,15 +133,24 @@
       rescale   a vnode that stays; the statement also adds and takes away some, see get_rescale_statement
       give_up   nothing moves; what the plan could write to is recorded for the re-anchor that follows
 -#}
-{% macro get_positions_columns(state, plan) %}
-    {%- set does, columns = dbt_backfill.kind_of(plan).positions, {} -%}
-    {%- set positions = dbt_backfill.position_columns(plan.key) -%}
+{% macro get_committed_columns(state, plan) %}
+    {%- set does, positions = dbt_backfill.kind_of(plan).positions, dbt_backfill.position_columns(plan.key) -%}
+    {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) if does == 'give_up' else none -%}
+    {%- set added = ',' ~ ('"given_up":' ~ tojson(given_up) ~ ',' if given_up else '') -%}
+    {%- set written = state.written if state.written is not none else -1 -%}
+    {%- set columns = {
+        'epoch': plan.epoch,
+        'dirty': 'true' if does == 'give_up' else 'false',
+        'plan_id': 'null',
+        'plan_kind': 'null',
+        'plan': 'null',
+        'last': 'if(progress.vnode = 0, concat(left(plan, length(plan) - 1), ' ~ dbt_backfill.string_literal(added)
+            ~ ', substr(__bf_outcome__, 2)), null)',
+        'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
+            ~ "barrier -> cast(get_json_object(barrier, '$.epoch') as bigint) > " ~ written ~ '), null)',
+    } -%}
     {%- if does == 'give_up' -%}
-        {%- set given_up = dbt_backfill.add_given_up(state.committed, plan) -%}
-        {{ return({
-            'dirty': 'true',
-            'last': dbt_backfill.get_last_column('"given_up":' ~ tojson(given_up) ~ ',' if given_up else ''),
-        }) }}
+        {{ return(columns) }}
     {%- elif does == 'rescale' -%}
         {%- for column in positions -%} {%- do columns.update({column: 'vnodes.__bf_position.' ~ column}) -%} {%- endfor -%}
         {{ return(dict(columns, backfill_finished='vnodes.__bf_finished', row_count='vnodes.__bf_row_count')) }}
@@ -196,17 +188,10 @@
 {% endmacro %}
 
 
-{#- The committed plan: what stood as the plan, what else its kind notes of it (JSON with a comma at its end), and its outcome. -#}
-{% macro get_last_column(noted='') %}
-    {{ return("if(progress.vnode = 0, concat(left(plan, length(plan) - 1), "
-        ~ dbt_backfill.string_literal(',' ~ noted) ~ ', substr(__bf_outcome__, 2)), null)') }}
-{% endmacro %}
-
-
 {#-
-    Statements that commit a reset, or a swap, to another key or number of vnodes: missing columns are added, which changes nothing
-    that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was
-    committed since. Columns of a key of before stay, empty.
+    Return statements that commit a reset, or a swap, to another key or number of vnodes: missing columns are added, which changes nothing
+    that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was committed since.
+    Columns of a previous key stay, empty.
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
@@ -222,9 +207,10 @@
         alter table {{ backfill.progress.render() }} add columns ({{ dbt_backfill.identifier(key.position) }} {{ dbt_backfill.type_sql(key.type) }});
     end;
     {%- endfor %}
-    {%- set new = {'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished} -%}
-    {%- do new.update({'row_count': columns.row_count | replace('progress.vnode', 'vnodes.id')}) -%}
-    {%- do new.update({'upstream_version': columns.upstream_version}) -%}
+    {%- set new = {
+        'vnode': 'vnodes.id', 'epoch': plan.epoch, 'dirty': 'false', 'backfill_finished': columns.backfill_finished,
+        'row_count': columns.row_count | replace('progress.vnode', 'vnodes.id'), 'upstream_version': columns.upstream_version,
+    } -%}
     {%- set vnodes -%}
         select cast(id as int) as id
         from range(0, {{ plan.vnode_count }}, 1, 1)
@@ -235,11 +221,11 @@
 
 
 {#-
-    A statement of a script that commits a plan by giving the progress table one row per vnode of a select. Each branch of it
+    Return a statement of a script that commits a plan by giving the progress table one row per vnode of a select. Each branch of it
     finds nothing to do once the plan has been committed.
 
     Arguments:
-      vnodes (string): the select, without a row once the plan does not stand any more.
+      vnodes (string): the select; it has no row once the plan is not the one to execute any more.
       id (string): its column with the vnode's number.
       columns (dict): what a row gets that is there, over `progress` and `vnodes`.
       new (dict): what another one gets, over `vnodes`.
@@ -252,16 +238,11 @@
             {{ vnodes }}
         ) as vnodes
         on progress.vnode = vnodes.{{ id }}
-        when matched and {{ stands }} then update set {{ dbt_backfill._get_assignments(columns) }}
+        when matched and {{ stands }} then update set {% for column, value in columns.items() -%}
+            {{ column }} = {{ value }}{{ ', ' if not loop.last }}
+        {%- endfor %}
         when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
         when not matched by source and {{ stands }} then delete
     {%- endset -%}
-    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, dbt_backfill.outcome_literal()) }}
+    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
 {%- endmacro %}
-
-
-{% macro _get_assignments(columns) %}
-    {%- set assignments = [] -%}
-    {%- for column, value in columns.items() -%} {%- do assignments.append(column ~ ' = ' ~ value) -%} {%- endfor -%}
-    {{ return(assignments | join(', ')) }}
-{% endmacro %}

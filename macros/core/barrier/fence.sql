@@ -1,63 +1,49 @@
 {#-
-    A SQL expression that is true as long as the plan is the one to execute, and raises an error once another
-    run has committed its epoch or given it up. It is part of the source of every MERGE and replacement of a plan; of an ALTER,
-    which has no source, it is the statement right before it (get_alter_script). get_stopping_sql needs none: it runs after its plan was
-    given up.
+    Return a SQL expression that is true as long as the plan is the one to execute, and raises an error once another run has committed its
+    epoch or given it up. It is part of the source of every MERGE and replacement of a plan; of an ALTER, which has no source, it is the
+    statement right before it (get_alter_script). get_stopping_sql needs none: it runs after its plan was given up.
 
-    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source, so
-    a write that passes the fence either sees no later commit or conflicts with it.
+    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source. So a write that passes the
+    fence either sees no later commit or conflicts with it. One row of the progress table is read. Without it there is no state, and
+    nothing passes.
+
+    Arguments:
+      plan (dict or none): none of a repair, which is no barrier and puts the MV back to what the committed `epoch` promises. It passes as
+        long as no later barrier has begun.
 -#}
-{% macro get_fence(backfill, plan) -%}
-    {{ dbt_backfill._fence(
-        backfill, dbt_backfill.executable_plan_predicate(plan),
-        ' while this one executed the barrier ' ~ plan.epoch
-    ) }}
-{%- endmacro %}
-
-
-{#-
-    The same for a statement that is no barrier and puts the MV back to what the committed epoch promises: true as
-    long as no later barrier has begun.
--#}
-{% macro get_fence_of_epoch(relations, epoch) -%}
-    {{ dbt_backfill._fence(relations, 'epoch = ' ~ epoch ~ ' and plan_id is null', ' while its epoch ' ~ epoch ~ ' was repaired') }}
-{%- endmacro %}
-
-
-{#- One row of the progress table is read. Without it there is no state, and nothing passes. -#}
-{% macro _fence(relations, condition, during) -%}
+{% macro get_fence(backfill, plan, epoch=none) -%}
+    {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ epoch ~ ' and plan_id is null' -%}
+    {%- set during = 'this one executed the barrier ' ~ plan.epoch if plan else 'its epoch ' ~ epoch ~ ' was repaired' -%}
     coalesce(
         (
             select case
-                when {{ condition }} then true
+                when {{ stands }} then true
                 else raise_error(concat(
-                    'backfilled_mv {{ relations.mv.identifier }}: another run went on{{ during }} (committed epoch ', epoch,
-                    coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''), coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
+                    'backfilled_mv {{ backfill.mv.identifier }}: another run went on while {{ during }} (committed epoch ', epoch,
+                    coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''),
+                    coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
                     ', planned at ', get_json_object(plan, '$.planned_at')), ''),
                     '). Nothing was written by this run; run again to continue.'
                 ))
             end
-            from {{ relations.progress.render() }}
+            from {{ backfill.progress.render() }}
             where vnode = 0
         ),
-        cast(raise_error('backfilled_mv {{ relations.mv.identifier }}: its state is gone. Nothing was written.') as boolean)
+        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. Nothing was written.') as boolean)
     )
 {%- endmacro %}
 
 
-{#- Over rows of the progress table (`prefix`): whether a plan is the one of the next epoch, given up or not. -#}
-{% macro next_plan_predicate(plan, prefix='') %}
-    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)) }}
-{% endmacro %}
-
-
-{#- The same of a plan as what it is, which does not stand any more once it was given up. -#}
+{#-
+    Return a condition on rows of the progress table (`prefix`) that a plan is the one of the next epoch, and of its kind: not given up.
+-#}
 {% macro executable_plan_predicate(plan, prefix='') %}
-    {{ return(dbt_backfill.next_plan_predicate(plan, prefix) ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
+    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
+        ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
 {% endmacro %}
 
 
-{#- The same of a state that was read, and as what it is: not once it was given up. -#}
+{#- True if a plan is the one to execute by a state that was read, as executable_plan_predicate asks it of the table. -#}
 {% macro is_executable(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
     {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
@@ -65,12 +51,12 @@
 
 
 {#-
-    A statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at
-    once the second fails with a conflict, which on Delta is no error here: what stands is read after it anyway.
+    Return a statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at once the
+    second fails with a conflict, which on Delta is no error here: the script reads the state after it anyway.
 
     Arguments:
-      literals (dict): text in `sql` -> SQL expression of the literal that stands there instead, see
-        get_execute_with_literals_sql. Iceberg's UPDATE takes no variables.
+      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. Iceberg's UPDATE
+        takes no variables.
 -#}
 {% macro get_guarded_update_sql(backfill, sql, literals={}) -%}
     {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
@@ -79,8 +65,8 @@
 
 
 {#-
-    A select of the plan of an epoch that now stands: {'plan'}, null if there is none. All rows are read: a filter costs
-    Delta a job that looks for files to skip.
+    Return a select of the plan that is stored for an epoch, as {'plan'}, null if there is none, and of the script's variables `known`. All
+    rows are read: a filter costs Delta a job that looks for files to skip.
 -#}
 {% macro get_next_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',
@@ -94,7 +80,7 @@
 {%- endmacro %}
 
 
-{#- End a run that finds without a fence what a fence would have told it; `mv` see refuse. -#}
+{#- Refuse to go on with a plan where another run went on, as the fence does inside of a statement. -#}
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run went on while this one executed the barrier ' ~ plan.epoch,

@@ -269,7 +269,7 @@
 
 
 {#-
-    Return the plan with `counted`, see plan_fields: the numbers of rows that the script counts in `checked`. Where both have few rows,
+    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. Where both have few rows,
     the changes and the range are merged by one statement; a range alone is merged without the clauses for rows that are there, which on
     Delta is faster for many rows.
 

@@ -14,12 +14,12 @@
       'upserts', 'drops': how many rows of the second view have a row, and how many have none
     }
 -#}
-{% macro stage_changes(backfill, state, plan, work) %}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, work.changes) -%}
+{% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes) -%}
     {%- set sql -%}
         begin
             {{ stage.declarations | join(';\n            ') }};
-            {%- if work.may_give_up %}
+            {%- if may_give_up %}
             {{ dbt_backfill.declare_failure_handlers() }}
             {%- endif %}
             {{ stage.statements | join(';\n            ') }};

@@ -12,12 +12,14 @@
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
         'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
         'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz', 'mv_snapshot_id': 'string',
-        'sources': dbt_backfill.rows_type(dbt_backfill.source_fields()),
+        'sources': 'array<struct<' ~ dbt_backfill.source_fields() | join(': string, ') ~ ': string>>',
     } -%}
     {%- set derived = {} -%}
     {%- for role in ['upstream', 'feed'] -%}
         {%- do derived.update({role: role ~ '_source.relation'}) -%}
-        {%- for field in ['id', 'version', 'committed_at'] -%} {%- do derived.update({role ~ '_' ~ field: role ~ '_source.' ~ field}) -%} {%- endfor -%}
+        {%- for field in ['id', 'version', 'committed_at'] -%}
+            {%- do derived.update({role ~ '_' ~ field: role ~ '_source.' ~ field}) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return({'recorded': recorded, 'derived': dict(derived, **{
         'unique_key': 'barrier.key.name',
@@ -32,7 +34,8 @@
 {% macro get_barriers_sql(texts) -%}
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, type in columns.recorded.items() -%} {%- do fields.append(name ~ ' ' ~ type) -%} {%- endfor -%}
-    {%- do fields.append('key ' ~ dbt_backfill.rows_type(['name', 'upstream', 'type', 'position']) ~ ', vnode_row_counts map<string, bigint>') -%}
+    {%- set key = 'array<struct<name: string, upstream: string, type: string, position: string>>' -%}
+    {%- do fields.append('key ' ~ key ~ ', vnode_row_counts map<string, bigint>') -%}
     select
         barrier.* except (key, vnode_row_counts)
         {%- for name, sql in columns.derived.items() %},
@@ -110,13 +113,6 @@
         {%- endif %}
     end if;
 {%- endmacro %}
-
-
-{#- Return the names of the columns that the history shows. -#}
-{% macro shown_columns() %}
-    {%- set columns = dbt_backfill.history_columns() -%}
-    {{ return((columns.recorded.keys() | list) + (columns.derived.keys() | list)) }}
-{% endmacro %}
 
 
 {#- Write what the history does not have yet. Return the state, of which it then has everything. -#}

@@ -1,5 +1,5 @@
 {#-
-    Return the names of what is stored of a plan, in order. A plan is a dict that becomes JSON as it is, see get_plan_json_sql; a new one
+    Return a plan as it is stored: a SQL expression of its JSON, with what the script has counted at its end. A plan is a dict; a new one
     and one that was read back have this one shape. It holds everything that executing it needs, so that a later run can adopt it word for
     word: every step is a pure function of the plan and of the position that it starts from.
 
@@ -29,73 +29,46 @@
     A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression. A barrier
     that was committed has what get_outcome_sql adds. What is none is left out.
 -#}
-{% macro plan_fields() %}
-    {{ return([
+{% macro get_plan_json_sql(plan) -%}
+    {%- set shaped, stored, counted = dict(plan, invocation_id=invocation_id), {}, [] -%}
+    {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
+    {%- for name in ['drops', 'alias_columns', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
+    {%- do shaped.update({'next_bounds': plan.get('next_bounds') or [], 'vnode_row_counts': plan.get('vnode_row_counts') or {}}) -%}
+    {#- Of dicts these entries, as texts. A key without an order is ascending. -#}
+    {%- set entries = {
+        'sources': dbt_backfill.source_fields(), 'key': ['name', 'upstream', 'type', 'position', 'order'],
+        'fills': ['name', 'type', 'was'], 'generation': ['relation', 'id', 'version'],
+    } -%}
+    {%- for name, fields in entries.items() -%}
+        {%- set value, rows = plan.get(name) or [], [] -%}
+        {%- for given in ([value] if value is mapping else value) -%}
+            {%- set row = {} -%}
+            {%- for field in fields if given.get(field) is not none -%} {%- do row.update({field: given[field] ~ ''}) -%} {%- endfor -%}
+            {%- do rows.append(row) -%}
+        {%- endfor -%}
+        {%- do shaped.update({name: rows[0] if value is mapping else rows or ([] if name == 'sources' else none)}) -%}
+    {%- endfor -%}
+    {%- set counts = dict(plan.get('counted') or {}, planned_at='current_timestamp()') -%}
+    {%- for name in [
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
         'last_fill', 'filled_row_count', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
         'alias_columns', 'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
-    ]) }}
-{% endmacro %}
-
-
-{#- Return the type of a list of dicts with these fields, which are texts. -#}
-{% macro rows_type(fields) %}
-    {{ return('array<struct<' ~ fields | join(': string, ') ~ ': string>>') }}
-{% endmacro %}
-
-
-{#- Return these dicts with these fields as texts, without those that are none. -#}
-{% macro _with_fields(rows, fields) %}
-    {%- set kept = [] -%}
-    {%- for row in rows -%}
-        {%- set entries = {} -%}
-        {%- for field in fields if row.get(field) is not none -%} {%- do entries.update({field: row[field] ~ ''}) -%} {%- endfor -%}
-        {%- do kept.append(entries) -%}
+    ] -%}
+        {%- if name not in counts and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
     {%- endfor -%}
-    {{ return(kept) }}
-{% endmacro %}
-
-
-{#- Return a plan as it is stored: a SQL expression of its JSON, with what the script has counted at its end. -#}
-{% macro get_plan_json_sql(plan) -%}
-    {%- set counted, stored, entries = dict(plan.get('counted') or {}, planned_at='current_timestamp()'), {}, [] -%}
-    {#- Of a descending backfill only: a key without an order is ascending. -#}
-    {%- set order = ['order'] if dbt_backfill.is_descending(plan.key) else [] -%}
-    {%- set shaped = dict(
-        plan,
-        invocation_id=invocation_id,
-        sources=dbt_backfill._with_fields(plan.get('sources') or [], dbt_backfill.source_fields()),
-        key=dbt_backfill._with_fields(plan.key, ['name', 'upstream', 'type', 'position'] + order),
-        fills=dbt_backfill._with_fields(plan.get('fills') or [], ['name', 'type', 'was']) or none,
-        drops=plan.get('drops') or none,
-        alias_columns=plan.get('alias_columns') or none,
-        generation=dbt_backfill._with_fields([plan.get('generation') or {}], ['relation', 'id', 'version'])[0] or none,
-        next_bounds=plan.get('next_bounds') or [],
-        vnode_row_counts=plan.get('vnode_row_counts') or {},
-        last_fill=plan.get('last_fill') or none
-    ) -%}
-    {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
-    {%- for name in dbt_backfill.plan_fields() -%}
-        {%- if name not in counted and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- for name, expression in counted.items() -%} {%- do entries.append(expression ~ ' as ' ~ name) -%} {%- endfor -%}
+    {%- for name, expression in counts.items() -%} {%- do counted.append(expression ~ ' as ' ~ name) -%} {%- endfor -%}
     concat({{ dbt_backfill.string_literal(tojson(stored)[:-1] ~ ',') }}, substr(to_json(struct(
-        {{ entries | join(',\n        ') }}
-    ), {{ dbt_backfill.plan_json_options() }}), 2))
+        {{ counted | join(',\n        ') }}
+    ), map('ignoreNullFields', 'true')), 2))
 {%- endmacro %}
 
 
-{% macro plan_json_options() %}
-    {{ return("map('ignoreNullFields', 'true')") }}
-{% endmacro %}
-
-
-{#- True if a progress table that was made for a plan also serves this key and number of vnodes. -#}
-{% macro has_shape_of(plan, keys, vnode_count) %}
-    {%- set same_names = plan.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
-    {%- set same_types = plan.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
-    {{ return(same_names and same_types and plan.vnode_count == vnode_count) }}
+{#- True if a progress table as the committed plan has left it also serves this key and number of vnodes. -#}
+{% macro has_shape_of(committed, keys, vnode_count) %}
+    {%- set same_names = committed.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
+    {%- set same_types = committed.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
+    {{ return(same_names and same_types and committed.vnode_count == vnode_count and not dbt_backfill.is_abandoned_reset(committed)) }}
 {% endmacro %}
 
 
@@ -111,8 +84,7 @@
 
 {#- Return the key of a rebuild with the progress table's columns for its position. Only a full refresh may give it others. -#}
 {% macro place_positions(backfill, state, key) %}
-    {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count)
-            and not dbt_backfill.is_abandoned_reset(state.committed) -%}
+    {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}
         {{ return(dbt_backfill.keep_positions(key, state.committed)) }}
     {%- endif -%}
     {{ return(dbt_backfill.keep_positions(key, none, dbt_backfill.get_column_types(backfill.progress))) }}

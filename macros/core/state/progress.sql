@@ -143,7 +143,7 @@
     {%- set fields = dbt_backfill.string_literal(
         'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
             ~ 'upstream_row_count bigint, changed_row_count bigint, deleted_row_count bigint, backfill_mode string, '
-            ~ 'invocation_id string, committed_at timestamp_ltz, sources ' ~ dbt_backfill.rows_type(dbt_backfill.source_fields())
+            ~ 'invocation_id string, committed_at timestamp_ltz, sources array<struct<' ~ dbt_backfill.source_fields() | join(': string, ') ~ ': string>>'
     ) -%}
     select *, if(complete, 0, greatest(rows_total - rows_done, 0)) as left_to_read
     from (
@@ -264,7 +264,7 @@
             vnode, epoch, row_count, upstream_version, dirty, backfill_finished as finished, plan_kind as planned,
             max(last) over () as last, count(*) over () as vnode_count, sum(row_count) over () as total_row_count,
             nullif(to_json(
-                struct(* except ({{ dbt_backfill.progress_columns().keys() | join(', ') }})), {{ dbt_backfill.plan_json_options() }}
+                struct(* except ({{ dbt_backfill.progress_columns().keys() | join(', ') }})), map('ignoreNullFields', 'true')
             ), '{}') as current_pos
         from {{ backfill.relations.progress.render() }}
         {%- endfor %}

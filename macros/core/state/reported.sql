@@ -57,7 +57,7 @@
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {
         'reason': 'string', 'upstream_row_count': 'bigint', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
-        'backfill_rate_limit': 'bigint', 'sources': dbt_backfill.rows_type(dbt_backfill.source_fields()),
+        'backfill_rate_limit': 'bigint', 'sources': 'array<struct<' ~ dbt_backfill.source_fields() | join(': string, ') ~ ': string>>',
     } -%}
     select
         *,

@@ -42,7 +42,7 @@
 {#-
     Return the columns that the progress table has for any key: {name: type}. The same in all rows are `epoch`, `dirty`,
     `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on the row of vnode 0, as
-    JSON: `plan`, that plan (see plan_fields); `last`, the barrier that was committed last, with its outcome; `unwritten`, those before
+    JSON: `plan`, that plan (see get_plan_json_sql); `last`, the barrier that was committed last, with its outcome; `unwritten`, those before
     it that the history may not have yet.
 -#}
 {% macro progress_columns() %}

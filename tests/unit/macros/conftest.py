@@ -199,10 +199,11 @@ def options() -> dict[str, Any]:
 
 
 @pytest.fixture
-def work() -> dict[str, Any]:
-    """What a barrier needs beside its plan, see new_work: nothing as a rule."""
+def staged() -> dict[str, Any]:
+    """The changes of a plan, as the script that has planned it staged them: none."""
     return {
-        "may_give_up": False, "staged": None, "changes": None, "views": [], "columns": None
+        "name": "`stage`", "upserts": 0, "drops": 0, "low": None, "high": None, "suspects": 0,
+        "reread": {"count": 0},
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ PREFIX = returned(read)
 
 @pytest.fixture
 def execute(
-    macros: Macros, duck: Duck, backfill: Any, work: Any, make_state: Any, make_plan: Any
+    macros: Macros, duck: Duck, backfill: Any, staged: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., Rows]:
     """The rows of the MV after a plan was executed, whose vnodes are at `positions`."""
     macros.context["model"] = {"name": "mv"}
@@ -86,8 +86,9 @@ def execute(
             low, high = ([str(part) for part in end(stage)] for end in (min, max))
             counts = {"upserts": len(stage), "drops": len(stage)}
             bounds = {"low": low, "high": high} if bounded else {"low": None, "high": None}
-            work["staged"] = {"name": "`stage`", **bounds, **counts}
-        macros.call("run_steps", backfill, make_state(**state), made, work)
+            staged.update(bounds | counts)
+        planned = {"plan": made, "staged": staged}
+        macros.call("run_steps", backfill, make_state(**state), None, None, planned)
         found = duck.rows("select * from lake.mv")
         after = {(k, shard): name for k, shard, name in found}
         assert len(after) == len(found), "a key stands twice"

@@ -21,8 +21,23 @@ FIELDS = (
 )
 
 
-def test_a_stored_plan_has_these_entries(macros: Macros) -> None:
-    assert macros.call("plan_fields") == FIELDS.split()
+def test_a_stored_plan_has_these_entries(
+    macros: Macros, duck: Duck, make_plan: Callable[..., Any]
+) -> None:
+    """In this order; what else a plan has while it is chosen is not stored."""
+    entries: dict[str, Any] = dict.fromkeys([*FIELDS.split(), "evidence"], "x")
+    entries |= {
+        name: [{"id": 1, "name": "x", "other": "x"}] for name in ("sources", "fills", "key")
+    }
+    entries["generation"] = {"id": 1, "other": "x"}
+    made = make_plan(**entries)
+    [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', made)}")
+    stored = json.loads(text)
+
+    assert [*stored] == [*FIELDS.split(), "planned_at"]
+    assert stored["sources"] == [{"id": "1"}]
+    assert stored["fills"] == [{"name": "x"}]
+    assert stored["generation"] == {"id": "1"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ class _Counts(list[dict[str, Any]]):
 
 
 WRITTEN = {"num_updated_rows": 5, "num_deleted_rows": 2, "num_inserted_rows": 3}
-STAGED = {"upserts": 8, "drops": 4}
 
 # Results without counts.
 RESULTS = pytest.mark.parametrize(
@@ -30,13 +29,13 @@ RESULTS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def merged(macros: Macros, backfill: Any, make_plan: Any) -> Callable[..., Any]:
+def merged(macros: Macros, backfill: Any) -> Callable[..., Any]:
     """The counts of a MERGE of changes: eight keys with a row, and so many without."""
 
     def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
-        staged = {**STAGED, "drops": drops}
+        staged = {"upserts": 8, "drops": drops}
         merged = {"may_give_up": guarded, "result": result}
-        return macros.call("get_merge_counts", backfill, make_plan(), "changes", merged, staged)
+        return macros.call("get_merge_counts", backfill, "changes", merged, staged, 1)
 
     return merged
 
@@ -61,11 +60,9 @@ def test_delta_tells_no_counts_in_a_script(merged: Any, backfill: Any) -> None:
     assert merged(None, guarded=True, drops=0) == {"changed": 8, "deleted": 0}
 
 
-def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any, make_plan: Any) -> None:
-    plan = make_plan(kind="reanchor")
-
+def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any) -> None:
     merged = {"may_give_up": False, "result": _Counts(**WRITTEN)}
-    counts = macros.call("get_merge_counts", backfill, plan, "all", merged)
+    counts = macros.call("get_merge_counts", backfill, "all", merged, None, 1)
     assert counts == {"changed": "5 + 3", "deleted": 2}
 
 
@@ -83,20 +80,21 @@ SNAPSHOTS = [
 def count(
     macros: Macros,
     backfill: Any,
+    staged: Any,
+    make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     duck: Duck,
 ) -> Callable[..., Any]:
-    """What the commit of a plan counts of a MERGE into an Iceberg table."""
+    """What the commit of a plan counts of its MERGEs into an Iceberg table."""
     macros.config["file_format"] = "iceberg"
+    macros.context["model"] = SimpleNamespace(name="mv")
 
     def count(reanchor: bool = False, **plan: Any) -> dict[str, int]:
         backfill["options"]["file_format"] = "iceberg"
-        made = make_plan(kind="reanchor" if reanchor else "advance", **plan)
-        counts = (
-            macros.call("get_merge_counts", backfill, made, "all", {})
-            if reanchor
-            else macros.call("get_merge_counts", backfill, made, "changes", {}, STAGED)
-        )
+        made = make_plan(kind="reanchor" if reanchor else "advance", reason="so", **plan)
+        planned = {"plan": made, "staged": {**staged, "upserts": 8, "drops": 4}}
+        macros.results = [[["k", "bigint"], ["shard", "int"]]]
+        counts = macros.call("run_steps", backfill, make_state(), None, None, planned)["counts"]
         duck.create(
             "lake.mv.snapshots",
             {"committed_at": "int", "summary": "map<string, string>"},

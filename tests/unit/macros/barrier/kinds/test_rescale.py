@@ -109,13 +109,13 @@ def test_a_fill_goes_on_from_its_second_position(
     ids=["positions differ", "positions agree", "children", "sweep"],
 )  # fmt: skip
 def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_together(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any,
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any,
     vnode_count: int, uniform: bool, sweeps: bool, touched: bool,
 ) -> None:  # fmt: skip
     """What it does then is executed in test_merges.py and test_other_vnodes.py."""
     plan = make_plan(kind="rescale", vnode_count=vnode_count, sweeps=sweeps)
     state = make_state(uniform=uniform, position=None)
-    macros.call("run_steps", backfill, state, plan, work)
+    macros.call("run_steps", backfill, state, None, None, {"plan": plan})
 
     assert len(macros.statements) == touched
 

@@ -87,13 +87,14 @@ def test_its_line_says_why(macros: Macros, make_plan: Any) -> None:
     ("kind", "limit"), [("sweep", 500000), ("sweep", None), ("reanchor", 500000)]
 )
 def test_how_many_rows_are_compared_with_the_query_is_said_before(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, work: Any, kind: str,
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, kind: str,
     limit: int | None,
 ) -> None:  # fmt: skip
     macros.context["model"] = SimpleNamespace(name="mv")
     macros.results = [[["k", "bigint"]]]
     plan = make_plan(kind=kind, reason="it was replaced", backfill_rate_limit=limit)
-    macros.call("run_steps", backfill, make_state(row_count=1234567), plan, work)
+    state = make_state(row_count=1234567)
+    macros.call("run_steps", backfill, state, None, None, {"plan": plan})
 
     slices = "up to 500,000 rows of the upstream per barrier, "
     slices = slices if kind == "sweep" and limit else ""

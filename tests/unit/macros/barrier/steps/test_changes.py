@@ -17,7 +17,7 @@ def test_changes_and_a_range_are_bounded_by_no_more_than_two_columns(
     plan = make_plan(key=wide, range_low=["1", "2", "3"], range_high=["5", "6", "7"])
     staged = {"low": ["1", "2", "3"], "high": ["4", "0", "9"]}
 
-    bounds = macros.call("at_once_predicate", plan, staged)
+    bounds = macros.call("get_changes_bounds", plan, staged, True)
     assert "`shard`" in bounds and "`last`" not in bounds
 
 

@@ -89,7 +89,7 @@ def test_nothing_passes_without_a_state(
 ) -> None:
     """The table of progress is empty."""
     fence = (
-        macros.call("get_fence_of_epoch", backfill, 2)
+        macros.call("get_fence", backfill, None, 2)
         if of_epoch
         else macros.call("get_fence", backfill, make_plan())
     )
@@ -112,7 +112,7 @@ def test_a_repair_passes_while_no_barrier_has_begun(
 ) -> None:
     progress.fill()
 
-    assert progress.fence(macros.call("get_fence_of_epoch", relations, 2)) is True
+    assert progress.fence(macros.call("get_fence", relations, None, 2)) is True
 
 
 @pytest.mark.parametrize(("epoch", "is_planned"), [(2, True), (3, False), (3, True), (1, False)])
@@ -125,7 +125,7 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
     is_planned: bool,
 ) -> None:
     progress.fill(epoch=epoch, **(with_plan() if is_planned else {}))
-    error = progress.fence(macros.call("get_fence_of_epoch", relations, 2))
+    error = progress.fence(macros.call("get_fence", relations, None, 2))
 
     planned = f"; {THEIRS}" if is_planned else ""
     assert error == _overtaken("its epoch 2 was repaired", f"committed epoch {epoch}{planned}")

@@ -13,17 +13,15 @@ STEP = "merge the range of the barrier 3"
 def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
     """What becomes of a guarded statement that has this result, and its script."""
     macros.results = [[[json.dumps(each)]] for each in result]
-    found = macros.call("run_merge", backfill, {"may_give_up": True}, STEP, "merge into mv")
+    found = macros.call("run_merge", backfill, STEP, "merge into mv", True)
     return found, " ".join(macros.statements[-1].sql.split())
 
 
-def test_a_plan_of_this_run_is_executed_without_a_script(
-    macros: Macros, backfill: Any, work: Any
-) -> None:
+def test_a_plan_of_this_run_is_executed_without_a_script(macros: Macros, backfill: Any) -> None:
     """Delta returns the counts of a MERGE only outside of one, and the user sees Spark's error."""
     macros.results = [[["counts"]]]
 
-    assert macros.call("run_merge", backfill, work, "merge", "merge into mv") == {
+    assert macros.call("run_merge", backfill, "merge", "merge into mv") == {
         "may_give_up": False,
         "failed": None,
         "result": [["counts"]],

@@ -145,15 +145,14 @@ def changes(
 
 
 @pytest.fixture
-def stage(macros: Macros, backfill: Any, make_plan: Any, work: Any, changes: Any) -> Any:
+def stage(macros: Macros, backfill: Any, make_plan: Any, changes: Any) -> Any:
     """Stages the changes of a plan that another run made."""
 
     def stage(
         state: dict[str, Any], read: dict[str, Any] = changes, **plan: Any
     ) -> tuple[dict[str, Any], str]:
         macros.results = [[[json.dumps({"staged": STAGED, "merged": MERGED})]]]
-        reads = {**work, "changes": read}
-        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), reads)
+        staged = macros.call("stage_changes", backfill, state, make_plan(**plan), read)
         return staged, " ".join(macros.statements[-1].sql.split())
 
     return stage
@@ -170,9 +169,8 @@ def test_changes_that_cannot_be_staged_are_noted_where_the_plan_may_be_given_up(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, changes: Any, result: Any
 ) -> None:
     macros.results = [[[json.dumps(result)]]]
-    guarded = {"may_give_up": True, "changes": changes}
 
-    staged = macros.call("stage_changes", backfill, make_state(), make_plan(), guarded)
+    staged = macros.call("stage_changes", backfill, make_state(), make_plan(), changes, True)
     assert staged == {"failed": "stage the changes"}
     script = " ".join(macros.statements[0].sql.split())
     assert "declare exit handler for sqlexception begin select " in script

@@ -1,0 +1,363 @@
+{#-
+    Run a statement that writes the MV. With `may_give_up`, of a plan that an earlier run left while the upstream has gone on: if it fails,
+    that is returned, so that the plan can be given up, and nothing is raised. (Jinja catches no error; a script of SQL does.) So a row on
+    which the query or a constraint fails does not stop the MV for ever once it was corrected upstream.
+
+    Returns {'may_give_up', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none with may_give_up}.
+-#}
+{% macro run_merge(backfill, step, sql, may_give_up=false) %}
+    {%- if not may_give_up -%}
+        {{ return({'may_give_up': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
+    {%- endif -%}
+    {%- set script -%}
+        begin
+            {{ dbt_backfill.declare_failure_handlers() }}
+            {{ sql }};
+            select to_json(named_struct('done', true));
+        end
+    {%- endset -%}
+    {%- set failed = dbt_backfill.find_failure(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
+    {{ return({'may_give_up': true, 'failed': failed, 'result': none}) }}
+{% endmacro %}
+
+
+{#- Return the handlers of such a script; Delta's conflicts with another run have a state of their own. -#}
+{% macro declare_failure_handlers() -%}
+    declare exit handler for sqlstate '2D521' begin select to_json(named_struct('conflict', true)); end;
+    declare exit handler for sqlexception begin select to_json(named_struct('failed', true)); end;
+{%- endmacro %}
+
+
+{#- Return the step if its result is that of a handler, none if it is not. Refuse to go on after a conflict. -#}
+{% macro find_failure(backfill, step, result) %}
+    {%- if result.get('conflict') -%}
+        {%- do dbt_backfill.refuse(
+            'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this one went on with its barrier',
+            'Nothing is lost; run again to continue'
+        ) -%}
+    {%- endif -%}
+    {{ return(step if result.get('failed') else none) }}
+{% endmacro %}
+
+
+{#-
+    Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
+
+    Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and records it in the summary of the
+    snapshot that the MERGE made.
+
+    Arguments:
+      counts (string): of which rows: 'changes', those of the stage, of which each one that the query returns is updated or inserted,
+        and only the MERGE knows how many of the others there were to be deleted; 'all', of which nothing is known before; 'deleted'.
+      merged (dict): what run_merge returned.
+      staged (dict or none): as stage_changes returned it.
+      number (int): the MERGE's place among those of the barrier, from the last, which has 1.
+-#}
+{% macro get_merge_counts(backfill, counts, merged, staged, number) %}
+    {%- set written = {} -%}
+    {%- for action in ['updated', 'inserted', 'deleted'] -%}
+        {%- if backfill.options.file_format == 'delta' -%}
+            {%- set name = 'num_' ~ action ~ '_rows' -%}
+            {%- set rows = merged.result[0][name] | int if merged.result and name in merged.result.column_names else 0 -%}
+            {%- do written.update({action: 'cast(null as bigint)' if merged.may_give_up else rows}) -%}
+        {%- else -%}
+            {%- set sql -%}
+                (
+                    select max(cast(summary['spark.merge-into.num-target-rows-{{ action }}'] as bigint))
+                    from (
+                        select summary, row_number() over (order by committed_at desc) as number
+                        from {{ backfill.mv.render() }}.snapshots
+                        where summary['spark.merge-into.num-target-rows-inserted'] is not null
+                    )
+                    where number = {{ number }}
+                )
+            {%- endset -%}
+            {%- do written.update({action: sql}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if counts == 'changes' -%} {{ return({'changed': staged.upserts, 'deleted': written.deleted if staged.drops else 0}) }} {%- endif -%}
+    {{ return({'changed': 0 if counts == 'deleted' else written.updated ~ ' + ' ~ written.inserted, 'deleted': written.deleted}) }}
+{% endmacro %}
+
+
+{#-
+    Return one MERGE of changed rows. A key whose row the query no longer returns is deleted.
+
+    Arguments:
+      rows (string): a select like that of the stage, of the MV's columns and `__bf_dropped`.
+      bounds (string): a condition on the MV, as `mv`, that their keys fulfil, by literals that prune its files.
+      range (string or none): a select of the rows of a range, which are merged with them.
+-#}
+{% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select *
+        from (
+            {{ rows }}
+            {%- if range %}
+            {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') %}
+            union all
+            {# As they are: from an alias of a column that a filter names, Spark derives that filter once more. #}
+            select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
+            from (
+                {{ range }}
+            )
+            {%- endif %}
+        )
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and (__bf_dropped or ' ~ kept ~ ')' if kept }}
+    ) as changes
+    on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
+    when matched and not changes.__bf_dropped then update set *
+    when matched then delete
+    when not matched and not changes.__bf_dropped then insert *
+{%- endmacro %}
+
+
+{#-
+    Return a condition on the MV, as `mv`, that the staged keys fulfil; and, of a MERGE of both (`at_once`), those of the range. The latter
+    is by the first two columns of the key, and so finds more than there are, which is allowed: what Spark makes of an OR of two such
+    bounds, to push it down, grows with the square of their columns.
+-#}
+{% macro get_changes_bounds(plan, staged, at_once) %}
+    {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
+    {%- if at_once -%}
+        {%- set columns, low, high = columns[:2], plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
+        {%- do bounds.append([high, low] if dbt_backfill.is_descending(plan.key) else [low, high]) -%}
+    {%- endif -%}
+    {%- for low, high in bounds -%}
+        {%- set parts = [] -%}
+        {%- if low -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low[:columns | length])) -%} {%- endif -%}
+        {%- if high -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high[:columns | length])) -%} {%- endif -%}
+        {%- do predicates.append('(' ~ (parts | join(' and ') or 'true') ~ ')') -%}
+    {%- endfor -%}
+    {{ return('(' ~ predicates | join(' or ') ~ ')' if at_once else predicates[0]) }}
+{% endmacro %}
+
+
+{#-
+    Return one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was written by this same plan. The literals in
+    ON prune the target to nothing.
+-#}
+{% macro get_range_merge_sql(backfill, state, plan) -%}
+    {%- set keys = plan.key -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
+    ) as range
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
+        and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
+    {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}
+    when not matched then insert *
+{%- endmacro %}
+
+
+{#- Return the query's rows of the plan's range, or of another window, as the source of a MERGE. -#}
+{% macro get_range_rows_sql(backfill, state, plan, window=none) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(
+        dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key
+    ) -%}
+    {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
+{%- endmacro %}
+
+
+{#-
+    Return rows for the source of a MERGE, as a select whose columns are taken out of a struct, so that they are new ones: over a relation
+    with char(n) columns Spark puts a projection that pads them, with other columns, when Delta has already resolved the clauses of its
+    MERGE. The optimizer takes the struct away.
+-#}
+{% macro as_new_columns(rows) -%}
+    select __bf_row.*
+    from (
+        select struct(*) as __bf_row
+        from (
+            {{ rows }}
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+    Return one MERGE of the rows by which the MV differs from Q(upstream @ S) in a window of keys: the range of a barrier in a sweep, or the
+    window of a fill. Its source is a select like that of the stage: the query's rows that the MV has not, and the keys that only the MV
+    has.
+
+    Arguments:
+      window (dict): the bounds, as a plan has those of its range.
+-#}
+{% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
+    {%- set keys, names, columns, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), dbt_backfill.get_table_columns(backfill.mv), [] -%}
+    {%- for name in names -%}
+        {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
+    {#- Also rows that the table has already, from who wrote it before. -#}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
+    {%- set differing -%}
+        select
+            query.* except ({{ names | join(', ') }}),
+            {{ coalesced | join(',\n            ') }},
+            query.{{ names[0] }} is null as __bf_dropped
+        from (
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan, window) }}
+            {{ 'where ' ~ kept if kept }}
+        ) as query
+        full outer join (
+            {{ dbt_backfill.as_new_columns(present) }}
+        ) as present
+        on {{ dbt_backfill.equal_keys(keys, 'query.', 'present.') }}
+        where query.{{ names[0] }} is null or present.{{ names[0] }} is null
+            or {{ dbt_backfill.rows_differ(columns, 'present', 'query') }}
+    {%- endset -%}
+    {%- set bounds = dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), window) -%}
+    {{ dbt_backfill.get_changes_merge_sql(backfill, plan, differing, bounds) }}
+{%- endmacro %}
+
+
+{#-
+    Return one MERGE that compares the whole MV, also above the position, with Q(upstream @ S where pk <= current_pos), and merges the
+    difference. It reads the MV as the target of the MERGE alone, so that another writer's rows with a null in the key are removed too, and
+    every concurrent write is a conflict.
+-#}
+{% macro get_reanchor_sql(backfill, state, plan) -%}
+    {%- set keys = plan.key -%}
+    {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
+    {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
+    {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
+    {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        {#- Columns that were added to the MV are its last ones, wherever the query has them. #}
+        select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
+        from (
+            {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
+        )
+        {%- if kept %}
+        where {{ kept }}
+        {%- endif %}
+        union all
+        {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
+    ) as prefix
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
+    when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }} then update set *
+    when not matched then insert *
+    when not matched by source then delete
+{%- endmacro %}
+
+
+{#-
+    Return one MERGE that removes the rows of the MV above the position that plans which were given up may have written. What they could
+    write below it are changes like any other.
+-#}
+{% macro get_removal_sql(backfill, plan) -%}
+    {%- set keys, columns, windows = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), [] -%}
+    {%- for high in plan.touched -%}
+        {%- set window = {'range_low': plan.get('range_low'), 'range_high': high, 'last_range': high == []} -%}
+        {%- do windows.append(dbt_backfill.window_predicate(keys, columns, window)) -%}
+    {%- endfor -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select {{ dbt_backfill.mv_columns(keys) | join(', ') }}
+        from {{ backfill.mv.render() }} as mv
+        where ({{ windows | join(' or ') }}) and {{ dbt_backfill.get_fence(backfill, plan) }}
+    ) as touched
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'touched.') }} and ({{ windows | join(' or ') }})
+    when matched then delete
+{%- endmacro %}
+
+
+{#-
+    Run a statement that replaces the MV. Return the snapshot at which an Iceberg MV was left by it, none on Delta.
+
+    Iceberg replaces a table whatever was committed since. So another replacement that comes late may have replaced this one already, with
+    other rows: then it is run again. Its commit finds one that comes later still, by the snapshot.
+-#}
+{% macro run_replacement(backfill, plan, step, sql) %}
+    {%- for _ in range(3) -%}
+        {%- do dbt_backfill.run_table(step, sql) -%}
+        {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
+        {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
+        {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') and properties.get('current-snapshot-id') -%}
+            {{ return(properties['current-snapshot-id']) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
+{% endmacro %}
+
+
+{#- Return the statements that replace the MV by an empty one with the plan's columns, see get_steps, which has the arguments. -#}
+{% macro get_reset_steps(backfill, plan, columns=none) %}
+    {#- Known where this run has planned it. -#}
+    {%- set columns = (columns if plan.query == backfill.query else none)
+        or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
+    {%- set steps, fence = [], dbt_backfill.get_fence(backfill, plan) -%}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
+        {%- do steps.append({
+            'name': 'take the columns off ' ~ backfill.mv.identifier,
+            'sql': dbt_backfill.get_columnless_mv_sql(backfill.mv, plan, fence),
+        }) -%}
+    {%- endif -%}
+    {%- do steps.append({
+        'name': 'empty the MV in the barrier ' ~ plan.epoch,
+        'sql': dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan, fence), 'replaces': true,
+    }) -%}
+    {{ return(steps) }}
+{% endmacro %}
+
+
+{#-
+    True if a column's type differs from that of the column which now is at its place, see get_columnless_mv_sql, or has its name: Iceberg
+    would take it for the same, and the previous partitions may be by that column.
+-#}
+{% macro is_retyped(mv, columns) %}
+    {%- set present = dbt_backfill.get_table_columns(mv) -%}
+    {%- set types = dbt_backfill.types_by_name(present) -%}
+    {%- for column in columns -%}
+        {%- set at_its_place = present[loop.index0].type if loop.index0 < present | length else column.type -%}
+        {%- if [at_its_place, types.get(column.name | lower, column.type)] != [column.type, column.type] -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#-
+    Return the statement that replaces the MV by the rows that the next generation had when the plan was made, whatever it has now. Grants
+    belong to the table, which stays; the comments on columns come with the rows, and everything else is in the statement. Of a next
+    generation without a version nothing was ever written. The fence is evaluated also where there is no row.
+-#}
+{% macro get_swap_sql(backfill, plan) -%}
+    {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
+    {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
+    {#- The MV is partitioned as the config says by now. -#}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(
+        dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
+    ) -%}
+    {%- set version = plan.generation.get('version') -%}
+    create or replace table {{ backfill.mv.render() }}
+    {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
+    {%- if config.persist_relation_docs() %}
+    comment {{ dbt_backfill.string_literal(model.description) }}
+    {%- endif %}
+    as
+    select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
+    from {{ next.render() }}
+    {%- if version is not none %} version as of {{ version }} {%- endif %}
+    where {{ fence }} {{- ' and ' ~ kept if kept }} {%- if version is none %} and false {%- endif %}
+    union all
+    {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
+{%- endmacro %}
+
+
+{#- Return why a planned swap cannot be executed any more; none if it can. -#}
+{% macro find_lost_generation(plan) %}
+    {%- set relation = dbt_backfill.parse_relation(plan.generation.relation) -%}
+    {%- if not dbt_backfill.exists_with_id(relation, plan.generation.id) -%}
+        {{ return(plan.generation.relation ~ ', which it puts in place, is gone') }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
