@@ -115,13 +115,13 @@
 
 
 {#-
-    Return a statement that lets a MERGE of a plan that was given up fail which is on its way, past its fence; none if no MERGE can be. On
-    Delta a change of the table's metadata does that. On Iceberg a MERGE that writes some row of the MV anew, as it is, does: merge-on-read
-    writes a deleted position for it, which may be of any key, and each MERGE fails that finds one committed since its base. (An empty MV has
-    no such row, and copy-on-write writes no deleted position.)
+    Return a statement after which a MERGE of a given-up plan fails, also if the MERGE has passed its fence; none if no MERGE can be running.
+    On Delta the statement changes the table's metadata. On Iceberg it is a MERGE that writes one row of the MV again, unchanged:
+    merge-on-read writes a deleted position for it, which may be of any key, and a MERGE fails if one was committed since its base. (An
+    empty MV has no such row, and copy-on-write writes no deleted position.)
 
-    An MV without the plan's key has no MERGE on its way that could land: the plan is one that replaces the MV, by no MERGE, and has not
-    done so, or only begun to; or something else has replaced it since, and Iceberg merges nothing on the base of before.
+    If the MV does not have the plan's key, no running MERGE can be committed. Either the plan replaces the MV, without a MERGE, and has not
+    done so yet. Or something else has replaced the MV since, and Iceberg merges nothing into a table that was replaced.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
     {%- set mv = backfill.mv.render() -%}

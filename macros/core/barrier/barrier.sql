@@ -4,7 +4,7 @@
       observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
                 its feed lists since the committed one (observe_state, observe_upstream)
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
-                read anew, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
+                read again, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
                 neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
                 executed, word for word, or given up (adopt_plan, in abandon.sql). One that another run stores in the meantime is
                 executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
@@ -23,8 +23,8 @@
 
     The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
     find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given
-    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted is
-    compared too, and so are the rows that get new columns (`fill`), window by window.
+    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted, and rows
+    that get new columns (`fill`), are compared window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
     ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
@@ -264,7 +264,7 @@
       fill       the query returns more columns than before, and the rows that are there get them, window by window. How far the
                  new columns hold is a second position, see new_filling. All columns of a window are compared, so that it ends as
                  the query gives it whatever it was
-      reanchor   no feed leads from the committed version to the one that is read: the MV is put right at the same position, the
+      reanchor   no feed leads from the committed version to the one that is read: the MV is repaired at the same position, the
                  whole of it, or only what plans that were given up could write to
       sweep      the same in slices. The position goes back to the start at the new version, and the rows stay: the ranges of the
                  barriers after it are compared with them, see is_sweeping

@@ -34,7 +34,7 @@
     {#- A plan that was given up may not have dropped what it was to drop, also where no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
-    {#- With a change table of the user's own its new rows tell whether there may be changes. -#}
+    {#- With a change table of the user's own, there may be changes if that table has new rows. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
@@ -133,7 +133,7 @@
         {%- set followed = dict(
             dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
         ) -%}
-        {#- By the previous key: a model with another one is refused, or rebuilt, and a former generation may exist because it cannot. -#}
+        {#- By the previous key: a model with another one is refused, or rebuilt, and a previous generation may exist because it cannot. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
                 and names == backfill.options.unique_key | map('lower') | list -%}
@@ -324,9 +324,9 @@
 
 
 {#-
-    Return a plan that puts the MV right without a feed. After plans that were given up, that is only what they could touch, if that is
-    known. Elsewhere the whole prefix is read again, so its keys are checked again, at once or in slices (a sweep), unless `on_gap` refuses
-    that. An MV that has nothing yet is just emptied; one whose sweep has come to nothing yet has its previous rows.
+    Return a plan that repairs the MV without a feed. After plans that were given up, it repairs only what they could touch, if that is
+    known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked again, unless `on_gap` refuses
+    that. An MV that has no rows yet is only emptied. An MV whose sweep has read nothing yet keeps its previous rows.
 
     Arguments:
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.

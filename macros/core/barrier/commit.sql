@@ -41,7 +41,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
-    {#- A reset that was overtaken may have emptied the MV anew: Iceberg replaces a table whatever happened to it. -#}
+    {#- A reset that was overtaken may have emptied the MV again: Iceberg replaces a table whatever was committed to it. -#}
     {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_concurrent_run(plan, backfill.get('name')) -%} {%- endif -%}
     {%- if committed.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(backfill) -%} {%- endif -%}

@@ -188,8 +188,8 @@
 
 
 {#-
-    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes does not change the
-    rows, nor does the order in which they are read: the MV keeps what it has, see report_kept_shape.
+    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes and the order of the
+    backfill do not change the rows: the MV keeps those that it has, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, learned, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}

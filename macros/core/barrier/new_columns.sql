@@ -5,9 +5,9 @@
 
 
 {#-
-    Return whether the model's query returns what the committed one does, and only other columns: {
-      'columns': {'fills': those to be filled, see new_filling, 'drops': the names of those to be dropped}; none if it is not so,
-      'why': it is not so, as the end of a sentence
+    Return how the columns of the model's query differ from those of the committed one, if nothing else differs: {
+      'columns': {'fills': those to be filled, see new_filling, 'drops': the names of those to be dropped}; none if more differs,
+      'why': what differs, as the end of a sentence
     }
 
     With `on_schema_change` `append_new_columns` these are new columns only; with `sync_all_columns` columns may also be gone, or

@@ -144,7 +144,7 @@
 
 {#-
     Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an MV
-    that something else has replaced. It is to be reset once more (`begun_anew`) if a reset of before came late: this run finds it so, or
+    that something else has replaced. It is to be reset once more (`begun_anew`) if an earlier reset came late: this run finds it so, or
     the last commit did.
 
     Arguments:
@@ -252,13 +252,13 @@
 {#-
     Return how an Iceberg MV has left the snapshot of the last barrier: none, or {
       'begun_anew': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed since: it
-          has left its id and another oldest ancestor, or the table began anew and is empty, so that there is nothing to lose,
+          has left its id and another oldest ancestor, or the table began again and is empty, so that there is nothing to lose,
       'rows': it has now
     }
 
     CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it
     is committed or given up. Two runs may both have executed one reset, and the id is that of the last: so it counts only if the oldest
-    ancestor is another one than at the last commit. A snapshot that has expired says nothing, unless the table began anew since that barrier.
+    ancestor is another one than at the last commit. A snapshot that has expired says nothing, unless the table began again since that barrier.
 
     Arguments:
       relations (dict): see get_relations.
@@ -270,7 +270,7 @@
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- How often the known snapshot is in the history, and among the ancestors of the current one; whether the table began anew after the
+    {#- How often the known snapshot is in the history, and among the ancestors of the current one; whether the table began again after the
         barrier; the oldest ancestor of the current one, absent if it has expired. -#}
     {%- set sql -%}
         select to_json(named_struct(

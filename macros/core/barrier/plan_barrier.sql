@@ -1,15 +1,15 @@
 {#-
     Store the plan of the next epoch, the step "plan" of a barrier. Return {'waits'}: what its feed has not landed, or {
-      'plan': the one that now stands,
-      'staged': its changes, as stage_changes tells them; none if it has none, or is another run's,
+      'plan': the one that is stored now,
+      'staged': its changes, as stage_changes returns them; none if it has none, or is another run's,
       'views': the temporary views that were made on the way,
       'source': its range source, if that is a copy which more plans read; else none, as of another run's plan, see get_source_read,
       'result': of the script that stored it
     }
 
     One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
-    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one stands already.
-    If so, because an earlier run died or another is alive, that one is adopted word for word. So whatever is
+    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one is stored already.
+    If an earlier run died, or another one is alive, its plan is adopted word for word. So whatever is
     refused is refused before anything is written.
 
     Arguments:
@@ -72,7 +72,7 @@
     }
 
     Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported something
-    that no row can be put right by, the plan is a re-anchor, and its rows are read after that.
+    by which no row can be repaired, the plan is a re-anchor, and its rows are read after that.
 -#}
 {% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
@@ -105,7 +105,7 @@
 
 {#-
     Return the next attempt, after one whose script stored no plan: as a re-anchor, without its copy, with other bounds, or because keys
-    with equal hashes were not equal. Refuse what no attempt puts right.
+    with equal hashes were not equal. Refuse what no attempt repairs.
 -#}
 {% macro find_next_attempt(backfill, state, observed, learned, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -147,7 +147,7 @@
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {#- More rows came into the range than it holds. A copy of a part ends with the bounds of before. -#}
+    {#- More rows came into the range than it holds. A copy of a part ends at the previous bounds. -#}
     {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
     {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
     {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
@@ -169,7 +169,7 @@
 
 {#-
     Return the script of an attempt. Its result: {
-      'plan': the one that stands, absent if the checks failed,
+      'plan': the one that is stored, absent if the checks failed,
       'lost': true if the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
       'copy_is_gone': true if a table is, where one of them is a copy; all else is then absent,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
@@ -246,7 +246,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the upstream's rows that a plan reads anew, whose keys are checked while it is planned; none if it reads none. -#}
+{#- Return a select of the upstream's rows that a plan reads for the first time or again, and whose keys are checked; none if it reads none. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}

@@ -23,7 +23,7 @@
       'relation', 'kind', 'version': a table, and its version,
       'columns': the names of those that are read,
       'where': a predicate of the rows that are read; none for all,
-      'overlay': the last state of the keys that changed after these rows were copied, as it stands after FROM, with `__bf_deleted`; none
+      'overlay': the last state of the keys that changed after these rows were copied, as it is written after FROM, with `__bf_deleted`; none
         if none did,
       and, of a copy that more plans read, 'recorded': as a source of a plan, 'setup': what makes the overlay, see get_copied_source
     }
@@ -68,9 +68,9 @@
     Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves
     the last state of each key of the range that changed since in a cached view, see get_last_states_view_sql, and in `overlaid`: {
       'count': how many keys,
-      'doubtful': of how many of them, or of null keys, the feed does not tell what they are in the version of the plan: what it tells
-        of a key has to go on from as many rows as the copy has of it, one or none; one more if a column has another type than in
-        the copy, such as a struct with a field that came with a row
+      'doubtful': how many of them, or of null keys, have an unknown state in the version of the plan. A key is known if its events
+        begin with as many rows as the copy has of it, one or none. One more is counted if a column has another type than in the copy,
+        such as a struct with a new field
     }, null if the changes are gone. It is 'setup': {'declarations', 'statements', 'views': those that are made}; none where nothing can
     have changed, because the copy shows the plan's version.
 
@@ -138,7 +138,7 @@
 
     Arguments:
       sources (list): of the plan.
-      given_up (list): those of the plan that it is made in place of.
+      given_up (list): those of the plan that it replaces.
 -#}
 {% macro with_void_copy(sources, given_up=[]) %}
     {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
@@ -161,7 +161,7 @@
 
 
 {#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. Outside of a run of the model it is made at the catalog's own place.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. Outside of a run of the model it is made at the catalog's own location.
 
     Arguments:
       properties (dict): of it alone.
@@ -192,8 +192,8 @@
 
 
 {#-
-    Return a statement that drops a copy with its files, which an Iceberg table in a metastore keeps unless told otherwise. Where its properties have
-    `gc.enabled` off all the same, because the catalog overrides it, PURGE is an error.
+    Return a statement that drops a copy with its files, which an Iceberg table in a metastore keeps without PURGE. PURGE is an error if its
+    properties have `gc.enabled` off, because the catalog overrides it.
 
     Arguments:
       properties (dict): that it has; none if they were not read.

@@ -1,9 +1,9 @@
 {#-
-    Return a part of the staging script that reads keys whose last state the feed does not report, because they stood twice in the
+    Return a part of the staging script that reads keys whose last state the feed does not report, because they existed twice in the
     upstream, once more from the upstream, at the version of the plan: there each has to be once again, or not at all. The script has the
     stage's summary in `staged`; this part leaves in `reread`: {
       'count': how many keys, 'low', 'high': the least and the greatest of them as literals,
-      'twice': up to three of them that stand twice in that version, too
+      'twice': up to three of them that exist twice in that version too
     }, null if no key was in doubt. Doubtful are
 
       - keys whose events are no chain of states (`__bf_unclear`),

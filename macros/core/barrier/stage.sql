@@ -2,7 +2,7 @@
     Stage the changes of a plan that was adopted. While a barrier is planned, the same statements are part of a script, see plan_barrier.
 
     What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
-    temporary view: the feed is dear and read more than once. A second view has what the query makes of them, as the MERGE takes it: the
+    temporary view: the feed is expensive to read, and is read more than once. A second view has the query's result for them, as the MERGE reads it: the
     MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table `<mv>__staged` is something else,
     see upstreams/postgres/stage.sql.)
 
@@ -10,7 +10,7 @@
       'failed': see run_merge; the rest is absent if it is not none,
       'name': of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
-      'reread': see get_reread_statements; of the count 0 if the feed tells the last state of every key,
+      'reread': see get_reread_statements; of the count 0 if the feed reports the last state of every key,
       'upserts', 'drops': how many rows of the second view have a row, and how many have none
     }
 -#}
@@ -33,8 +33,8 @@
 
 
 {#-
-    Return what the statements of get_stage left. Keys that were read again because the feed may tell others in their stead are between
-    no bounds.
+    Return what the statements of get_stage left. Keys that were read again because the feed may report other keys for them have no
+    bounds.
 -#}
 {% macro get_own_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
@@ -64,8 +64,8 @@
     Return the changes of a plan that has some, see has_changes: as the question upstream_changes describes them, but with all views of
     the stage, each before those that it reads, and of the query, as far as the run has learned, {
       'drops_rows',
-      'read_columns': those by which it is told whether a change leaves the MV's row as it was; none where that is not asked: the
-        feed does not tell what a row was, or the MV's row may not be what the query made of that
+      'read_columns': those whose change can change the MV's row; none if all changes are merged, because the feed does not
+        report what a row was, or because the MV's row may not be the query's result for that
     }
 -#}
 {% macro get_changes(backfill, state, observed, learned, plan) %}
@@ -101,7 +101,7 @@
 
     Arguments:
       changes (dict): as get_changes returned them.
-      check_key (boolean): true to look for keys that stood twice also among those of which the feed tells one clean
+      check_key (boolean): true to look for keys that existed twice also among those for which the feed reports one clean
         chain of states; costs a join of those that came or went with the MV.
 -#}
 {% macro get_stage(backfill, state, plan, changes, check_key=true) %}
@@ -208,7 +208,7 @@
       '__bf_deleted': true if the last one takes the row away,
       '__bf_inserted': true if the first one brings a row: there was none before,
       '__bf_gone': true if a row was taken away, and nothing else happened,
-      '__bf_unclear': true if they do not tell the last state
+      '__bf_unclear': true if they do not report the last state
     }
     Without the keys of which the first event takes away what the last one brings, in all columns that the query reads.
 
@@ -216,11 +216,11 @@
     same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
 
     This holds for a chain of states, each of which ends as it began: by the image that the next event takes away. Where
-    a key stood twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
-    `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So upserts less deletes have to come to
-    what the first and the last event say, and so have the images: each one that came and went is there an even
-    number of times, and their hashes cancel out. In one commit a row comes or goes at most once. Nor do events tell the
-    last state where they may have altered it, see altered_predicate.
+    a key existed twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
+    `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So the number of upserts less deletes must
+    agree with the first and the last event. The images must agree with them too: each one that came and went occurs an
+    even number of times, and their hashes cancel out. In one commit a row comes or goes at most once. Events may also
+    have altered the last state, see altered_predicate.
 
     Arguments:
       changes (dict): as get_changes returned them.

@@ -51,7 +51,7 @@
         and only the MERGE knows how many of the others there were to be deleted; 'all', of which nothing is known before; 'deleted'.
       merged (dict): what run_merge returned.
       staged (dict or none): as stage_changes returned it.
-      number (int): the MERGE's place among those of the barrier, from the last, which has 1.
+      number (int): the number of the MERGE among those of the barrier, counted from the last, which has 1.
 -#}
 {% macro get_merge_counts(backfill, counts, merged, staged, number) %}
     {%- set written = {} -%}
@@ -309,8 +309,8 @@
 
 
 {#-
-    True if a column's type differs from that of the column which now is at its place, see get_columnless_mv_sql, or has its name: Iceberg
-    would take it for the same, and the previous partitions may be by that column.
+    True if a column's type differs from that of the column which now is at its position, see get_columnless_mv_sql, or has its name: Iceberg
+    would treat it as the same, and the previous partitions may be by that column.
 -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}

@@ -1,5 +1,5 @@
 {#-
-    Return the option `change_feed`: a change table, in place of the upstream's own feed, or of a table of PostgreSQL, which has none.
+    Return the option `change_feed`: a change table that is read instead of the upstream's own feed, or for a table of PostgreSQL, which has none.
     It is {
       'node': the node of the graph that `relation` names,
       'format': `declared`, the user's own columns; of PostgreSQL also `landed`, as land_changes writes it, and `debezium`,

@@ -94,7 +94,7 @@
         {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run empties it '
             ~ 'and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
     {%- endif -%}
-    {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project anew. -#}
+    {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project again. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
     {%- if options.take_turns -%}
         {%- set why = 'only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side'
@@ -109,7 +109,7 @@
 {% endmacro %}
 
 
-{#- Return the value of an option: {'value', 'expected': what to set in its place; none if it is allowed}. -#}
+{#- Return the value of an option: {'value', 'expected': what to set instead; none if it is allowed}. -#}
 {% macro read_value(option, value) %}
     {%- set type, choices = option.type, option.get('choices') or [none] -%}
     {%- set least, most, default = option.get('least'), option.get('most'), option.get('default', choices[0]) -%}
@@ -180,9 +180,9 @@
     Return what is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know,
     such as a misspelt one, and one that only other materializations read.
 
-    An option in the model's own config() is meant for it. The others may be set for a whole folder of models, and dbt does not tell
-    dbt_project.yml from a properties file. So of them only names that look like ours are refused, options of other materializations are
-    warned of, and what dbt does not know is left to its reader.
+    An option in the model's own config() is meant for it. The others may be set for a whole folder of models, and dbt does not say
+    whether they are from dbt_project.yml or a properties file. So only names that look like options of backfilled_mv are refused. Options of
+    other materializations get a warning. Other options that dbt does not know may be read by somebody else.
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}

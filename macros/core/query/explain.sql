@@ -57,7 +57,7 @@
 {% endmacro %}
 
 
-{#- Return the columns of unique_key as the query spells them; Spark finds them in any case, unless it is told to be strict. -#}
+{#- Return the columns of unique_key as the query spells them; Spark finds them in any case, unless spark.sql.caseSensitive is on. -#}
 {% macro _spell_key(unique_key, projection) %}
     {%- set rest, ids, names = namespace(columns=projection | replace('Project [', '', 1)), [], [] -%}
     {%- for column in unique_key -%}
@@ -114,8 +114,8 @@
 
 
 {#-
-    Return why Spark cannot execute what was explained (extended), without the error's condition and its place; none if it can. The error
-    is in place of the optimized plan.
+    Return why Spark cannot execute what was explained (extended), without the error's condition and its line; none if it can. The error
+    is printed instead of the optimized plan.
 -#}
 {% macro find_plan_error(plan) %}
     {%- if dbt_backfill.plan_section(plan, 'Optimized') -%} {{ return(none) }} {%- endif -%}
@@ -150,7 +150,7 @@
 {% endmacro %}
 
 
-{#- Return the names of the upstream's columns; none where a name has signs by which they cannot be told apart. -#}
+{#- Return the names of the upstream's columns; none where a name has characters by which they cannot be separated. -#}
 {% macro get_upstream_names(explained) %}
     {%- set are_unknown = 'unknown' in explained.upstream_columns | map(attribute='type') | list -%}
     {{ return(none if are_unknown else explained.upstream_columns | map(attribute='name') | list) }}

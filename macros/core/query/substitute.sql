@@ -151,7 +151,7 @@
 
 
 {#-
-    Return a query, as `substitute_upstream` returned it, over another relation in the upstream's place: `scan`, a select with its columns.
+    Return a query, as `substitute_upstream` returned it, over another relation than the upstream: `scan`, a select with its columns.
 -#}
 {% macro get_query_sql(query, upstream, scan) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (

@@ -246,7 +246,7 @@
     position have the same progress.
 -#}
 {% macro get_progress_of_vnodes_sql(backfills) -%}
-    {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over place / count(*) over place)' -%}
+    {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over same_position / count(*) over same_position)' -%}
     {%- set values = {
         'backfill_finished': 'complete',
         'progress': dbt_backfill._progress_expression('complete', rows_done, 'if(is_filling, total_row_count, about)'),
@@ -275,5 +275,5 @@
     select
         {{ columns | join(',\n        ') }}
     from measured
-    window place as (partition by relation, finished, current_pos)
+    window same_position as (partition by relation, finished, current_pos)
 {%- endmacro %}

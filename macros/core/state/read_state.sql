@@ -184,7 +184,7 @@
 {%- endmacro %}
 
 
-{#- True if there are controls of ours to be read, by the list of tables that dbt keeps. -#}
+{#- True if there is a controls table of this package, by the list of tables that dbt keeps. -#}
 {% macro has_own_controls(relations) %}
     {%- set existing = dbt_backfill.load_table(relations.controls) -%}
     {{ return('dbt_backfill.format' in dbt_backfill.read_listed_properties(existing, relations.controls)) }}

@@ -15,8 +15,8 @@
 
 
 {#-
-    Return the properties that a table gets when it is adopted: ours, those that exactness needs, the user's `tblproperties`, and those of
-    our defaults that the table does not set itself. Others may read the table, so it keeps its format: Iceberg's version and Delta's
+    Return the properties that a table gets when it is adopted: those of this package, those that exactness needs, the user's `tblproperties`, and those of
+    the package's defaults that the table does not set itself. Others may read the table, so it keeps its format: Iceberg's version and Delta's
     deletion vectors change only where `tblproperties` say so.
 
     Arguments:
@@ -67,7 +67,7 @@
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
-        {#- The table is created with its constraints, so that no crash leaves it without. Ours are listed: its owner's stay when ours change. -#}
+        {#- The table is created with its constraints, so that no crash leaves it without. Those of the contract are listed: its owner's stay when these change. -#}
         {%- set constraints = dbt_backfill.get_constraints() -%}
         {%- for name, expression in constraints.items() -%} {%- do needed.update({'delta.constraints.' ~ name: expression}) -%} {%- endfor -%}
         {%- if constraints -%} {%- do needed.update({'dbt_backfill.constraints': tojson(constraints.keys() | list)}) -%} {%- endif -%}
@@ -172,7 +172,7 @@
 {#-
     The columns by which the MV is partitioned. Delta keeps their values as text, in its log and in names of folders, and some come back as
     others: an empty text as null, and of an hour that the session's zone has twice only the first one. So each statement that brings rows
-    into the MV raises an error on such a row. A statement that writes a file anew alters the rows in it that stay in the same way: so all
+    into the MV raises an error on such a row. A statement that writes a file again alters the rows in it that stay in the same way: so all
     barriers have one zone, see learn_query. Iceberg keeps each value.
 -#}
 

@@ -140,8 +140,8 @@
 
 
 {#-
-    Return a SQL expression that is true if two rows of these columns differ. Two variants always may: a number and a decimal have the same
-    JSON, and so have a date and its text.
+    Return a SQL expression that is true if two rows of these columns differ. Two variants always count as different: a number and a
+    decimal have the same JSON, as a date and its text do.
 -#}
 {% macro rows_differ(columns, left, right) -%}
     {%- if modules.re.search('\\bvariant\\b', columns | map(attribute='type') | join(' ')) -%} {{ return('true') }} {%- endif -%}

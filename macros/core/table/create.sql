@@ -97,7 +97,7 @@
 
 {#-
     The statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let an Iceberg table be
-    replaced by one that has another type at the place of a column.
+    replaced by one that has another type at the position of a column.
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -164,8 +164,8 @@
 
 
 {#-
-    Return a statement of a script that makes few files of a table's small ones. It gives way to another run that has written the table
-    meanwhile: the next one does it. Iceberg's would raise an error there, which no handler can take; with partial progress it writes it
+    Return a statement of a script that compacts a table's small files. If another run has written the table meanwhile, the statement loses
+    the conflict, and the next run compacts. Iceberg's would raise an error there, which no handler can take; with partial progress it writes it
     to its log.
 
     Arguments:
