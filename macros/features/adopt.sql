@@ -177,7 +177,7 @@
         if checked.duplicates else [] -%}
     {%- if twice -%}
         {%- do dbt_backfill.refuse(
-            'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it stands twice with ('
+            'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it occurs twice with ('
                 ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
             'Delete the rows of these keys from the table; what belongs there the barriers add'
         ) -%}

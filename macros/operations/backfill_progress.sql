@@ -62,7 +62,7 @@
             {%- set existing = dbt_backfill.load_table(relations.progress) -%}
             {%- set format = dbt_backfill.read_listed_properties(existing, relations.progress).get('dbt_backfill.format') -%}
             {%- set why = 'it has not run yet' if existing is none
-                else relations.progress.render() ~ ' is no state of ours' if format is none
+                else relations.progress.render() ~ ' is no state of this package' if format is none
                 else 'its state has the format ' ~ format ~ ', which this version of the package does not read'
                     if format != dbt_backfill.state_format() else none -%}
             {%- if generation is none or why is none -%}

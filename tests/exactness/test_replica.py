@@ -223,7 +223,7 @@ def test_a_row_that_the_feed_tells_as_another_one_is_read_from_the_upstream(
     assert COPIED in project.run().output
     project.sql("delete from {schema}.up where day = date'1582-10-10'")
     said = project.run().output
-    assert "the feed does not tell all that has changed since its rows were copied" in said
+    assert "the feed does not list all that has changed since its rows were copied" in said
     project.write({"mv": model(query, **config, barriers_per_run="all")}).run()
 
     text = "select cast(day as string), amount from {schema}."
@@ -270,7 +270,7 @@ def test_keys_in_doubt_are_read_from_the_upstream(
     said = scene.run().output
     scene.check_now()
     if project.file_format == "delta":  # Iceberg's row lineage has nothing in between
-        assert "the feed does not tell all that has changed since its rows were copied" in said
+        assert "the feed does not list all that has changed since its rows were copied" in said
         assert COPIED in scene.run().output
     scene.finish()
     scene.check_now()

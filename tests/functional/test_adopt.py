@@ -229,7 +229,7 @@ def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
     project.fail("--full-refresh", intercept=crash_before(": plan the barrier 1"))
     assert project.rows("select a from {schema}.mv") == [(7,)]
     refreshed = project.run()
-    assert "emptied: another table stood in its place" in refreshed.output
+    assert "emptied: another table had replaced it" in refreshed.output
     assert shown(project) == expected(project)
 
 
@@ -404,7 +404,7 @@ def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> 
 
     # A state that was copied beside it may be of another barrier.
     copy_table(project, "prod__progress", "mv__progress")
-    facts = f"mv is a copy of the MV {prod}, and so is its state"
+    facts = f"mv is a copy of the MV {prod}, and its state is a copy too"
     assert_refused(project.fail("--select", "mv"), "mv", facts, "clone_backfill", "adopt")
     project.operation("drop_backfill", model="mv", keep_mv=True)
 

@@ -78,7 +78,7 @@ LAYOUTS = {
 REFUSED = {
     "headed": ("sql_header has no effect on it", "Set a pre_hook"),
     "elsewhere": ("database has no effect on it",),
-    "taken": (".taken__progress is where its state stands", "the model taken__progress makes"),
+    "taken": (".taken__progress has the name of its state", "the model taken__progress makes"),
 }
 
 PEOPLE_COLUMNS = [
@@ -297,7 +297,7 @@ def test_a_table_in_a_location_is_rebuilt_where_it_stands(
     assert first["located"].status == "success", first.message("located")
     project.write({"located": model(QUERY, location_root=str(location / "other"))})
     refused = project.fail("--select", "located", "--full-refresh")
-    assert_refused(refused, "located", "it stands at file:", "would place it at", "drop it first")
+    assert_refused(refused, "located", "it is at file:", "would place it at", "drop it first")
     project.write({"located": model(QUERY, location_root=f"{location}/")})
 
     rebuilt = project.run("--select", "located", "--full-refresh")

@@ -132,7 +132,7 @@ def test_missing_state_is_refused(project: Project) -> None:
         refused = refuse(project)
 
     facts = ("its state is missing", "mv__progress does not exist")
-    assert_refused(refused, "mv", *facts, "Restore", "to build it anew")
+    assert_refused(refused, "mv", *facts, "Restore", "to build it again")
 
 
 @not_on_hadoop
@@ -152,7 +152,7 @@ def test_state_of_another_format_is_refused(project: Project) -> None:
     project.sql(f"{alter}'2')")
 
     told = ("its state refused_state.mv__progress has the format 1", "reads 2")
-    assert_refused(refused, "mv", *told, "Use the version that made it", "to build it anew")
+    assert_refused(refused, "mv", *told, "Use the version that made it", "to build it again")
 
 
 @pytest.mark.every_profile
@@ -215,7 +215,7 @@ def test_state_of_another_mv_is_refused(project: Project) -> None:
     refused = refuse(project)
     project.put_back("mv__progress", version)
 
-    assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it anew")
+    assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it again")
 
 
 @pytest.mark.usefixtures("twins")
@@ -252,7 +252,10 @@ def test_controls_of_others_are_refused_by_name(project: Project) -> None:
     """Before an MV is made, and by the first barrier that finds them."""
     controls = "{schema}.steered__controls"
     make = f"create table {controls} using {project.file_format} as select 1 as id"
-    told = ("refused_state.steered__controls exists, and has no controls of ours", "Rename it")
+    told = (
+        "refused_state.steered__controls exists, and has no controls of this package",
+        "Rename it",
+    )
     project.write({"steered": model(QUERY)})
 
     project.sql(make)

@@ -82,7 +82,7 @@
 
 {#- Return why an MV can be followed by nothing but a rebuild; none as a rule. -#}
 {% macro find_rebuild(state) %}
-    {%- if state.committed.kind == 'replace' -%} {{ return('another table stood in its place') }} {%- endif -%}
+    {%- if state.committed.kind == 'replace' -%} {{ return('another table had replaced it') }} {%- endif -%}
     {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
 {% endmacro %}
 
@@ -188,10 +188,10 @@
 -#}
 {% macro find_other_names(had, has) %}
     {%- for name in has if name not in had -%}
-        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads in place of its alias of that name") }}
+        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads instead of its alias of that name") }}
     {%- endfor -%}
     {%- for name in had if name not in has -%}
-        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' in place of its alias of that name") }}
+        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' instead of its alias of that name") }}
     {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}

@@ -107,7 +107,7 @@
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse(
             'its query returns other columns, and its vnodes have different positions',
-            'Let them come to the end (without backfill_vnodes) with the query of before, or rebuild the MV with --full-refresh'
+            'Let them come to the end (without backfill_vnodes) with the previous query, or rebuild the MV with --full-refresh'
         ) -%}
     {%- endif -%}
     {%- set left = state.committed.get('drops') or [] if state.dirty else [] -%}

@@ -81,7 +81,7 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' exists, and is no state of ours; it has the name that the state of '
+            backfill.progress.render() ~ ' exists, and is no state of this package; it has the name that the state of '
                 ~ backfill.mv.render() ~ ' would have',
             'Rename it, or give the model another alias', mv=backfill.get('name')
         ) -%}
@@ -104,7 +104,7 @@
             {%- do dbt_backfill.refuse(
                 backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
                     ~ backfill.options.file_format,
-                'Drop or rename it; nothing but a history of barriers stands there', mv=backfill.get('name')
+                'Drop or rename it; it has nothing but a history of barriers', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -167,7 +167,7 @@
     {%- if not committed or committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
-            'Restore the one that was made with ' ~ table ~ ', or drop both to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill),
+            'Restore the one that was made with ' ~ table ~ ', or drop both to build it again, ' ~ dbt_backfill.or_adopt_text(backfill),
             mv=backfill.get('name')
         ) -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
@@ -175,7 +175,7 @@
         {%- do dbt_backfill.refuse(
             progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, of the epochs '
                 ~ state.epoch ~ ' to ' ~ state.last_epoch,
-            'Restore an earlier version of it, or drop it with ' ~ table ~ ' to build the MV anew', mv=backfill.get('name')
+            'Restore an earlier version of it, or drop it with ' ~ table ~ ' to build the MV again', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
@@ -184,13 +184,13 @@
         {%- do dbt_backfill.refuse(
             table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
                 ~ committed.mv_snapshot_id,
-            'Undo that, or drop it and ' ~ progress ~ ' to build it anew, ' ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
+            'Undo that, or drop it and ' ~ progress ~ ' to build it again, ' ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
     {{ return({
         'state': state, 'mv': mv, 'learned': dbt_backfill.new_learned(),
-        'begun_anew': table ~ ' was begun anew, as by a full refresh that came late' if came_late else none,
+        'begun_anew': table ~ ' was reset, as by a full refresh that came late' if came_late else none,
     }) }}
 {% endmacro %}
 
@@ -218,7 +218,7 @@
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was made',
-            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build it anew', mv=backfill.get('name')
+            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build it again', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
@@ -301,7 +301,7 @@
 {% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it anew', mv=backfill.get('name')
+        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it again', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -322,7 +322,7 @@
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore it, or drop ' ~ mv ~ ' to build it anew, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+        'Restore it, or drop ' ~ mv ~ ' to build it again, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -334,7 +334,7 @@
         'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', and this version of the package reads '
             ~ dbt_backfill.state_format(),
         'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
-            ~ ' to build it anew', mv=backfill.get('name')
+            ~ ' to build it again', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -360,7 +360,7 @@
 {% macro refuse_copy(backfill, original) %}
     {%- set mv = backfill.mv.render() -%}
     {%- do dbt_backfill.refuse(
-        mv ~ ' is a copy of the MV ' ~ original ~ ', and so is its state, by something else than clone_backfill, so that nobody '
+        mv ~ ' is a copy of the MV ' ~ original ~ ', and its state is a copy too, by something else than clone_backfill, so that nobody '
             ~ 'knows whether they are of one barrier',
         'Drop them and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If it was only renamed, with its state: ALTER TABLE ' ~ mv
             ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')

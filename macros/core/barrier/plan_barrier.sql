@@ -46,7 +46,7 @@
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- if attempt.get('waits') -%} {{ return({'waits': attempt.waits}) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'its barrier ' ~ choice.plan.epoch ~ ' could not be planned, because its upstream or another run did not stand still',
+            'its barrier ' ~ choice.plan.epoch ~ ' could not be planned, because its upstream was changed or another run wrote meanwhile, four times in a row',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
@@ -96,7 +96,7 @@
     {%- if begun.taken.unclear -%}
         {%- do dbt_backfill.refuse(
             begun.taken.unclear ~ ', four times in a row',
-            'Run again when the table is not emptied; where its large values are not told, set REPLICA IDENTITY FULL for it'
+            'Run again when the table is not emptied; if the feed does not have its large values, set REPLICA IDENTITY FULL for it'
         ) -%}
     {%- endif -%}
     {{ return(dict(attempt, plan=begun.taken.plan)) }}
@@ -160,7 +160,7 @@
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
         'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
-            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it stands twice with ('
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it occurs twice with ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
         'Delete the duplicates, or name in unique_key the columns that are unique'
     ) -%}

@@ -126,7 +126,7 @@
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
     {{ return('the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
-        else 'the feed does not tell all that has changed since its rows were copied'
+        else 'the feed does not list all that has changed since its rows were copied'
             if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
         else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none) }}
 {% endmacro %}

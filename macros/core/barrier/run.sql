@@ -53,7 +53,7 @@
     {%- if reason -%}
         {%- do dbt_backfill.refuse(
             "replicate is 'always', and " ~ reason,
-            'Remove it: a table can be replicated that tells its own changes, has the format of the MV, and whose keys are checked'
+            'Remove it: a table can be replicated if it has its own change feed and the format of the MV, and if its keys are checked'
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -72,8 +72,8 @@
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
             {%- do dbt_backfill.refuse(
-                relation.render() ~ ' is where ' ~ ('its next generation stands' if loop.index > own | length
-                    else 'its live view stands' if relation == relations.live else 'its state stands')
+                relation.render() ~ ' has the name of ' ~ ('its next generation' if loop.index > own | length
+                    else 'its live view' if relation == relations.live else 'its state')
                     ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
                 'Give one of the two another alias'
             ) -%}
@@ -169,7 +169,7 @@
     {%- set reads_range, replaces_mv = dbt_backfill.kind_reads_range(plan), dbt_backfill.replaces_mv(plan) -%}
     {%- if replaces_mv -%} {%- set run.rebuild = none -%} {%- set run.replaced = true -%} {%- endif -%}
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
-        {%- set run.rebuild = 'it was begun anew by a full refresh that came late' -%}
+        {%- set run.rebuild = 'a full refresh that came late has reset it' -%}
     {%- endif -%}
     {%- if reads_range and plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + plan.range_row_count -%}

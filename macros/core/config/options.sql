@@ -92,7 +92,7 @@
     {#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
         {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run empties it '
-            ~ 'and begins anew. To rebuild it once, leave the option out and run with --full-refresh.') -%}
+            ~ 'and starts again. To rebuild it once, leave the option out and run with --full-refresh.') -%}
     {%- endif -%}
     {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project again. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}

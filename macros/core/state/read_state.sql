@@ -193,7 +193,7 @@
 
 {% macro refuse_foreign_controls(relations) %}
     {%- do dbt_backfill.refuse(
-        relations.controls.render() ~ ' exists, and has no controls of ours', 'Rename it, or give the model another alias',
+        relations.controls.render() ~ ' exists, and has no controls of this package', 'Rename it, or give the model another alias',
         mv=relations.get('name')
     ) -%}
 {% endmacro %}

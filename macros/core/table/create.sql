@@ -45,8 +45,8 @@
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
-            'it stands at ' ~ found.group(1) ~ ', and its location_root would place it at ' ~ wanted,
-            'Set location_root to its place, or drop it first, if it is an MV by the run-operation drop_backfill'
+            'it is at ' ~ found.group(1) ~ ', and its location_root would put it at ' ~ wanted,
+            'Set location_root to its location, or drop it first, if it is an MV by the run-operation drop_backfill'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -42,7 +42,7 @@ def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
     nodes["model.p.other"] = {**OTHER, "alias": alias}
 
     with refused(
-        f"{{name}} is where {stands} stands, and the model other makes a table there. ".format(
+        f"{{name}} has the name of {stands}, and the model other makes a table there. ".format(
             name=f"lake.{alias}".replace("MV__B", "mv__b")
         )
     ):

@@ -190,7 +190,7 @@ def test_a_state_of_another_format_is_refused_by_its_number(
     with refused(
         f"its state lake.mv__progress has the format {format or 1}, and this version of the "
         "package reads 2. Use the version that made it, or drop lake.mv, lake.mv__progress and "
-        "lake.mv__barriers to build it anew."
+        "lake.mv__barriers to build it again."
     ):
         observe(exist, properties)
     assert macros.statements == []
@@ -227,7 +227,7 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
     with refused(
         "lake.mv does not exist, but its state does (lake.mv__progress). Restore the MV, or drop "
-        "lake.mv__progress to build it anew."
+        "lake.mv__progress to build it again."
     ):
         observe("pb", epoch=1)
 
@@ -236,7 +236,7 @@ def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
 def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exist: str) -> None:
     with refused(
         "its state is missing: lake.mv__progress does not exist. Restore it, or drop lake.mv to "
-        "build it anew, or have its rows compared with the query: dbt run-operation adopt_table "
+        "build it again, or have its rows compared with the query: dbt run-operation adopt_table "
         "--args '{model: mv}'."
     ):
         observe(exist)
@@ -263,7 +263,7 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
 ) -> None:
     """A barrier may have come between the two copies, and the ids do not show it."""
     with refused(
-        "lake.mv is a copy of the MV prod.mv, and so is its state, by something else than "
+        "lake.mv is a copy of the MV prod.mv, and its state is a copy too, by something else than "
         "clone_backfill, so that nobody knows whether they are of one barrier. "
     ):
         observe(properties=COPIED)
@@ -296,7 +296,7 @@ def test_what_an_mv_of_before_has_left_is_not_a_state(observe: Observe, left: st
 
 
 NO_CONTROLS = (
-    "lake.mv__controls exists, and has no controls of ours. Rename it, or give the model another "
+    "lake.mv__controls exists, and has no controls of this package. Rename it, or give the model another "
     "alias."
 )
 
@@ -366,7 +366,7 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
     options["file_format"] = file_format
     with refused(
         f"file_format changed from {made_as} to {file_format} since lake.mv was made. Undo the "
-        "change, or drop lake.mv and lake.mv__progress to build it anew."
+        "change, or drop lake.mv and lake.mv__progress to build it again."
     ):
         observe(properties={**OURS, **properties})
 
@@ -387,7 +387,7 @@ def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: A
     return observe_iceberg
 
 
-BEGUN_ANEW = "lake.mv was begun anew, as by a full refresh that came late"
+BEGUN_ANEW = "lake.mv was reset, as by a full refresh that came late"
 AT = "2024-05-01T10:00:00Z"
 KNOWN = {"mv_snapshot_id": "11", "committed_at": AT}
 
@@ -469,7 +469,7 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
 ) -> None:
     with refused(
         "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
-        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it anew, or only "
+        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it again, or only "
         "the state (dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}') to adopt "
         "the table."
     ):
@@ -495,7 +495,7 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
 ANOTHER = (
     "its state lake.mv__progress belongs to another MV. Restore the one that was made with "
-    "lake.mv, or drop both to build it anew, or only the state (dbt run-operation drop_backfill "
+    "lake.mv, or drop both to build it again, or only the state (dbt run-operation drop_backfill "
     "--args '{model: mv, keep_mv: true}') to adopt the table."
 )
 
@@ -536,7 +536,7 @@ def test_a_damaged_progress_table_is_refused(
 ) -> None:
     with refused(
         f"lake.mv__progress is damaged: {damage}. Restore an earlier version of it, or drop it "
-        "with lake.mv to build the MV anew."
+        "with lake.mv to build the MV again."
     ):
         observe(**state)
 

@@ -91,8 +91,8 @@ def run(
 
 ADVANCE3 = ["advance"] * 3
 REFRESH = {"rebuild": "full refresh"}
-LATE = "lake.mv was begun anew, as by a full refresh that came late"
-FOUND_LATE = "it was begun anew by a full refresh that came late"
+LATE = "lake.mv was reset, as by a full refresh that came late"
+FOUND_LATE = "a full refresh that came late has reset it"
 
 # The kinds of the barriers that there are to run; options of the run; what it comes to.
 RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {

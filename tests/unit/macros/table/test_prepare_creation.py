@@ -79,11 +79,11 @@ def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
 ) -> None:
     macros.config["location_root"] = "/elsewhere"
     macros.tables["lake.mv"] = Table(information="Location: file:/lake/mv\n")
-    with refused("it stands at file:/lake/mv, and its location_root would place it at /elsewhere/"):
+    with refused("it is at file:/lake/mv, and its location_root would put it at /elsewhere/"):
         create("k", "v")
 
     macros.config["location_root"] = "other"
-    with refused("it stands at file:/lake/mv, and its location_root would place it at other/mv"):
+    with refused("it is at file:/lake/mv, and its location_root would put it at other/mv"):
         create("k", "v")
 
     macros.tables = {}

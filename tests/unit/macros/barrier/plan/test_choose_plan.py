@@ -166,7 +166,7 @@ CHOICES: Choices = {
     ),
     "a table is to be replaced": (
         {"committed": {"kind": "replace"}, "position": None, "upstream_version": None},
-        {**RESET, "reason": "another table stood in its place"},
+        {**RESET, "reason": "another table had replaced it"},
     ),
     "a table is to be replaced by a full refresh": (
         {"committed": {"kind": "replace"}, "rebuild": "full refresh"},
@@ -329,8 +329,8 @@ def test_a_gap_is_refused_where_the_model_says_so(
 @pytest.mark.parametrize(
     ("was", "now", "why"),
     [
-        ([], ["gross"], "the upstream has got the column 'gross', which its query reads in place"),
-        (["gross"], None, "its query no longer reads the upstream's column 'gross' in place of"),
+        ([], ["gross"], "the upstream has got the column 'gross', which its query reads instead"),
+        (["gross"], None, "its query no longer reads the upstream's column 'gross' instead of"),
     ],
 )
 @pytest.mark.parametrize("dirty", [False, True])

@@ -359,7 +359,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
 ) -> None:
     """It was read again; nothing is left in the session."""
     with refused(
-        "the key id, shard is not unique in lake.up, in version 17; it stands twice with (1L, 2). "
+        "the key id, shard is not unique in lake.up, in version 17; it occurs twice with (1L, 2). "
         "Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier({"staged": STAGED, "reread": {"count": 3, "twice": [["1L", "2"]]}})
@@ -416,8 +416,8 @@ def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_r
     """The upstream changed before each; nothing is left in the session."""
     gone = {"lost": True, "checked": CHECKED}
     with refused(
-        "its barrier 3 could not be planned, because its upstream or another run did not stand "
-        "still. Nothing is lost; run again to continue."
+        "its barrier 3 could not be planned, because its upstream was changed or another run wrote "
+        "meanwhile, four times in a row. Nothing is lost; run again to continue."
     ):
         plan_barrier(*[gone] * 5)
     scripts = [statement.name for statement in macros.statements]
@@ -444,7 +444,7 @@ def test_duplicate_keys_are_refused_with_examples(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
     with refused(
-        "the key id, shard is not unique in lake.up, in version 17; it stands twice with (1L, 2), "
+        "the key id, shard is not unique in lake.up, in version 17; it occurs twice with (1L, 2), "
         "(3L, 4). Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier(DUPLICATES, duplicates=[["1L", "2"], ["3L", "4"]])
