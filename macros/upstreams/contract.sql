@@ -68,7 +68,7 @@
         they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           whether what was staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_planned_source
-      check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
+      check_query(explained)                      refuse a query that gives other rows of the table than of its changes
       check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
 -#}
 {% macro ask(upstream, question) %}
@@ -82,8 +82,8 @@
       'enforces_keys': whether the system keeps keys unique and free of nulls, so that nobody looks for them,
       'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': which questions it is asked,
       'may_be_cached': whether a catalog may show a version that is not the current one,
-      'takes_added_columns': whether the table may get another column without a gap: then a query with a star in an expression is
-        compared with the columns that it had, and one that reads an alias of its own with those that could take its place,
+      'takes_added_columns': whether the table may get another column without a gap: then a query is refused whose values would change,
+        by a star in an expression, or by an alias in the place of which the column would be read,
       'copy_format': the file_format of a table that keeps its rows as they are; none if none does,
       'lost_conditions': the conditions of a handler by which Spark says that changes are gone; none where its errors have none
     }

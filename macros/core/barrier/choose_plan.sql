@@ -43,8 +43,6 @@
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
     {%- endif -%}
-    {%- set meaning = dbt_backfill.find_other_names(state, learned) -%}
-    {%- set gap = gap or meaning -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
@@ -53,7 +51,7 @@
         {%- set reason = gap or 'its query returns other columns' -%}
         {{ return(dbt_backfill._new_choice(
             learned, dbt_backfill.choose_reanchor(
-                backfill, state, observed, learned, reason, started, whole=meaning is not none, filling=filling
+                backfill, state, observed, learned, reason, started, filling=filling
             )
         )) }}
     {%- elif filling and filling.columns -%}
@@ -118,23 +116,6 @@
 {% endmacro %}
 
 
-{#-
-    Why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No feed
-    tells what that changes.
--#}
-{% macro find_other_names(state, learned) %}
-    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set was, is = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
-    {%- for name in is if name not in was -%}
-        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads in place of its alias of that name") }}
-    {%- endfor -%}
-    {%- for name in was if name not in is -%}
-        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' in place of its alias of that name") }}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {% macro stays_at_snapshot(backfill, state) %}
     {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished
         and state.get('upstream_version') is not none) }}
@@ -150,13 +131,13 @@
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
       views (list): the temporary views to drop before a refusal.
 -#}
-{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
+{% macro choose_reanchor(backfill, state, observed, learned, reason, started, views=[], filling=none) %}
     {%- set ended = dbt_backfill.end_filling(filling) -%}
     {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
-    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
+    {%- set touched = none if filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
@@ -168,7 +149,7 @@
     {%- elif touched is none and sweeps -%}
         {{ return(dict(dbt_backfill.new_sweep_plan(backfill, state, learned, observed, reason), **ended)) }}
     {%- endif -%}
-    {{ return(dict(plan if whole else dict(plan, touched=touched), **ended)) }}
+    {{ return(dict(plan, touched=touched, **ended)) }}
 {% endmacro %}
 
 
@@ -194,7 +175,6 @@
         'query': backfill.query,
         'query_hash': backfill.query_hash,
         'query_columns': learned.columns,
-        'alias_columns': learned.alias_columns,
         'settings': dbt_backfill.get_settings_to_record(state.settings, learned.used_settings),
         'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
@@ -226,7 +206,7 @@
 -#}
 {% macro new_swap_plan(backfill, state, learned, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'alias_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(

@@ -20,7 +20,7 @@
       filled_row_count: rows that were read to fill them
       generation: of a swap, {'relation', 'id', 'version'} of the MV that is put in place
       next_bounds, bounds_complete: the ends of the ranges to come, of those that fill while there are any; true if they reach the end
-      query, query_hash, query_columns, alias_columns (see find_alias_columns)
+      query, query_hash, query_columns
       settings: see get_settings_to_record
       key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
@@ -34,7 +34,7 @@
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
         'last_fill', 'filled_row_count', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
-        'alias_columns', 'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
+        'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
     ]) }}
 {% endmacro %}
 
@@ -69,7 +69,6 @@
         key=dbt_backfill._with_fields(plan.key, ['name', 'upstream', 'type', 'position'] + order),
         fills=dbt_backfill._with_fields(plan.get('fills') or [], ['name', 'type', 'was']) or none,
         drops=plan.get('drops') or none,
-        alias_columns=plan.get('alias_columns') or none,
         generation=dbt_backfill._with_fields([plan.get('generation') or {}], ['relation', 'id', 'version'])[0] or none,
         next_bounds=plan.get('next_bounds') or [],
         vnode_row_counts=plan.get('vnode_row_counts') or {},
