@@ -75,7 +75,8 @@
             {%- elif at.read -%}
                 {%- do dbt_backfill.refuse(
                     'its query has the name of the upstream twice, ' ~ at.read ~ ' and ' ~ token.text,
-                    'Read the upstream once; if one of them is a field of a column ' ~ upstream.schema ~ ', write an alias of the upstream before it'
+                    'Read the upstream once; if one of the two is a field of a column ' ~ upstream.schema ~ ', write the column in backticks, and '
+                        ~ 'an alias of the upstream in front of it'
                 ) -%}
             {%- endif -%}
             {%- set at.read = token.text -%}

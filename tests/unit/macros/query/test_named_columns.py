@@ -42,7 +42,7 @@ COLUMNS = ["id", "note", "Body", "a.b", "a`b", "not_read"]
         ("with c as (from `t`) select id from c", COLUMNS),
         ("select id from `t` |> where note > 1", COLUMNS),
         (
-            "with c as (select id from `t` where (note) in (cast(1 as decimal(3)))) select id from c",
+            "with c as (select id from `t` where (note) in (cast(1 as decimal(3, 1)))) select id from c",
             ["id", "note"],
         ),
         (

@@ -119,8 +119,8 @@ def test_the_name_in_front_of_a_column_is_refused(
 ) -> None:
     """It may be a field of a column that is called like the schema."""
     with refused(
-        f"its query has '{column[: 11 if column[0] == '`' else 7]}.', the upstream's whole name in "
-        "front of another one. Give the upstream an alias in FROM, such as u, and write u. in front of its columns."
+        f"its query has '{column[: 11 if column[0] == '`' else 7]}.', the upstream's whole name in front of another "
+        "one. Give the upstream an alias in FROM, such as u, and write u. in front of its columns."
     ):
         macros.call("substitute_upstream", f"select {column} from lake.up", up)
 
