@@ -69,7 +69,7 @@
         they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           whether what was staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_source_read
-      check_query(explained)                      refuse a query that gives other rows of the table than of its changes
+      check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
       check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
 -#}
 {% macro ask(upstream, question) %}

@@ -146,7 +146,7 @@ USES_ZONE = """
 """
 
 USES_NO_ZONE = """
-    at | at as other | s | times as all_times | m as map | day + interval 1 month
+    at | at as other | s | s.at as s_at | times as all_times | m as map | day + interval 1 month
     local + interval 1 month | cast(day as string) | cast(n as string) | year(day) | day - 1
     concat(text, n) | date_add(day, 1) | day > date'2024-01-01' | cast(n as bigint) + 1
     transform(array(n), at -> at + 1) | named_struct('at', n).at
@@ -225,10 +225,8 @@ class Check:
         """Why a query of these is refused, or the settings that are recorded with it."""
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
-            query = self.macros.call("substitute_upstream", query, self.upstream)
-            read = self.upstream.render()
-            explained = self.macros.call("explain_query", query, self.upstream, ["id"], read)
-            self.macros.call("check_query", explained, query, self.upstream, True)
+            explained = self.macros.call("explain_query", query, ["id"], self.upstream.render())
+            self.macros.call("check_query", explained, query, self.upstream)
         except CompilationError as error:
             return str(error)
         used: list[str] = self.macros.call("find_used_settings", explained, query)

@@ -52,13 +52,18 @@
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
     {%- endif -%}
-    {%- if gap or state.get('upstream_version') is none -%}
+    {%- set is_read = state.get('upstream_version') is not none -%}
+    {%- set had, has = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
+    {%- set other_names = dbt_backfill.find_other_names(had, has) if is_read and has != had else none -%}
+    {%- set gap = gap or other_names -%}
+    {%- if gap or not is_read -%}
         {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
         {%- set plan = dbt_backfill.choose_reanchor(
-            backfill, state, observed, learned, gap or 'its query returns other columns', started, filling=filling
+            backfill, state, observed, learned, gap or 'its query returns other columns', started, whole=other_names is not none,
+            filling=filling
         ) -%}
         {%- set ranged = {'plan': plan} -%}
     {%- elif filling and filling.columns -%}
@@ -174,6 +179,24 @@
 {% endmacro %}
 
 
+{#-
+    Return why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No
+    feed lists what that changes.
+
+    Arguments:
+      had, has (lists): the names of its aliases that are also columns of the upstream, at the last barrier and now.
+-#}
+{% macro find_other_names(had, has) %}
+    {%- for name in has if name not in had -%}
+        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads instead of its alias of that name") }}
+    {%- endfor -%}
+    {%- for name in had if name not in has -%}
+        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' instead of its alias of that name") }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#- Return a plan that reads the upstream at a version, with the position unmoved so far. -#}
 {% macro new_plan_at(backfill, state, learned, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
@@ -216,7 +239,7 @@
             'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
         }],
         'query': backfill.query, 'query_hash': backfill.query_hash,
-        'query_columns': learned.columns,
+        'query_columns': learned.columns, 'alias_columns': learned.alias_columns,
         'settings': dbt_backfill.get_result_settings(state.settings, learned.used_settings),
         'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
@@ -356,7 +379,7 @@
 -#}
 {% macro new_swap_plan(backfill, state, learned, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'alias_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(
