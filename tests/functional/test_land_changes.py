@@ -636,7 +636,7 @@ def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
 
     database.sql("alter table untold alter weight drop not null")
     database.sql("update untold set weight = 'infinity' where id = 1")
-    assert "of which wal2json tells a NaN or an infinity as null" in landed.fail("untold")
+    assert "of which wal2json writes a NaN or an infinity as null" in landed.fail("untold")
     database.sql("alter table untold alter weight set not null")
     assert "an infinity of the column weight as null" in landed.compare("untold", "*")
 
@@ -730,9 +730,7 @@ def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_tabl
     database.sql("insert into declared values (4, 4, 'NaN')")
     database.sql("alter table declared alter f set not null")
     said = landed.compare("declared", "id, string(f)")
-    assert (
-        "re-anchored: an event of the upstream tells null where the column f has, or had," in said
-    )
+    assert "re-anchored: an event of the upstream has null where the column f has, or had," in said
     database.sql("update declared set f = 5 where id = 4")
     assert "re-anchored" not in landed.compare("declared", "id, string(f)")
 

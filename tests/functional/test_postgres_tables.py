@@ -143,7 +143,7 @@ REFUSED = {
             f"create table {{t}} (id int primary key, c {name})",
             "id c",
             "id",
-            "of which Spark and the WAL do not tell the same",
+            "which Spark and the WAL do not show alike",
         )
         for number, name in enumerate(
             (

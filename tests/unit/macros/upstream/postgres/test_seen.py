@@ -176,8 +176,8 @@ def gap(macros: Macros, **observed: Any) -> Any:
         ({"id": "1/shop/6"}, "the upstream is another table"),
         ({"floor": 101}, "events since the position 100 were removed"),
         ({"breaks": [110]}, "the upstream was emptied"),
-        ({"untold": ["m"]}, "events of the upstream do not tell large values"),
-        ({"untold": ["m"], "type": "float8"}, "an event of the upstream tells null where"),
+        ({"untold": ["m"]}, "events of the upstream do not contain large values"),
+        ({"untold": ["m"], "type": "float8"}, "an event of the upstream has null where"),
     ],
 )
 def test_a_gap_is_told_by_its_reason(macros: Macros, observed: Any, reason: str | None) -> None:
